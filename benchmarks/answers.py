@@ -19,20 +19,20 @@ from people import ADMISSIONS, applicants, people_table
 from writing import markdown, write_csv, write_text
 
 from optrr import Domain, count
-from optrr.domain.datasets import adult, adult_domain
-from optrr.mechanisms.supports import report_subsets
-from optrr.models.estimated import model_estimated, test_estimated
-from optrr.models.loglinear.fitting import Terms
-from optrr.tables.estimation.derived import derive
-from optrr.tables.estimation.impossible import CountedTable
-from optrr.tables.estimation.statistics import entropy, phi_squared
-from optrr.tables.measures import Comparing
-from optrr.tables.measures.measure import asked as rows_of
-from optrr.tables.measures.quantities import Inversion, value_at
-from optrr.ways.protocols.combining import Answered, answered_table
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import pairs
+from optrr.allocation.combining import Answered, answered_table
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.analysis.estimated import model_estimated, test_estimated
+from optrr.analysis.loglinear.fitting import Terms
+from optrr.analysis.measures import Comparing
+from optrr.analysis.measures.measure import asked as rows_of
+from optrr.analysis.measures.quantities import Inversion, value_at
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.estimation.derived import derive
+from optrr.core.estimation.plausibility import CountedTable
+from optrr.core.estimation.statistics import entropy, phi_squared
+from optrr.core.mechanisms.supports import report_subsets
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source

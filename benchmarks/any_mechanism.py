@@ -19,13 +19,13 @@ from people import people_table
 from writing import measure_all, write_csv, write_text
 
 from optrr import SampledTables
-from optrr.domain.datasets import adult, adult_domain
-from optrr.domain.domain import Domain
-from optrr.records.counts import encoded_batches
-from optrr.ways.protocols.combining import Answered, error_among
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr.allocation.combining import Answered, error_among
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.domain.domain import Domain
+from optrr.core.records.counts import encoded_batches
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.partition import singles
 
 SEED = 7

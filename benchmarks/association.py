@@ -14,17 +14,17 @@ from matplotlib import pyplot as plt
 from people import people_table
 from writing import markdown, save, write_csv, write_text
 
+from optrr.core.display.charts import COLOURS
+from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.genomics import Budget, PhenotypeColumns, Wanted, genomic_design, genomic_domain, layout_of, records_of
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import star_kernel
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
 from optrr.genomics.sampled_variants import SampledVariants, one_cell
+from optrr.genomics.score_tests import noncentralities, score_test
 from optrr.genomics.study import record_tables
-from optrr.genomics.tests import noncentralities, score_test
-from optrr.mechanisms.kernel import EffectKernel, unrandomized
-from optrr.show.charts import COLOURS
-from optrr_solvers.allocating.association import Population, best_report
+from optrr_solvers.allocation.association import Population, best_report
 from optrr_solvers.randomness import as_source
 
 SEED = 5

@@ -19,16 +19,16 @@ from matplotlib import pyplot as plt
 from people import adult_codes
 from writing import save, write_csv, write_text
 
-from optrr.budgets.allocate import allocate
-from optrr.designs.clustering import choose_clusters
-from optrr.designs.dependence import dependences_of
-from optrr.domain.datasets import adult_domain
-from optrr.mechanisms.kernel import SingularMarginal
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.counts import count_many
-from optrr.tables.estimation.accuracy import expected_squared_error
-from optrr.tables.estimation.simplex import projection
-from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
+from optrr.allocation.allocating import allocate
+from optrr.core.domain.datasets import adult_domain
+from optrr.core.estimation.accuracy import expected_squared_error
+from optrr.core.estimation.simplex import projection
+from optrr.core.mechanisms.kernel import SingularMarginal
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.protocols.clustering import choose_clusters
+from optrr.core.protocols.dependence import dependences_of
+from optrr.core.protocols.protocol import clusters_law, optimum_at_total
+from optrr.core.records.counts import count_many
 
 SEED = 0
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)

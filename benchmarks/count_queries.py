@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from people import adult_codes
 
-from optrr.domain.datasets import ADULT_EIGHT, adult_domain
-from optrr.domain.domain import Domain
-from optrr.mechanisms.kernel import EffectKernel
+from optrr.core.domain.datasets import ADULT_EIGHT, adult_domain
+from optrr.core.domain.domain import Domain
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr_solvers.laws import Law
 
 Array = NDArray[np.float64]

@@ -20,19 +20,19 @@ import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, count, design
-from optrr.designs.dependence import cramers_v
-from optrr.domain.datasets import adult, adult_domain
-from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.matrix import MatrixMechanism, laplace
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation.derived import derive
-from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import (
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.estimation.derived import derive
+from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.statistics import (
     entropy,
     mutual_information,
     pearson_correlation,
     phi_squared,
 )
+from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.mechanisms.matrix import MatrixMechanism, laplace
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.protocols.dependence import cramers_v
 
 SEED = 2
 RUNS = 400

@@ -16,10 +16,10 @@ from derived_coverage import Setting
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts
-from optrr.tables.estimation.derived import AskedStatistic, derive
-from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import phi_squared
+from optrr.core.estimation.derived import AskedStatistic, derive
+from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.statistics import phi_squared
 
 SEED = (3, 101, 202)
 RUNS, SETTINGS = 200, 60

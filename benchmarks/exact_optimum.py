@@ -25,9 +25,9 @@ import numpy as np
 from scipy.optimize import nnls
 from writing import write_csv, write_text
 
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.partition import singles
 
 SEED = 0

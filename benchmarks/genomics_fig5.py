@@ -28,10 +28,10 @@ from paper_settings import POR_CELLS, POR_FIG5, POR_PEOPLE, POR_SNP_EPSILONS
 from scipy.optimize import brentq
 from writing import save, write_csv, write_text
 
+from optrr.core.display.charts import COLOURS, new_figure
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.genomics.score_tests import association_chi_squared
 from optrr.genomics.study.por import allele_tables, naive_chi_squared
-from optrr.genomics.tests import association_chi_squared
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.show.charts import COLOURS, new_figure
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import as_source, bounded

@@ -11,7 +11,7 @@ from people import people_table
 from writing import save, write_csv
 
 from optrr.cli.main import run
-from optrr.show.charts import COLOURS, new_figure
+from optrr.core.display.charts import COLOURS, new_figure
 
 TOTALS = "1,2,4,8,16,32,64"
 METHODS = ("optimum", "kronecker", "inductive", "sampling", "association")

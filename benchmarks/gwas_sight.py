@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from writing import markdown, write_csv, write_text
 
-from optrr.designs.design import Design
+from optrr.core.design.design import Design
 from optrr.genomics import (
     Budget,
     PlannedScan,
@@ -30,11 +30,11 @@ from optrr.genomics import (
 )
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import star_kernel
+from optrr.genomics.power import USEFUL_ODDS, power_seen, smallest_odds, tests_of
 from optrr.genomics.sampled_scan import likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.sight import USEFUL_ODDS, power_seen, smallest_odds, tests_of
+from optrr.genomics.score_tests import GENOME_WIDE, score_test
 from optrr.genomics.study import record_tables
-from optrr.genomics.tests import GENOME_WIDE, score_test
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 

@@ -11,9 +11,9 @@ import numpy as np
 from writing import markdown, three_decimals, write
 
 from optrr import design
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests.homogeneity import naive_pearson
-from optrr.models.tests.nullfit import score_tests, trend_contrast
+from optrr.core.inference.homogeneity import naive_pearson
+from optrr.core.inference.nullfit import score_tests, trend_contrast
+from optrr.core.mechanisms.kernel import EffectKernel
 
 QUICK = True
 SEED = 1

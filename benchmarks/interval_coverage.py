@@ -23,11 +23,11 @@ import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, design
-from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.matrix import MatrixMechanism, laplace
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.score_interval import Means, accepted, cell_means, subset_mean
+from optrr.core.estimation.estimator import estimate
+from optrr.core.estimation.score_interval import Means, accepted, cell_means, subset_mean
+from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.mechanisms.matrix import MatrixMechanism, laplace
+from optrr.core.mechanisms.mechanism import Randomizer
 
 SEED = 100
 RUNS, FRONT = 3000, 5

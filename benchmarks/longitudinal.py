@@ -30,10 +30,10 @@ from scipy.optimize import brentq
 from writing import RESULTS, markdown, write_csv, write_text
 
 from optrr import allocate, count
-from optrr.domain.datasets import adult, adult_domain
-from optrr.show.charts import COLOURS, figure_svg, new_figure
-from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.ways.longitudinal.design import with_coin
+from optrr.core.display.charts import COLOURS, figure_svg, new_figure
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.longitudinal.design import with_coin
 
 SEED = 1
 DOMAIN = adult_domain()

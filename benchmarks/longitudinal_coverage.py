@@ -23,8 +23,8 @@ import numpy as np
 from writing import measure_all, write_csv, write_text
 
 from optrr import design as one_report_design
-from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.ways.longitudinal.panel import ABSENT, Contrast
+from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.longitudinal.panel import ABSENT, Contrast
 
 SEED = 12
 SETTINGS, RUNS, MORE_RUNS = 80, 1000, 10_000

@@ -3,7 +3,7 @@
 Run as ``python benchmarks/make_data.py adult ADULT.csv`` or ``python benchmarks/make_data.py people PEOPLE.vcf SAMPLES.csv``.
 
     adult    ADULT.csv holds the Adult training records with a header: UCI Machine Learning Repository, "Adult" (Becker and
-             Kohavi, 1996), https://doi.org/10.24432/C5XW20, CC BY 4.0. Makes optrr/domain/data/adult.csv.gz, the nine
+             Kohavi, 1996), https://doi.org/10.24432/C5XW20, CC BY 4.0. Makes optrr/core/domain/data/adult.csv.gz, the nine
              categorical columns, and benchmarks/data/adult_age_sex.csv, how many people there are of each age and sex.
     people   PEOPLE.vcf holds 2,504 people of the 1000 Genomes Project, phase 3 (open data without restrictions, Fort
              Lauderdale principles; https://www.internationalgenome.org), at 55 ancestry markers of the Kidd laboratory's
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.domain.datasets import adult_domain
+from optrr.core.domain.datasets import adult_domain
 
 ROOT = Path(__file__).resolve().parents[1]
 BUNDLED = ROOT / "optrr" / "domain" / "data"

@@ -13,10 +13,10 @@ from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 from writing import save, write_csv, write_text
 
-from optrr.designs.clustering import greedy_clusters
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.tables.estimation.adjustment import adjust
-from optrr.ways.protocols.protocol import cluster_law
+from optrr.core.estimation.adjustment import adjust
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.protocols.clustering import greedy_clusters
+from optrr.core.protocols.protocol import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 

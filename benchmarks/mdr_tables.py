@@ -18,10 +18,10 @@ from matplotlib import pyplot as plt
 from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MDR_TABLE_SIGMA, MDR_TABLES
 from writing import markdown, save, write_csv, write_text
 
-from optrr.designs.clustering import greedy_clusters
-from optrr.designs.dependence import cramers_v, dependences_from_randomized
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.protocols.protocol import cluster_law
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.protocols.clustering import greedy_clusters
+from optrr.core.protocols.dependence import cramers_v, dependences_from_randomized
+from optrr.core.protocols.protocol import cluster_law
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 

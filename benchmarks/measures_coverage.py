@@ -28,12 +28,12 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, design
-from optrr.mechanisms.kernel import Kernel
-from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.estimation.likelihood import likeliest_weights
-from optrr.tables.measures import MEASURES, Comparing, quantities
-from optrr.tables.measures.measure import asked, label
-from optrr.tables.measures.quantities import Inversion, Odds, value_at
+from optrr.analysis.measures import MEASURES, Comparing, quantities
+from optrr.analysis.measures.measure import asked, label
+from optrr.analysis.measures.quantities import Inversion, Odds, value_at
+from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.likelihood import likeliest_weights
+from optrr.core.mechanisms.kernel import Kernel
 
 SEED = 5
 RUNS, CHECKED, MOST_ROWS = 2000, 10, 1

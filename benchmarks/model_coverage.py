@@ -16,9 +16,9 @@ from test_levels import MECHANISMS
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
-from optrr.models.loglinear.comparing import LEAST_WORTH
-from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
-from optrr.models.loglinear.fitting import NullModel, Terms
+from optrr.analysis.loglinear.comparing import LEAST_WORTH
+from optrr.analysis.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
+from optrr.analysis.loglinear.fitting import NullModel, Terms
 
 SEED = 2029
 SETTINGS, RUNS, CHECKED = 100, 2000, 10

@@ -19,8 +19,7 @@ from test_levels import MECHANISMS, RULE, finished, judged, summary
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, InvalidInput, design
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.models.loglinear.comparing import (
+from optrr.analysis.loglinear.comparing import (
     FAINTLY_SHOWN,
     LEAST_SHOWN,
     LEAST_WORTH,
@@ -29,7 +28,8 @@ from optrr.models.loglinear.comparing import (
     model_test,
     within_strata,
 )
-from optrr.models.loglinear.fitting import Terms
+from optrr.analysis.loglinear.fitting import Terms
+from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray
 
 SEED = 8

@@ -14,8 +14,8 @@ from matplotlib.patches import FancyBboxPatch
 from writing import save, write_csv
 
 import optrr
-from optrr.domain.datasets import adult, adult_domain
-from optrr.show.charts import COLOURS
+from optrr.core.display.charts import COLOURS
+from optrr.core.domain.datasets import adult, adult_domain
 
 QUICK = True
 NAMES = ("sex", "marital-status", "race", "income")

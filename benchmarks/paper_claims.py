@@ -26,9 +26,9 @@ from rij import cramers_v, kronecker, mean_absolute_error, mean_squared_error, p
 from writing import markdown, read_csv, write_text
 
 from optrr import count
-from optrr.domain.datasets import adult, adult_domain
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 QUICK = True

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from optrr import Domain
-from optrr.domain.datasets import adult, adult_domain
-from optrr.records.counts import encoded_batches
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.records.counts import encoded_batches
 
 DATA = Path(__file__).parent / "data"
 SOURCE = DATA / "people.csv.gz"

@@ -8,9 +8,9 @@ import shutil
 from playwright.sync_api import sync_playwright
 from writing import RESULTS
 
-from optrr.designs.specification import declared
-from optrr.plans.app import BackgroundPage
-from optrr.plans.question import Question
+from optrr.core.design.specification import declared
+from optrr.planner.app import BackgroundPage
+from optrr.planner.question import Question
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ASKED = ("theft", "drugs", "bullied", "hit someone", "cheated")

@@ -17,9 +17,9 @@ from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 from writing import markdown, save, write_csv, write_text
 
-from optrr.designs.clustering import greedy_clusters, named
-from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
-from optrr.ways.protocols.protocol import optimum_at_total
+from optrr.core.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
+from optrr.core.protocols.clustering import greedy_clusters, named
+from optrr.core.protocols.protocol import optimum_at_total
 from optrr_solvers.laws.few_changes import retention_epsilons
 
 SEED = 0

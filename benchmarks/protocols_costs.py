@@ -13,11 +13,11 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 from writing import markdown, save, write_csv, write_text
 
-from optrr.designs.clustering import checked_affinity, greedy_clusters, iterates, power_iteration_clusters
-from optrr.designs.dependence import dependences_from_randomized
-from optrr.domain.domain import Domain
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.secure_sum import Message, SecureSumParty, cells_of, encode, pair_cells, pair_vector, run_in_memory
+from optrr.core.domain.domain import Domain
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.protocols.clustering import checked_affinity, greedy_clusters, iterates, power_iteration_clusters
+from optrr.core.protocols.dependence import dependences_from_randomized
+from optrr.studies.secure_sum import Message, SecureSumParty, cells_of, encode, pair_cells, pair_vector, run_in_memory
 from optrr_solvers.laws import ProductLaw
 
 SEED = 1

@@ -20,9 +20,9 @@ import numpy as np
 import published
 from writing import write_csv, write_text
 
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.mixture import MixedQuestions, mixture
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.mixture import MixedQuestions, mixture
+from optrr_solvers.allocation.workload import TableWorkload
 
 SEED = 40
 TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -1,6 +1,6 @@
 """Errors that published ways of asking have for a workload of tables, at the uniform population and one total ε.
 
-All are Σ weight n E‖π̂ − π‖² of estimates without bias, as :mod:`optrr_solvers.allocating.workload` means it.
+All are Σ weight n E‖π̂ − π‖² of estimates without bias, as :mod:`optrr_solvers.allocation.workload` means it.
 
     groups   CALM (Zhang, Wang, Li, He & Chen 2018): everybody is in the group of one view, a set of ℓ attributes, and reports
              its cell by randomized response or optimised unary encoding. Views cover all tables. Their consistency step is
@@ -19,12 +19,12 @@ import numpy as np
 from field_protocols import FieldProtocol, split, support_probabilities
 from scipy.special import expit
 
-from optrr_solvers.allocating.best import most_accurate
-from optrr_solvers.allocating.mixture import best_shares
-from optrr_solvers.allocating.problem import AllocationProblem
-from optrr_solvers.allocating.questions import Question, whole_table
-from optrr_solvers.allocating.split import best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
+from optrr_solvers.allocation.best import most_accurate
+from optrr_solvers.allocation.mixture import best_shares
+from optrr_solvers.allocation.problem import AllocationProblem
+from optrr_solvers.allocation.questions import Question, whole_table
+from optrr_solvers.allocation.split import best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals, pairs
 from optrr_solvers.partition import alike, singles
 
 View = tuple[int, ...]

@@ -12,12 +12,12 @@ import numpy as np
 from writing import write_csv, write_text
 
 import optrr
-from optrr.domain.datasets import adult_domain
-from optrr.domain.domain import Domain
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.any_mechanism import error_bound, total_bound
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import pairs
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.core.domain.datasets import adult_domain
+from optrr.core.domain.domain import Domain
+from optrr_solvers.allocation.any_mechanism import error_bound, total_bound
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import pairs
 from optrr_solvers.partition import singles
 
 SEED = 9

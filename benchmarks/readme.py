@@ -11,9 +11,9 @@ from matplotlib import pyplot as plt
 from writing import read_csv, save, write_csv
 
 from optrr import design
-from optrr.domain.datasets import adult_domain
+from optrr.core.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
-from optrr_solvers.allocating.any_mechanism import total_bound
+from optrr_solvers.allocation.any_mechanism import total_bound
 
 QUICK = True
 ROOT = Path(__file__).parent.parent
@@ -104,7 +104,7 @@ def naive_lines() -> list[str]:
     return [
         f"  On {worst['table'].replace('x', '×')} tables of independent attributes, randomized with pairs kept and "
         f"n = {int(worst['n']):,}, a Pearson χ² at nominal 5 %",
-        f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.models.tests`'s test rejects "
+        f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.core.inference`'s test rejects "
         f"{float(worst['score']):.1%}.",
     ]
 

@@ -28,12 +28,12 @@ from scipy.stats import chi2, norm
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Attribute, Domain, Mechanism, design
-from optrr.mechanisms.kernel import ProductKernel, unrandomized
-from optrr.models.regression.building import DistinctReports, every_combination
-from optrr.models.regression.families import Equations, Levels
-from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
-from optrr.models.regression.formulas import Fit, Formula
-from optrr.models.regression.solving import clear, covariance, estimated, law_holds, test
+from optrr.analysis.regression.building import DistinctReports, every_combination
+from optrr.analysis.regression.families import Equations, Levels
+from optrr.analysis.regression.fitting import Tried, columns_of, equations, interval, model
+from optrr.analysis.regression.formulas import Fit, Formula
+from optrr.analysis.regression.solving import clear, covariance, estimated, law_holds, test
+from optrr.core.mechanisms.kernel import ProductKernel, unrandomized
 
 SEED = 33
 RUNS, CHECKED, TOGETHER = 1500, 4, 100

@@ -16,11 +16,11 @@ from regression_coverage import attribute
 from writing import markdown, measure_all, three_decimals, write_text
 
 from optrr import Domain, Mechanism, design
-from optrr.models.regression.building import DistinctReports, distinct_sampled, every_combination
-from optrr.models.regression.fitting import equations, model
-from optrr.models.regression.formulas import Formula
-from optrr.models.regression.solving import clear, estimated, tail, test
-from optrr.tables.weighting.linearised import Clusters
+from optrr.analysis.regression.building import DistinctReports, distinct_sampled, every_combination
+from optrr.analysis.regression.fitting import equations, model
+from optrr.analysis.regression.formulas import Formula
+from optrr.analysis.regression.solving import clear, estimated, tail, test
+from optrr.analysis.weighting.linearised import Clusters
 
 SEED = 9
 RUNS, SETTINGS = 200, 16

@@ -19,8 +19,8 @@ from scipy.optimize import brentq
 from writing import markdown, save, write_csv, write_text
 
 from optrr import count
-from optrr.domain import datasets
-from optrr.mechanisms.kernel import EffectKernel
+from optrr.core.domain import datasets
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr_solvers.problem import keep_probabilities
 
 QUICK = True

@@ -17,8 +17,8 @@ from matplotlib import pyplot as plt
 from paper_settings import RIJ_RETAINED, RIJ_YEARS
 from writing import markdown, save, write_csv, write_text
 
-from optrr.domain.domain import Domain
-from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent
+from optrr.core.domain.domain import Domain
+from optrr.core.protocols import Collector, rr_ind_joint, rr_independent
 
 QUICK = True
 SEED = 0

@@ -32,12 +32,12 @@ from matplotlib.ticker import NullLocator
 from public_optimiser import public_error
 from writing import save, write_csv, write_text
 
-from optrr.domain.domain import Domain
-from optrr.show.charts import COLOURS
-from optrr.tables.estimation.simplex import projection
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr.core.display.charts import COLOURS
+from optrr.core.domain.domain import Domain
+from optrr.core.estimation.simplex import projection
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import TableWorkload
 
 SEED = 3
 TOTALS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)

@@ -10,9 +10,9 @@ import networkx as nx
 import numpy as np
 from paper_settings import RVL_EDGES, RVL_NODES, RVL_PEOPLE
 
-from optrr.domain.domain import Domain
-from optrr.records.counts import Counts, count
-from optrr.ways.graphs import Graph, as_graph
+from optrr.core.domain.domain import Domain
+from optrr.core.records.counts import Counts, count
+from optrr.studies.graphs import Graph, as_graph
 
 STAND_IN = "on synthetic stand-in data of the same shape as RVL's (248 people; 185 nodes, 684 edges), not on RVL's data"
 

@@ -6,7 +6,7 @@ from the same reports to the statistic stand side by side:
     published   RVL's: eqs. 25 and 26 at the unbiased estimate π̂ = P⁻¹λ̂ (eqs. 17, 23), whose cells may be negative. The
                 entropy is then undefined (counted, and left out of the error); a χ² with a margin near 0 explodes.
     projected   the same formulas at the nearest proper distribution to π̂
-    optrr       what `optrr.tables.estimation.derived.derive` reports as its value
+    optrr       what `optrr.core.estimation.derived.derive` reports as its value
 
 The trivial answers are those of the uniform distribution (entropy log2 6) and of independence (χ² = 0). Writes
 rvl_derived.csv, .svg and .md.
@@ -18,10 +18,10 @@ from matplotlib import pyplot as plt
 from paper_settings import RVL_PEOPLE
 from writing import markdown, save, write_csv, write_text
 
-from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response
-from optrr.records.counts import count
-from optrr.tables.estimation.derived import derive
-from optrr.tables.estimation.simplex import projection
+from optrr.core.estimation.derived import derive
+from optrr.core.estimation.simplex import projection
+from optrr.core.mechanisms.matrix import MatrixMechanism, laplace, randomized_response
+from optrr.core.records.counts import count
 
 QUICK = True
 SEED = 3

@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 from paper_settings import RVL_EDGES
 from writing import save, write_csv, write_text
 
-from optrr.ways.graphs import (
+from optrr.studies.graphs import (
     EdgeChannel,
     Graph,
     RandomizedGraph,

@@ -10,9 +10,9 @@ from matplotlib import pyplot as plt
 from paper_settings import RVL_FIG1_EPSILON, RVL_PEOPLE
 from writing import save, write_csv, write_text
 
-from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
-from optrr.records.counts import count
-from optrr.tables.estimation.simplex import clip, projection
+from optrr.core.estimation.simplex import clip, projection
+from optrr.core.mechanisms.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
+from optrr.core.records.counts import count
 
 QUICK = True
 SEED = 1

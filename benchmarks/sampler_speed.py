@@ -91,7 +91,7 @@ def direct(codes: np.ndarray, law: Any) -> None:
 
 def flipped(codes: np.ndarray, law: Any) -> None:
     """The function with which `Mechanism` randomizes."""
-    from optrr.mechanisms.mechanism import flip
+    from optrr.core.mechanisms.mechanism import flip
     from optrr_solvers.randomness import SystemSource
 
     flip(codes, law, SystemSource())

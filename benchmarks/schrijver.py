@@ -1,6 +1,6 @@
 """A. Schrijver's semidefinite program over triples of records, as a lower bound on the error of every ε-LDP mechanism.
 
-It sharpens Delsarte's (optrr_solvers.allocating.delsarte, whose letters are used here). Let T(x, y, z) be the chance that x, y
+It sharpens Delsarte's (optrr_solvers.allocation.delsarte, whose letters are used here). Let T(x, y, z) be the chance that x, y
 and z lie in A after a random permutation of every attribute's categories and of alike attributes. It depends only on the
 pattern of equal categories. With p = |A|/N and f_xy = T(x, x, y) the matrices
 
@@ -30,8 +30,8 @@ import cvxpy as cp
 import numpy as np
 from scipy.optimize import linprog
 
-from optrr_solvers.allocating.delsarte import roots
-from optrr_solvers.allocating.workload import pairs
+from optrr_solvers.allocation.delsarte import roots
+from optrr_solvers.allocation.workload import pairs
 from optrr_solvers.partition import alike
 
 # Multipliers are multiples of this; a share p is tried if it lowers the bound by more than this, relative.

@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from people import adult_codes
 from writing import RESULTS, markdown, write_csv, write_text
 
-from optrr.domain.datasets import adult_domain
-from optrr.records.counts import count_many
-from optrr.tables.estimation.estimator import estimate
-from optrr.ways.protocols import sic_clusters
+from optrr.core.domain.datasets import adult_domain
+from optrr.core.estimation.estimator import estimate
+from optrr.core.protocols import sic_clusters
+from optrr.core.records.counts import count_many
 
 QUICK = True
 SEED = 0

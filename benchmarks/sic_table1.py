@@ -15,11 +15,11 @@ import numpy as np
 from paper_settings import SIC_TABLE1
 from writing import markdown, write_csv, write_text
 
-from optrr.designs.clustering import Clusters, power_iteration_clusters
-from optrr.designs.dependence import cramers_v
-from optrr.domain.datasets import adult, adult_domain
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.counts import count_many
+from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.protocols.clustering import Clusters, power_iteration_clusters
+from optrr.core.protocols.dependence import cramers_v
+from optrr.core.records.counts import count_many
 from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_normaliser
 
 QUICK = True

@@ -17,7 +17,7 @@ from test_levels import MECHANISMS
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import InvalidInput
-from optrr.models.tests.simulation import Simulation
+from optrr.core.inference.simulation import Simulation
 
 SEED = 33
 RUNS, SETTINGS, RARE = 300, 44, 0.02

@@ -23,7 +23,7 @@ import numpy as np
 
 import optrr
 from optrr import design
-from optrr.domain.datasets import adult_domain
+from optrr.core.domain.datasets import adult_domain
 from optrr.survey.app import FORMAT, survey_app
 from optrr.survey.guard import Guard, json_response
 from optrr.survey.preparing import Survey, prepared

@@ -6,7 +6,7 @@ does. Of each set are computed the shares of pairs, the odds ratios of y and eve
 of y on all others, as they are and with the product of two of them. Two models: all pairs, and all pairs with the table that
 the formula keeps.
 
-"combined" is the rule of :func:`optrr.models.combine`, from the first 5 and from all 20 sets. "RRR" is that of Raghunathan,
+"combined" is the rule of :func:`optrr.analysis.combine`, from the first 5 and from all 20 sets. "RRR" is that of Raghunathan,
 Reiter & Rubin (T = (1 + 1/m) b − v̄, or v̄ where that is not positive; t of (m − 1)(1 − v̄/((1 + 1/m) b))² degrees, at least
 1), which is for sets that are random samples, "partial" that of partially synthetic data (T = v̄ + b/m), both from 20 sets;
 "one set" takes the first set's records for people. Surveys of which some set has an empty cell that makes a number infinite
@@ -23,9 +23,9 @@ from scipy.stats import norm, t
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, design
-from optrr.models.loglinear.fitting import Terms, fit
-from optrr.models.synthesis.combined import combine
-from optrr.models.synthesis.laws import drawn, every_record, likeliest_again
+from optrr.analysis.loglinear.fitting import Terms, fit
+from optrr.analysis.synthesis.combined import combine
+from optrr.analysis.synthesis.laws import drawn, every_record, likeliest_again
 
 SEED = 0
 RUNS, SETS, FEW = 200, 20, 5

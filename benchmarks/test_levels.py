@@ -26,11 +26,11 @@ import numpy as np
 from writing import markdown, three_decimals, write
 
 from optrr import InvalidInput, design
-from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.calibration import Association, Limit, calibrated, chi_square_limit, is_separable, simulated
-from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
-from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.testing import GENOTYPE_TESTS, SPARSE, association
+from optrr.core.inference.calibration import Association, Limit, calibrated, chi_square_limit, is_separable, simulated
+from optrr.core.inference.homogeneity import goodness_tests, homogeneity_tests
+from optrr.core.inference.simulation import Simulation
+from optrr.core.inference.testing import GENOTYPE_TESTS, SPARSE, association
+from optrr.core.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
 SEED = 7

@@ -19,8 +19,7 @@ from test_levels import limit_or_simulated
 from writing import markdown, three_decimals, write
 
 from optrr import Domain, design
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.models.loglinear.comparing import (
+from optrr.analysis.loglinear.comparing import (
     LEAST_WORTH,
     STRATIFIED,
     ModelTest,
@@ -28,15 +27,15 @@ from optrr.models.loglinear.comparing import (
     model_test,
     within_strata,
 )
-from optrr.models.loglinear.fitting import Terms
-from optrr.models.regression.building import DistinctReports, every_combination
-from optrr.models.regression.families import Equations
-from optrr.models.regression.fitting import equations, model
-from optrr.models.regression.formulas import Formula
-from optrr.models.regression.solving import solve, test
-from optrr.models.tests.calibration import chi_square_limit
-from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
-from optrr.models.tests.power_analysis import (
+from optrr.analysis.loglinear.fitting import Terms
+from optrr.analysis.regression.building import DistinctReports, every_combination
+from optrr.analysis.regression.families import Equations
+from optrr.analysis.regression.fitting import equations, model
+from optrr.analysis.regression.formulas import Formula
+from optrr.analysis.regression.solving import solve, test
+from optrr.core.inference.calibration import chi_square_limit
+from optrr.core.inference.homogeneity import goodness_tests, homogeneity_tests
+from optrr.core.inference.power_analysis import (
     Alternative,
     alternative_of,
     goodness_alternative,
@@ -44,8 +43,9 @@ from optrr.models.tests.power_analysis import (
     predicted_power,
     required_records,
 )
-from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.testing import association
+from optrr.core.inference.simulation import Simulation
+from optrr.core.inference.testing import association
+from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})

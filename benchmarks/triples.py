@@ -1,7 +1,7 @@
 """Three lower bounds on the error of every ε-LDP mechanism, beside the smallest known error: all pairs, uniform population.
 
     sinh²     (Σ_S √a_S)²/sinh²(ε/2), Delsarte's program without its constraints
-    Delsarte  what the package prints (optrr_solvers.allocating.delsarte)
+    Delsarte  what the package prints (optrr_solvers.allocation.delsarte)
     triples   the semidefinite program of ``schrijver.py``, for some settings in which Delsarte's bound is below the known error
 
 Writes triples.csv, .md, .svg, and what proves the third as integers in triples.json.gz, from which ``proofs/prove_triples.py``
@@ -20,11 +20,11 @@ import published
 from schrijver import Search, Triples
 from writing import RESULTS, markdown, save, write
 
-from optrr.domain.datasets import adult_domain
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.delsarte import roots
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr.core.domain.datasets import adult_domain
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.delsarte import roots
+from optrr_solvers.allocation.mixture import mixture
+from optrr_solvers.allocation.workload import TableWorkload
 
 SETTINGS = {
     "four binary": (2,) * 4,

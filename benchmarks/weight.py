@@ -31,9 +31,9 @@ COMMANDS = {
 IMPORTS = (
     "optrr",
     "optrr.cli.main",
-    "optrr.designs.design",
-    "optrr.tables.estimation.estimator",
-    "optrr.models.tests",
+    "optrr.core.design.design",
+    "optrr.core.estimation.estimator",
+    "optrr.core.inference",
     "cvxpy",
 )
 

@@ -29,14 +29,11 @@ import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, Mechanism, design
-from optrr.domain.public import PublicColumns
-from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.estimation.score_interval import Means, accepted, cell_means
-from optrr.tables.measures import MEASURES, Comparing, quantities
-from optrr.tables.measures.measure import asked
-from optrr.tables.measures.quantities import Inversion, Odds, value_at
-from optrr.tables.weighting.estimating import estimate_sample
-from optrr.tables.weighting.linearised import (
+from optrr.analysis.measures import MEASURES, Comparing, quantities
+from optrr.analysis.measures.measure import asked
+from optrr.analysis.measures.quantities import Inversion, Odds, value_at
+from optrr.analysis.weighting.estimating import estimate_sample
+from optrr.analysis.weighting.linearised import (
     Clusters,
     WeightedReports,
     alike_cells,
@@ -44,7 +41,10 @@ from optrr.tables.weighting.linearised import (
     through,
     weighted_table,
 )
-from optrr.tables.weighting.sampled import SampledRecords
+from optrr.analysis.weighting.sampled import SampledRecords
+from optrr.core.domain.public import PublicColumns
+from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.score_interval import Means, accepted, cell_means
 
 SEED = 3
 RUNS, MORE_RUNS = 400, 2000

@@ -22,10 +22,10 @@ from test_levels import MECHANISMS, WITHIN_01, WITHIN_5
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, InvalidInput, design
-from optrr.domain.public import PublicColumns
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.weighted import is_rough, rao_scott, tested_sample
-from optrr.tables.weighting.sampled import SampledRecords
+from optrr.analysis.weighted import is_rough, rao_scott, tested_sample
+from optrr.analysis.weighting.sampled import SampledRecords
+from optrr.core.domain.public import PublicColumns
+from optrr.core.mechanisms.mechanism import Mechanism
 from optrr_solvers.arrays import FloatArray, IntArray
 
 SEED = 11

@@ -12,32 +12,30 @@ one, randomized records, and estimates with honest errors. In the order of use:
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
 
 Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, perturb, Mechanism. Everything
-else lives in its package: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.plans, optrr.devices, optrr.ways,
-optrr.genomics. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
+else lives in its package: optrr.core, optrr.allocation, optrr.analysis, optrr.devices, optrr.genomics, optrr.longitudinal,
+optrr.planner, optrr.studies. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optrr.lazy_names import lazy_names
-from optrr.show import __version__ as __version__
+from optrr.core.display import __version__ as __version__
+from optrr.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from optrr.analyses import Reports
-    from optrr.budgets.allocate import Allocation, allocate
-    from optrr.budgets.tradeoffs import Tradeoff, tradeoff
-    from optrr.budgets.variances import design
-    from optrr.budgets.workload import Workload
-    from optrr.designs.checks import Verification
-    from optrr.designs.design import Design
-    from optrr.designs.solving import Wishes
-    from optrr.designs.specification import Specification, read_specification
-    from optrr.designs.worksheet import worksheet
-    from optrr.devices.audit import audit
-    from optrr.domain.bins import Bins
-    from optrr.domain.domain import Attribute, Domain
-    from optrr.domain.public import PublicColumns
-    from optrr.errors import (
+    from optrr.allocation.allocating import Allocation, allocate
+    from optrr.allocation.sampled_tables import SampledTables
+    from optrr.allocation.tradeoffs import Tradeoff, tradeoff
+    from optrr.allocation.variances import design
+    from optrr.allocation.workload import Workload
+    from optrr.core.design.design import Design
+    from optrr.core.design.solving import Wishes
+    from optrr.core.design.specification import Specification, read_specification
+    from optrr.core.design.verification import Verification
+    from optrr.core.domain.bins import Bins
+    from optrr.core.domain.domain import Attribute, Domain
+    from optrr.core.domain.public import PublicColumns
+    from optrr.core.errors import (
         Infeasible,
         InvalidInput,
         InvalidProblem,
@@ -47,36 +45,38 @@ if TYPE_CHECKING:
         SolveFailed,
         TooFewRecords,
     )
-    from optrr.files import export, load, reports, save, verify
-    from optrr.mechanisms.kernel import SingularMarginal
-    from optrr.mechanisms.matrix import MatrixMechanism
-    from optrr.mechanisms.mechanism import Mechanism
-    from optrr.mechanisms.perturb import perturb
-    from optrr.models.tests.testing import test
-    from optrr.plans.plan import plan
-    from optrr.records.counts import Counts, count
-    from optrr.records.reading.source import RecordsAt
-    from optrr.tables.estimation.estimator import estimate
-    from optrr.ways.protocols.sampled_tables import SampledTables
+    from optrr.core.estimation.estimator import estimate
+    from optrr.core.files import export, load, reports, save, verify
+    from optrr.core.inference.testing import test
+    from optrr.core.mechanisms.kernel import SingularMarginal
+    from optrr.core.mechanisms.matrix import MatrixMechanism
+    from optrr.core.mechanisms.mechanism import Mechanism
+    from optrr.core.mechanisms.perturb import perturb
+    from optrr.core.records.counts import Counts, count
+    from optrr.core.records.reading.source import RecordsAt
+    from optrr.core.reports import Reports
+    from optrr.devices.audit import audit
+    from optrr.devices.worksheet import worksheet
+    from optrr.planner.plan import plan
     from optrr_solvers import SolveOptions
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
-    "optrr.analyses": ("Reports",),
-    "optrr.budgets.allocate": ("Allocation", "allocate"),
-    "optrr.budgets.tradeoffs": ("Tradeoff", "tradeoff"),
-    "optrr.budgets.variances": ("design",),
-    "optrr.budgets.workload": ("Workload",),
-    "optrr.designs.checks": ("Verification",),
-    "optrr.designs.design": ("Design",),
-    "optrr.designs.specification": ("Specification", "read_specification"),
-    "optrr.designs.solving": ("Wishes",),
-    "optrr.designs.worksheet": ("worksheet",),
+    "optrr.core.reports": ("Reports",),
+    "optrr.allocation.allocating": ("Allocation", "allocate"),
+    "optrr.allocation.tradeoffs": ("Tradeoff", "tradeoff"),
+    "optrr.allocation.variances": ("design",),
+    "optrr.allocation.workload": ("Workload",),
+    "optrr.core.design.verification": ("Verification",),
+    "optrr.core.design.design": ("Design",),
+    "optrr.core.design.specification": ("Specification", "read_specification"),
+    "optrr.core.design.solving": ("Wishes",),
+    "optrr.devices.worksheet": ("worksheet",),
     "optrr.devices.audit": ("audit",),
-    "optrr.domain.bins": ("Bins",),
-    "optrr.domain.domain": ("Attribute", "Domain"),
-    "optrr.domain.public": ("PublicColumns",),
-    "optrr.errors": (
+    "optrr.core.domain.bins": ("Bins",),
+    "optrr.core.domain.domain": ("Attribute", "Domain"),
+    "optrr.core.domain.public": ("PublicColumns",),
+    "optrr.core.errors": (
         "Infeasible",
         "InvalidInput",
         "InvalidProblem",
@@ -86,17 +86,17 @@ _HOMES = {
         "SolveFailed",
         "TooFewRecords",
     ),
-    "optrr.files": ("export", "load", "reports", "save", "verify"),
-    "optrr.mechanisms.kernel": ("SingularMarginal",),
-    "optrr.mechanisms.matrix": ("MatrixMechanism",),
-    "optrr.mechanisms.mechanism": ("Mechanism",),
-    "optrr.mechanisms.perturb": ("perturb",),
-    "optrr.models.tests.testing": ("test",),
-    "optrr.plans.plan": ("plan",),
-    "optrr.records.counts": ("Counts", "count"),
-    "optrr.records.reading.source": ("RecordsAt",),
-    "optrr.tables.estimation.estimator": ("estimate",),
-    "optrr.ways.protocols.sampled_tables": ("SampledTables",),
+    "optrr.core.files": ("export", "load", "reports", "save", "verify"),
+    "optrr.core.mechanisms.kernel": ("SingularMarginal",),
+    "optrr.core.mechanisms.matrix": ("MatrixMechanism",),
+    "optrr.core.mechanisms.mechanism": ("Mechanism",),
+    "optrr.core.mechanisms.perturb": ("perturb",),
+    "optrr.core.inference.testing": ("test",),
+    "optrr.planner.plan": ("plan",),
+    "optrr.core.records.counts": ("Counts", "count"),
+    "optrr.core.records.reading.source": ("RecordsAt",),
+    "optrr.core.estimation.estimator": ("estimate",),
+    "optrr.allocation.sampled_tables": ("SampledTables",),
     "optrr_solvers": ("SolveOptions",),
 }
 
@@ -147,7 +147,7 @@ __all__ = [
 ]
 
 # Packages that hold what has no name here.
-_PACKAGES = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "tables", "ways")
+_PACKAGES = ("allocation", "analysis", "core", "devices", "genomics", "longitudinal", "planner", "studies")
 
 _named, _names = lazy_names(__name__, _HOMES)
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from optrr.designs.dependence import RandomizedPair
-from optrr.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.protocols.dependence import RandomizedPair
 
 
 def covariance(joint, x, y):

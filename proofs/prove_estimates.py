@@ -18,9 +18,9 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.tables.estimation.accuracy import effect_weights, expected_squared_error
-from optrr.tables.estimation.likelihood import closed_form
+from optrr.core.estimation.accuracy import effect_weights, expected_squared_error
+from optrr.core.estimation.likelihood import closed_form
+from optrr.core.mechanisms.kernel import EffectKernel
 
 SHAPES = ((2,), (4,), (2, 2), (3, 2), (2, 2, 3))
 

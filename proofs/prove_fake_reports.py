@@ -16,7 +16,7 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.tables.estimation.fake_reports import reaches
+from optrr.core.estimation.poisoned import reaches
 
 
 def prove_no_choice_of_fakes_reaches_further():

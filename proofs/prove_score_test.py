@@ -15,8 +15,8 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.mechanisms.kernel import MatrixKernel
-from optrr.models.tests.nullfit import NullFit, all_contrasts, influence
+from optrr.core.inference.nullfit import NullFit, all_contrasts, influence
+from optrr.core.mechanisms.kernel import MatrixKernel
 
 
 def margin(name, r):

@@ -1,4 +1,4 @@
-"""Gradients and second derivatives of the derived statistics (optrr.tables.estimation.statistics, RVL §5.2), symbolically.
+"""Gradients and second derivatives of the derived statistics (optrr.core.estimation.statistics, RVL §5.2), symbolically.
 
 φ² is a sum of h(x, r, c) over all or some cells, x the cell, r and c its row's and column's sum: first and second derivatives
 of h, and the chain rule on a whole table with symbols in its cells. Pearson correlation: the gradient in standardised scores,
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from optrr.tables.estimation.statistics import LAST_KNOT, _phi_terms, debiased, pearson_correlation, phi_squared
+from optrr.core.estimation.statistics import LAST_KNOT, _phi_terms, debiased, pearson_correlation, phi_squared
 
 X, ROW, COLUMN = sp.symbols("x r c", positive=True)
 NAMES = ("x", "r", "c", "xx", "rr", "cc", "xr", "xc", "rc")

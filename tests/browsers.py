@@ -23,7 +23,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-HARNESS = Path(__file__).parent / "clients" / "harness.js"
+HARNESS = Path(__file__).parent / "devices" / "harness.js"
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -93,7 +93,7 @@ def tab_to(page: Any, selector: str) -> None:
 
 
 def run(browser: Any, task: str, given: Any, client: Path) -> Any:
-    """The result of a task of clients/harness.js in a browser; files that ``given`` names are fetched by the page."""
+    """The result of a task of devices/harness.js in a browser; files that ``given`` names are fetched by the page."""
     files = {"/": None, "/optrr.js": client, "/harness.js": HARNESS}
     files |= {f"/{key}": Path(given[key]) for key in ("codesFile", "streamFile") if key in given}
     with _served(files) as address:

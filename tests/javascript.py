@@ -1,4 +1,4 @@
-"""Node for tests: the client in clients/javascript, or another text of it, run over the tasks of clients/harness.js."""
+"""Node for tests: the client in clients/javascript, or another text of it, run over the tasks of devices/harness.js."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def of_the_page(name: str) -> Path:
 def run(task: str, given: Any, client: Path = CLIENT / "optrr.js", timeout: float = 600) -> Any:
     """The result of a task of the harness."""
     job = json.dumps({"client": str(client), "task": task, "input": given})
-    command = [node(), str(TESTS / "clients" / "node.mjs")]
+    command = [node(), str(TESTS / "devices" / "node.mjs")]
     done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from optrr.designs.specification import declared
-from optrr.plans.preview import Point, Way
-from optrr.plans.question import Question
+from optrr.core.design.specification import declared
+from optrr.planner.preview import Point, Way
+from optrr.planner.question import Question
 
 SCHOOL: dict[str, Any] = {
     "title": "Life at school",

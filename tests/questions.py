@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.core.domain.domain import Domain
+from optrr.core.mechanisms.supports import unlikely_threshold
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.domain import Domain
-from optrr.mechanisms.supports import unlikely_threshold
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocation.questions import SubsetReport
 
 MOST_ENTRIES = 20_000
 

@@ -14,7 +14,7 @@ import paper_settings
 import pytest
 from rij import synthetic
 
-from optrr.mechanisms.matrix import from_probabilities, laplace, randomized_response, reconstruction_probability
+from optrr.core.mechanisms.matrix import from_probabilities, laplace, randomized_response, reconstruction_probability
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = tomllib.loads((ROOT / "benchmarks" / "papers" / "statements.toml").read_text(encoding="utf-8"))

@@ -11,11 +11,11 @@ import pytest
 from field_protocols import FieldProtocol
 from scipy.stats import binom
 
-from optrr.domain.domain import Domain
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.tables.estimation.accuracy import expected_squared_error
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.mixture import mixture
+from optrr.core.domain.domain import Domain
+from optrr.core.estimation.accuracy import expected_squared_error
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr_solvers.allocation.any_mechanism import error_bound
+from optrr_solvers.allocation.mixture import mixture
 from optrr_solvers.laws import ProductLaw
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.domain.datasets import adult_domain
+from optrr.core.domain.datasets import adult_domain
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

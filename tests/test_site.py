@@ -19,7 +19,7 @@ import click
 import pytest
 
 import optrr
-import optrr.errors
+import optrr.core.errors
 from optrr.cli.main import cli, run
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def test_every_format_is_described() -> None:
     "error",
     [
         optrr.SingularMarginal,
-        *(v for v in vars(optrr.errors).values() if isinstance(v, type) and issubclass(v, optrr.OptrrError)),
+        *(v for v in vars(optrr.core.errors).values() if isinstance(v, type) and issubclass(v, optrr.OptrrError)),
     ],
     ids=lambda error: error.__name__,
 )
@@ -246,7 +246,7 @@ SHOWN = [
     "index",
     "quick-start",
     "papers/por",
-    "reference/python/optrr.designs",
+    "reference/python/optrr.core.design",
     "tutorials/how-much-epsilon",
     "gallery",
 ]

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.sampled_uses import questions_of
+from optrr.core.domain.domain import Domain
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.domain import Domain
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.sampled_uses import questions_of
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocation.questions import SubsetReport
 
 Domains = Callable[[list[int]], Domain]
 

@@ -25,10 +25,10 @@ from laws import LAWS, law_of  # noqa: E402
 from reference import Bytes, Source, answered, randomized, thresholds  # noqa: E402
 from refusals import refused_files, refused_questions, refused_records  # noqa: E402
 
+from optrr.core.domain.domain import Attribute, Domain  # noqa: E402
+from optrr.core.mechanisms.mechanism import Mechanism  # noqa: E402
 from optrr.devices.deployment_file import DeploymentFile, canonical, digest_of  # noqa: E402
 from optrr.devices.export import deployment_of  # noqa: E402
-from optrr.domain.domain import Attribute, Domain  # noqa: E402
-from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
 
 CASES = 16
 # Cases for each kind of threshold that show it to be off by one, and how many streams are tried for them.

@@ -16,14 +16,22 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
-# Packages whose names have a short form, as in `optrr.tables.measure`.
-_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.plans", "optrr.tables", "optrr.ways.protocols")
+# Packages whose names have a short form, as in `optrr.analysis.measure`.
+_SHORT = (
+    "optrr.allocation",
+    "optrr.analysis",
+    "optrr.core.estimation",
+    "optrr.core.inference",
+    "optrr.core.protocols",
+    "optrr.devices",
+    "optrr.planner",
+)
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
 _ALSO = (
-    "optrr.domain.datasets",
-    "optrr.mechanisms.kernel",
-    "optrr.mechanisms.matrix",
-    "optrr.ways.graphs",
+    "optrr.core.domain.datasets",
+    "optrr.core.mechanisms.kernel",
+    "optrr.core.mechanisms.matrix",
+    "optrr.studies.graphs",
 )
 _NOT_PYTHON = ("optrr.cli",)
 _INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC, Protocol, Generic"
@@ -49,7 +57,7 @@ def public_modules() -> list[str]:
 
     walked = (m.name for m in pkgutil.walk_packages(optrr.__path__, "optrr.") if m.ispkg)
     packages = [n for n in walked if getattr(importlib.import_module(n), "__all__", None)]
-    return sorted([*(n for n in packages if n not in _NOT_PYTHON), "optrr.errors", *_ALSO])
+    return sorted([*(n for n in packages if n not in _NOT_PYTHON), "optrr.core.errors", *_ALSO])
 
 
 def home(value: Any, name: str) -> str:

@@ -6,20 +6,20 @@ from typing import Literal
 import click
 import numpy as np
 
-from optrr import files
-from optrr.budgets.allocate import METHODS, Allocation
-from optrr.budgets.allocate import allocate as make_allocation
-from optrr.budgets.result import LIMITS
+from optrr.allocation.allocating import METHODS, Allocation
+from optrr.allocation.allocating import allocate as make_allocation
+from optrr.allocation.result import LIMITS
 from optrr.cli import designing
 from optrr.cli.outputs import DESIGN, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
-from optrr.designs.design import Design
-from optrr.designs.specification import Specification
-from optrr.errors import InvalidInput
-from optrr.records.whole_files import held_back
-from optrr.show.parts import Page
-from optrr.show.result import SHOWN
-from optrr.show.text import bound_text, epsilon_text
+from optrr.core import files
+from optrr.core.design.design import Design
+from optrr.core.design.specification import Specification
+from optrr.core.display.parts import Page
+from optrr.core.display.result import SHOWN
+from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import held_back
 
 
 @click.command()

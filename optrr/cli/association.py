@@ -28,9 +28,15 @@ from optrr.cli.genotype_options import (
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, warn
-from optrr.designs.design import Design
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
+from optrr.core.design.design import Design
+from optrr.core.display.result import SHOWN, in_json
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.inference.result import bonferroni
+from optrr.core.records.atomic import held_back
+from optrr.core.records.counts import OpenedRecords
+from optrr.core.records.reading.source import RecordsAt
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import (
@@ -52,14 +58,8 @@ from optrr.genomics.result_files import check_form
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, TOP, Associations, ScanOptions, Thresholds, scan
-from optrr.genomics.tests import GENOME_WIDE
+from optrr.genomics.score_tests import GENOME_WIDE
 from optrr.genomics.variant_report import answers_report, variant_report
-from optrr.models.tests.result import bonferroni
-from optrr.records.counts import OpenedRecords
-from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import held_back
-from optrr.show.result import SHOWN, in_json
-from optrr.show.text import amount, epsilon_text
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given

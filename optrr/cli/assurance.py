@@ -7,15 +7,18 @@ from pathlib import Path
 
 import click
 
-from optrr import files
+from optrr.allocation.sampled_tables import SampledTables, load_asking
+from optrr.allocation.sampled_uses import questions_worksheet
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
-from optrr.designs.checks import Verification, refuse_large
-from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
-from optrr.designs.specification import refuse_specification
-from optrr.designs.worksheet import Worksheet
-from optrr.designs.worksheet import worksheet as answered
+from optrr.core import files
+from optrr.core.design.signing import is_exposed, sign_file, signature_check, signature_path
+from optrr.core.design.specification import refuse_specification
+from optrr.core.design.verification import Verification, refuse_large
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance import sealed
+from optrr.core.records.atomic import refuse_replacing, whole_file
 from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
 from optrr.devices.clients import CommandClient, LogClient
@@ -23,11 +26,8 @@ from optrr.devices.label import label_of
 from optrr.devices.planting import FEWEST, PlantedRecords, planned, plant
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
-from optrr.errors import InvalidInput
-from optrr.records.whole_files import refuse_replacing, whole_file
-from optrr.releases import sealed
-from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
-from optrr.ways.protocols.sampled_uses import questions_worksheet
+from optrr.devices.worksheet import Worksheet
+from optrr.devices.worksheet import worksheet as answered
 
 
 @click.command()

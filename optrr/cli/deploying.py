@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
+from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
+from optrr.allocation.sampled_uses import export_questions
 from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import key_option, refuse_longitudinal, refuse_options, signature_option, split_names
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
-from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
-from optrr.designs.signing import require_signed
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import load_design
+from optrr.core.design.signing import require_signed
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.provenance.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
+from optrr.core.records.atomic import refuse_replacing
+from optrr.core.records.writing import formula_doubts
 from optrr.devices.export import DEFAULT_SIZE, compressed_size, save_fitted
-from optrr.errors import InvalidInput, not_installed
-from optrr.records.whole_files import refuse_replacing
-from optrr.records.writing import formula_doubts
-from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
-from optrr.show.text import amount, epsilon_text
-from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
-from optrr.ways.protocols.sampled_uses import export_questions
 
 # What --events means without names.
 _ALL = "*"

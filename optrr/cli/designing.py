@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 import click
 import numpy as np
 
+from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, public_option, refuse_options, split_names
 from optrr.cli.outputs import DESIGN, design_output_option, report_option, write_report
 from optrr.cli.printing import (
@@ -20,26 +21,25 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.designs.clustering import Algorithm, choose_clusters, combinations_of
-from optrr.designs.dependence import dependences_from_tables, pair_tables
-from optrr.designs.design import Asking, Design
-from optrr.designs.design_file import load_design, save_design
-from optrr.designs.solving import Wishes
-from optrr.designs.solving import design as make_design
-from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.domain.public import PublicColumns
-from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import held_back, refuse_replacing
-from optrr.releases.accounting import Release, Spent
-from optrr.show.parts import Page
-from optrr.show.result import SHOWN
-from optrr.show.text import amount, bound_text, crossed, epsilon_text
-from optrr.tables.estimation.impossible import impossible
-from optrr.ways.protocols.protocol import ClusterMatrix, cluster_design
-from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.core.design.design import Asking, Design
+from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.solving import Wishes
+from optrr.core.design.solving import design as make_design
+from optrr.core.design.specification import Specification, parse_attributes, read_specification
+from optrr.core.display.parts import Page
+from optrr.core.display.result import SHOWN
+from optrr.core.display.text import amount, bound_text, crossed, epsilon_text
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.plausibility import impossible
+from optrr.core.protocols.clustering import Algorithm, choose_clusters, combinations_of
+from optrr.core.protocols.dependence import dependences_from_tables, pair_tables
+from optrr.core.protocols.protocol import ClusterMatrix, cluster_design
+from optrr.core.provenance.accounting import Release, Spent
+from optrr.core.records.atomic import held_back, refuse_replacing
+from optrr.core.records.reading.source import RecordsAt
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
-from optrr_solvers.allocating.any_mechanism import total_bound
+from optrr_solvers.allocation.any_mechanism import total_bound
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -398,8 +398,8 @@ def give_variance_design(
     flips: Design, options: SolveOptions, n: int | None, output: Path | None, as_json: bool
 ) -> None:
     """Write and print what estimates each attribute as well as ``flips`` was asked to; ``n`` people give standard errors."""
-    from optrr import files  # noqa: PLC0415 (most designs ask no questions)
-    from optrr.budgets.variances import accuracies, variance_design  # noqa: PLC0415 (as above)
+    from optrr.allocation.variances import accuracies, variance_design  # noqa: PLC0415 (as above)
+    from optrr.core import files  # noqa: PLC0415 (most designs ask no questions)
 
     asked, least = variance_design(flips, options)
     made = carried(asked, flips.public)

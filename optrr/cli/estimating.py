@@ -12,19 +12,19 @@ import click
 from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option, table_option
 from optrr.cli.printing import print_shown, print_table, say
-from optrr.domain.domain import told_scores
-from optrr.errors import InvalidInput
-from optrr.show.text import amount
-from optrr.tables.estimation.estimator import METHODS, check_confidence
-from optrr.tables.estimation.statistics import STATISTICS
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import told_scores
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.estimator import METHODS, check_confidence
+from optrr.core.estimation.statistics import STATISTICS
 
 if TYPE_CHECKING:
+    from optrr.analysis.weighting.estimating import WeightedEstimate
+    from optrr.core.display.parts import Page
+    from optrr.core.estimation.derived import Derived
+    from optrr.core.estimation.estimator import Estimate
+    from optrr.core.estimation.poisoned import Poisoning
     from optrr.pages.sections import Given
-    from optrr.show.parts import Page
-    from optrr.tables.estimation.derived import Derived
-    from optrr.tables.estimation.estimator import Estimate
-    from optrr.tables.estimation.fake_reports import Poisoning
-    from optrr.tables.weighting.estimating import WeightedEstimate
 
 
 @analysis(
@@ -170,7 +170,7 @@ def _print_derived(derived: Sequence[Derived], names: Sequence[str]) -> None:
         [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )
     # takes longer to import than most tables take to estimate, and few ask for it
-    from optrr.tables.estimation.derived import told_estimators  # noqa: PLC0415
+    from optrr.core.estimation.derived import told_estimators  # noqa: PLC0415
 
     for line in (*told_estimators(derived), *(line for d in derived for line in told_scores(names, d.scores))):
         say(line)

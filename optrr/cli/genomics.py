@@ -36,22 +36,22 @@ from optrr.cli.releasing import (
     replaced_release,
     seed_option,
 )
-from optrr.designs.design import Design, solution_warnings
-from optrr.designs.design_file import save_design
-from optrr.errors import InvalidInput
+from optrr.core.design.design import Design, solution_warnings
+from optrr.core.design.design_file import save_design
+from optrr.core.display.text import amount, bound_text, counted, epsilon_text
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import ReleaseOptions
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.records.writing import WRITTEN, released_file
 from optrr.genomics import designing, randomize
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
+from optrr.genomics.power import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, save_sampled_variants
-from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
-from optrr.mechanisms.mechanism import ReleaseOptions
-from optrr.records.writing import WRITTEN, released_file
-from optrr.releases.provenance import Provenance
-from optrr.show.text import amount, bound_text, counted, epsilon_text
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, as_source
 

@@ -9,10 +9,12 @@ import click
 
 from optrr.cli.inputs import FILE, refuse_options, several
 from optrr.cli.outputs import PLOT, TABBED
-from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
-from optrr.designs.specification import refuse_specification
-from optrr.errors import InvalidInput
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import load_design
+from optrr.core.design.specification import refuse_specification
+from optrr.core.errors import InvalidInput
+from optrr.core.inference.testing import GENOTYPE_TESTS
+from optrr.core.provenance.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
@@ -20,10 +22,8 @@ from optrr.genomics.plots import check_plot
 from optrr.genomics.result_files import FORMATS
 from optrr.genomics.sampled_variants import SampledVariants, load_sampled_variants
 from optrr.genomics.scan import PLOTS
-from optrr.genomics.tests import Progress
+from optrr.genomics.score_tests import Progress
 from optrr.genomics.writing import is_written_vcf
-from optrr.models.tests.testing import GENOTYPE_TESTS
-from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
 
 # The arguments of these options.
 GENOTYPE_OPTIONS = ("regions", "keep", "all_filters")

@@ -16,17 +16,17 @@ import msgspec
 import numpy as np
 from click.core import ParameterSource
 
-from optrr.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
-from optrr.domain.public import NONE, PublicColumns
-from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt, files_at
-from optrr.records.whole_files import refuse_replacing
-from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
+from optrr.core.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.sealed import LONGITUDINAL, Given, kind_of, read_small
+from optrr.core.records.atomic import refuse_replacing
+from optrr.core.records.reading.source import RecordsAt, files_at
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from optrr.analyses import Reports
-    from optrr.tables.weighting.linearised import Single
+    from optrr.analysis.weighting.linearised import Single
+    from optrr.core.reports import Reports
 
 
 def refuse_options(why: str, *names: str) -> None:
@@ -355,11 +355,11 @@ def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> R
     Raises
     ------
     InvalidInput
-        for what is neither a share nor an attribute's categories, both at once, and as :func:`optrr.tables.pooled.pooled`.
+        for what is neither a share nor an attribute's categories, both at once, and as :func:`optrr.analysis.collapsed.pooled`.
     """
     if not texts:
         return reports
-    from optrr.tables.pooled import Pool, pooled  # noqa: PLC0415 (few commands pool categories)
+    from optrr.analysis.collapsed import Pool, pooled  # noqa: PLC0415 (few commands pool categories)
 
     if all("=" in text for text in texts):
         given = dict(text.split("=", 1) for text in texts)

@@ -8,10 +8,10 @@ from optrr.cli import designing, printing, releasing
 from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
 from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import design_output_option
-from optrr.records.reading.source import RecordsAt
-from optrr.records.writing import formula_doubts
-from optrr.show.text import bound_text, epsilon_text
-from optrr.ways.longitudinal.design import (
+from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.records.reading.source import RecordsAt
+from optrr.core.records.writing import formula_doubts
+from optrr.longitudinal.design import (
     SECONDS,
     LongitudinalDesign,
     Stages,
@@ -19,8 +19,8 @@ from optrr.ways.longitudinal.design import (
     longitudinal,
     save_longitudinal,
 )
-from optrr.ways.longitudinal.panel import PanelEstimate, estimate_rounds
-from optrr.ways.longitudinal.rounds import Key, release_round
+from optrr.longitudinal.panel import PanelEstimate, estimate_rounds
+from optrr.longitudinal.rounds import Key, release_round
 
 design_option = click.option(
     "--design",

@@ -32,10 +32,10 @@ from typing import Any
 import click
 
 from optrr.cli.printing import STRICT, Warned
-from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
-from optrr.records.whole_files import held_back
-from optrr.show import __version__
-from optrr.show.text import one_line
+from optrr.core.display import __version__
+from optrr.core.display.text import one_line
+from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
+from optrr.core.records.atomic import held_back
 
 # It shows what it has written to whoever visits, so its files cannot wait until it ends.
 _AT_ONCE = ("plan", "serve")

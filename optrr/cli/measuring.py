@@ -6,14 +6,14 @@ from typing import Any
 import click
 import msgspec
 
+from optrr.analysis.measures import MEASURES, Measures
+from optrr.analysis.measures.among import said_among
 from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option, table_option
 from optrr.cli.printing import print_shown, say
-from optrr.domain.domain import told_scores
-from optrr.errors import InvalidInput
-from optrr.show.text import crossed
-from optrr.tables.measures import MEASURES, Measures
-from optrr.tables.measures.among import said_among
+from optrr.core.display.text import crossed
+from optrr.core.domain.domain import told_scores
+from optrr.core.errors import InvalidInput
 
 
 @analysis(

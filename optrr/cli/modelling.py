@@ -7,20 +7,20 @@ from typing import Any
 
 import click
 
+from optrr.analysis.loglinear.estimating import Comparison, LogLinear, beside
+from optrr.analysis.loglinear.fitting import parse_terms
+from optrr.analysis.regression.fitting import FAMILIES
+from optrr.analysis.regression.formulas import Formula
+from optrr.analysis.synthesis.combined import combine as combined
+from optrr.analysis.synthesis.drawing import Closeness
 from optrr.cli import inputs, outputs
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
-from optrr.designs.design_file import load_design
-from optrr.errors import InvalidInput
-from optrr.models.loglinear.estimating import Comparison, LogLinear, beside
-from optrr.models.loglinear.fitting import parse_terms
-from optrr.models.regression.fitting import FAMILIES
-from optrr.models.regression.formulas import Formula
-from optrr.models.synthesis.combined import combine as combined
-from optrr.models.synthesis.drawing import Closeness
-from optrr.records.reading.registry import open_source
-from optrr.records.reading.source import RecordsAt
-from optrr.records.writing import check_written_suffix, formula_doubts
-from optrr.show.text import amount
+from optrr.core.design.design_file import load_design
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput
+from optrr.core.records.reading.registry import open_source
+from optrr.core.records.reading.source import RecordsAt
+from optrr.core.records.writing import check_written_suffix, formula_doubts
 
 
 @outputs.analysis(

@@ -9,18 +9,18 @@ import msgspec
 from optrr.cli.genotype_options import genotype_filter
 from optrr.cli.inputs import refuse_options, several
 from optrr.cli.printing import print_json, warn
-from optrr.designs.design import Design
-from optrr.errors import InvalidInput
+from optrr.core.design.design import Design
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import whole_file
+from optrr.core.records.reading.registry import refuse_randomized
+from optrr.core.records.reading.source import STANDARD_INPUT
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.genotypes import MISSING, Codes
 from optrr.genomics.layout import layout_of
 from optrr.genomics.person import read_person
 from optrr.genomics.person_reports import ENDING, report_once, spent_in
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.records.reading.registry import refuse_randomized
-from optrr.records.reading.source import STANDARD_INPUT
-from optrr.records.whole_files import whole_file
-from optrr.show.text import amount, epsilon_text
 
 _STATUS = {"case": True, "control": False}
 _OF_ONE_PERSON = ("absent", "diary")

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.cli.inputs import Sampled, design_option, input_argument, keep_input, said_of_input, several, with_pool
 from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
-from optrr.designs.design import Asking, Design
-from optrr.errors import InvalidInput
-from optrr.records.counts import OpenedRecords
-from optrr.records.reading.source import Place, RecordsAt, each_file
-from optrr.records.whole_files import check_target, held_back, whole_file
-from optrr.show.result import Result, TableResult
-from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
+from optrr.core.design.design import Asking, Design
+from optrr.core.display.result import Result, TableResult
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import check_target, held_back, whole_file
+from optrr.core.records.counts import OpenedRecords
+from optrr.core.records.reading.source import Place, RecordsAt, each_file
 
 if TYPE_CHECKING:
-    from optrr.analyses import Reports
-    from optrr.domain.public import PublicColumns
+    from optrr.core.display.parts import Page
+    from optrr.core.domain.public import PublicColumns
+    from optrr.core.reports import Reports
     from optrr.pages.sections import Given
-    from optrr.show.parts import Page
 
 
 __all__ = ["DESIGN", "OUTPUT", "PAGE", "PLOT", "TABBED", "Target"]
@@ -72,7 +72,7 @@ class Target(click.Path):
         if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
         if self.drawn:
-            from optrr.show.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
+            from optrr.core.display.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
 
             figure_class()
         return path
@@ -106,7 +106,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
         elif suffix == ".csv":
             from pyarrow.csv import write_csv  # noqa: PLC0415 (Arrow is slow to import, and the other kinds need none of it)
 
-            from optrr.records.writing import without_formulas  # noqa: PLC0415 (as above)
+            from optrr.core.records.writing import without_formulas  # noqa: PLC0415 (as above)
 
             write_csv(without_formulas(result.to_arrow()), partial)
         else:
@@ -208,7 +208,7 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
 class Analysis:
     """A command that analyses records: what they were asked by, what is in doubt about them, and where its result goes.
 
-    The result comes from the call that Python has for it (:class:`optrr.analyses.Reports`). It is given to the table's
+    The result comes from the call that Python has for it (:class:`optrr.core.reports.Reports`). It is given to the table's
     file, to a page, and as JSON or text.
     """
 

@@ -17,18 +17,18 @@ from optrr.cli.designing import attribute_option, people_option
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import FOLDER
 from optrr.cli.proposing import all_bins, bins_option
-from optrr.designs.proposing import Proposing, propose
-from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput, not_installed
-from optrr.plans.plan import Plan, refuse_foreign
-from optrr.plans.plan import plan as make_plan
-from optrr.plans.plan_file import PlanCheck, RecordedPlan, SeenWay, is_plan, read_plan
-from optrr.plans.plan_file import checked as checked_plan
-from optrr.plans.preview import Preview
-from optrr.plans.question import Question
-from optrr.show.result import SHOWN
-from optrr.show.text import brief, crossed
+from optrr.core.design.infer import Proposing, propose
+from optrr.core.design.specification import Specification, parse_attributes, read_specification
+from optrr.core.display.result import SHOWN
+from optrr.core.display.text import brief, crossed
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput, not_installed
+from optrr.planner.plan import Plan, refuse_foreign
+from optrr.planner.plan import plan as make_plan
+from optrr.planner.plan_file import PlanCheck, RecordedPlan, SeenWay, is_plan, read_plan
+from optrr.planner.plan_file import checked as checked_plan
+from optrr.planner.preview import Preview
+from optrr.planner.question import Question
 
 # Files of these kinds say what is asked; all others hold records.
 _DECLARED = (".toml", ".json")
@@ -179,7 +179,7 @@ def _check(result: PlanCheck, as_json: bool) -> int:
 def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
     try:
         # the page brings a web server
-        from optrr.plans.app import serve_plan  # noqa: PLC0415
+        from optrr.planner.app import serve_plan  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise not_installed(error, "the page of optrr plan needs", "serve", "; or use --write") from error
 

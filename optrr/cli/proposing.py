@@ -17,14 +17,14 @@ from optrr.cli.printing import (
     say,
     warn,
 )
-from optrr.designs.proposing import Proposal, Proposing, propose
-from optrr.designs.specification import Specification
-from optrr.domain.public import PublicColumns
-from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import whole_file
-from optrr.show import SOFTWARE
-from optrr.show.text import amount
+from optrr.core.design.infer import Proposal, Proposing, propose
+from optrr.core.design.specification import Specification
+from optrr.core.display import SOFTWARE
+from optrr.core.display.text import amount
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import whole_file
+from optrr.core.records.reading.source import RecordsAt
 
 # Attributes that a table on the screen lists.
 _SHOWN = 200

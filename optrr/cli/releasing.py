@@ -9,24 +9,32 @@ from typing import Any, TypeVar
 
 import click
 
+from optrr.allocation.sampled_tables import load_asking
 from optrr.cli.inputs import FILE, design_option, input_argument, key_option, public_option, signature_option
 from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import is_strict, json_option, late_bar, print_json, print_table, warn
-from optrr.designs.design import Asking, Design
-from optrr.designs.signing import require_signed
-from optrr.domain.domain import listed
-from optrr.domain.public import PublicColumns
-from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions
-from optrr.records.reading.registry import open_source, origins_of
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
-from optrr.records.writing import formula_doubts
-from optrr.releases import accounting
-from optrr.releases.provenance import SEEDED, Provenance
-from optrr.releases.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS, Content, content_of, kind_of
-from optrr.show.text import amount, epsilon_text
-from optrr.ways.protocols.sampled_tables import load_asking
+from optrr.core.design.design import Asking, Design
+from optrr.core.design.signing import require_signed
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.domain.domain import listed
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions
+from optrr.core.provenance import accounting
+from optrr.core.provenance.provenance import SEEDED, Provenance
+from optrr.core.provenance.sealed import (
+    DESIGN,
+    LONGITUDINAL,
+    SAMPLED_TABLES,
+    SAMPLED_VARIANTS,
+    Content,
+    content_of,
+    kind_of,
+)
+from optrr.core.records.reading.registry import open_source, origins_of
+from optrr.core.records.reading.source import STANDARD_INPUT, RecordsAt
+from optrr.core.records.writing import formula_doubts
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -200,7 +208,7 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
 def _loaded(path: Path) -> Any:
     """A design of any kind, whose ε is recomputed."""
     from optrr.genomics.sampled_variants import load_sampled_variants  # noqa: PLC0415 (they bring the arithmetic of laws)
-    from optrr.ways.longitudinal.design import load_longitudinal  # noqa: PLC0415
+    from optrr.longitudinal.design import load_longitudinal  # noqa: PLC0415
 
     of_kind: dict[str, Callable[[Content], Any]] = {
         LONGITUDINAL: load_longitudinal,
@@ -300,7 +308,7 @@ def _release_to_pipe(
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )
-    from optrr.mechanisms.perturb import release_pipe  # noqa: PLC0415 (most releases are files)
+    from optrr.core.mechanisms.perturb import release_pipe  # noqa: PLC0415 (most releases are files)
 
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)

@@ -19,13 +19,13 @@ from optrr.cli.genotype_options import (
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import FIGURES, TABBED, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.errors import InvalidInput
+from optrr.core.display.result import TableResult
+from optrr.core.display.text import counted
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import held_back, whole_file
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.study.pages import all_figures, study_page, write_figures
-from optrr.records.whole_files import held_back, whole_file
-from optrr.show.result import TableResult
-from optrr.show.text import counted
 
 _Number = TypeVar("_Number", int, float)
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")

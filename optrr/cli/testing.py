@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
-from optrr.analyses import said_missing
+from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative
 from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option
 from optrr.cli.printing import json_option, print_json, print_shown, say
-from optrr.designs.design_file import load_design
-from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
-from optrr.domain.public import NONE, PublicColumns
-from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative
-from optrr.models.tests import power_analysis
-from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestFamily, TestResult, check_distinct, family
-from optrr.models.tests.testing import CALIBRATIONS, TESTS
-from optrr.show.parts import Page
-from optrr.show.text import crossed
-from optrr_solvers.allocating.energy import energy_cap
+from optrr.core.design.design_file import load_design
+from optrr.core.display.parts import Page
+from optrr.core.display.text import crossed
+from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scores
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.inference import power_analysis
+from optrr.core.inference.result import ADJUSTMENTS, Adjustment, TestFamily, TestResult, check_distinct, family
+from optrr.core.inference.testing import CALIBRATIONS, TESTS
+from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
+from optrr.core.reports import said_missing
+from optrr_solvers.allocation.energy import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
-    from optrr.analyses import Reports
+    from optrr.analysis.weighting.estimating import WeightedEstimate
+    from optrr.analysis.weighting.linearised import Single
+    from optrr.core.estimation.estimator import Estimate
+    from optrr.core.reports import Reports
     from optrr.pages.sections import Given
-    from optrr.tables.estimation.estimator import Estimate
-    from optrr.tables.weighting.estimating import WeightedEstimate
-    from optrr.tables.weighting.linearised import Single
 
 # Of answers to questions, which are not drawn again.
 _LIMITS = ("auto", "asymptotic")
@@ -187,8 +187,8 @@ def _of_table(run: Analysis, names: list[str], strata: list[str], how: dict[str,
 
 def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: Single) -> _Made:
     """The test of independence that takes the sample into account; records are read once for it and its page."""
-    from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
-    from optrr.tables.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
+    from optrr.analysis.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
+    from optrr.analysis.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
 
     reports = run.reports
     sample = run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns))
@@ -196,8 +196,8 @@ def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: 
     result = replace(tested, missing=said_missing(reports.asking.domain, names))
 
     def page(given: Given) -> Page:
+        from optrr.analysis.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-        from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
 
         table = estimate_sample(sample, reports.mechanism, columns, single_cluster=single)
         return test_page(result, given, [("", table)])
@@ -209,7 +209,7 @@ def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estima
     """An estimate of every table that a test was made on, with what it is of."""
     if reports.mechanism is None:
         return [("", reports.asking.estimate(reports, names))]
-    from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
+    from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
 
     each = reports.counts(names)
     of = [f"of group {k}" for k in range(1, len(each) + 1)] if len(each) > 1 else [""]

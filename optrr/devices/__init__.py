@@ -10,7 +10,7 @@ probabilities of change sets, POR's program.
 ``audit_checks`` tests counts and repeats, and ``epsilon_bounds`` bounds the true ε from below.
 """
 
-from optrr.lazy_names import lazy_names
+from optrr.core.lazy_names import lazy_names
 
 __getattr__, __dir__ = lazy_names(
     __name__,

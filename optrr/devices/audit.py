@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
+from optrr.core.errors import InvalidInput
 from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, tested
 from optrr.devices.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
 from optrr.devices.epsilon_bounds import total_bound
@@ -19,7 +20,6 @@ from optrr.devices.planting import Codes, PlantedRecords, Run, planned, read_pla
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst, at_least
-from optrr.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
 
 # A function that answers queries: people's numbers and codes to one object with table and cells for each.

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from optrr.core.errors import InvalidInput, in_one_line
 from optrr.devices.planting import Codes, Run, asked_lines, lines_of
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
-from optrr.errors import InvalidInput, in_one_line
 from optrr_solvers.arrays import IntArray
 
 # Characters of a command's last words that an error shows.

@@ -24,18 +24,18 @@ from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
+from optrr.core.display.text import crossed
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.provenance.sealed import Given
+from optrr.core.records.atomic import whole_file
 from optrr.devices.exact import log_ceiling
-from optrr.domain.domain import Attribute, Domain
-from optrr.errors import InvalidInput, in_one_line
-from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import Given
-from optrr.show.text import crossed
-from optrr_solvers.allocating.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
+from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
-from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
+from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES
+from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
 
 # Digits of a number; every one in a file is far below.
 _MOST_DIGITS = 20

@@ -18,8 +18,8 @@ from operator import attrgetter
 
 import numpy as np
 
+from optrr.core.display.text import bound_text, epsilon_text
 from optrr.devices.result import CHECKS, TOTAL, Finding, at_least, lowest_share
-from optrr.show.text import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Unions of the most and of the least likely cells that are tried, from 1 cell to all, in steps of a factor.

@@ -3,7 +3,7 @@
 The total and the flip probabilities are exact ratios of whole numbers; common factors of a layer cancel in every ratio
 and are left out. Conditional ε follow pairs of states in decimals that are rounded outward; like the total they are upper
 bounds where there are choices or second ways to change. This is a second
-implementation beside :mod:`optrr_solvers.automaton.bounds`, which labels designs, so that neither has to be trusted. How long
+implementation beside :mod:`optrr_solvers.sampling.bounds`, which labels designs, so that neither has to be trusted. How long
 it takes is known before it starts: :func:`work` in operations on 64-bit words, and the number of pairs.
 
 Nearly all bytes of a compressed file are the digits of its thresholds, which look random. For files that must be small
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.automaton.arithmetic import integers, words_of
-from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
+from optrr_solvers.sampling.arithmetic import integers, words_of
+from optrr_solvers.sampling.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 
 # Operations on words: some ten seconds. Files that fit a phone take a hundredth.
 MOST_WORK = 1 << 32

@@ -19,8 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from optrr.designs.design import Design
-from optrr.designs.design_file import encoded_design, load_design
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import encoded_design, load_design
+from optrr.core.display import SOFTWARE
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.provenance.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, kind_of
+from optrr.core.records.atomic import whole_files
 from optrr.devices.deployment_file import (
     Deployment,
     DeploymentFile,
@@ -28,16 +33,11 @@ from optrr.devices.deployment_file import (
     save_deployment,
 )
 from optrr.devices.exact import epsilons, shortened
-from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.whole_files import whole_files
-from optrr.releases.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, kind_of
-from optrr.show import SOFTWARE
 from optrr_solvers import SolveFailed, Status
-from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 from optrr_solvers.balls.coarse import CoarseBlocks
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.problem import Problem
+from optrr_solvers.sampling.layers import ChoiceLayer, Layers, merged
 from optrr_solvers.solution import checked
 
 

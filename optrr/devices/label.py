@@ -7,21 +7,21 @@ from typing import TypeAlias
 
 import numpy as np
 
-from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import load_design
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.provenance.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
 from optrr.devices.deployment_file import DeployedQuestions, Deployment
 from optrr.devices.planting import Codes
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.devices.verify import load_deployment
-from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
-from optrr_solvers.automaton.draw import Sampler
-from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.randomness import SystemSource
+from optrr_solvers.sampling.arithmetic import Doubles, complement, difference
+from optrr_solvers.sampling.draw import Sampler
+from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
 
 # Numbers that the sums over an automaton's states hold at once.
 _MOST_SUMS = 1 << 22

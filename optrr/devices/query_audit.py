@@ -15,12 +15,12 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import Domain
 from optrr.devices.audit_checks import Fingerprints, Tally, fingerprints_of
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
 from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, read_answers
-from optrr.domain.domain import Domain
-from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers, and records of a query, up to which each is compared on its own.

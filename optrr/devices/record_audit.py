@@ -6,10 +6,10 @@ from itertools import combinations
 
 import numpy as np
 
+from optrr.core.domain.domain import Domain
 from optrr.devices.audit_checks import BoolArray, Fingerprints, Tally, fingerprints_of
 from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, answered_codes
-from optrr.domain.domain import Domain
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.programs.events import event_sizes
 

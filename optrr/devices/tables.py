@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.whole_files import whole_file
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.records.atomic import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem

@@ -2,20 +2,20 @@
 
 Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
 done (:func:`optrr.devices.exact.work`); a file that takes long is checked in a process of its own, under the limits
-of :mod:`optrr.designs.checks`.
+of :mod:`optrr.core.design.verification`.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from optrr.designs.checks import Check, CheckedFiles, Verification, refuse_large
-from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import load_design
+from optrr.core.design.verification import Check, CheckedFiles, Verification, refuse_large
+from optrr.core.provenance.sealed import Given, content_of
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment, decoded_deployment
 from optrr.devices.exact import epsilons, work
 from optrr.devices.export import deployment_of
-from optrr.releases.sealed import Given, content_of
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")

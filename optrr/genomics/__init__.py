@@ -35,9 +35,9 @@ from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.person import read_person
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.power import PlannedScan, Sight, sight
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
-from optrr.genomics.sight import PlannedScan, Sight, sight
 from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.variant_report import VariantReport
 from optrr.genomics.writing import write_plink, write_records, write_vcf

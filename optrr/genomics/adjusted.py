@@ -52,9 +52,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.covariates import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
-from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton steps of a logistic null model; five are usual.
@@ -65,7 +65,7 @@ _SOLVED = 1e-11
 _FARTHEST = 20.0
 # A variance below this share of what it would be without covariates is rounding.
 _ROUNDING = 1e-10
-# p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.models.tests.calibration`).
+# p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.core.inference.calibration`).
 KEPT = 0.0455
 # Chances of alleles and cases are kept this far from 0 and 1.
 _LEAST_CHANCE = 1e-9

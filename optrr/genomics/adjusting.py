@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from optrr.domain.domain import listed
-from optrr.errors import InvalidInput
+from optrr.core.display.text import amount, counted
+from optrr.core.domain.domain import listed
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.estimation.plausibility import Observed, impossible_tables
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics import adjusted
 from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.cohort import Cohort
@@ -33,11 +37,7 @@ from optrr.genomics.scan import (
     cohort_kernel,
     filtered,
 )
-from optrr.genomics.tests import Progress, Scores, about_inflation, copy_tables, genotype_tables, people_with
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.show.text import amount, counted
-from optrr.tables.distributions import chi_squared_tails
-from optrr.tables.estimation.impossible import Observed, impossible_tables
+from optrr.genomics.score_tests import Progress, Scores, about_inflation, copy_tables, genotype_tables, people_with
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 

@@ -17,8 +17,11 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.designs.design import Design
-from optrr.errors import InvalidInput
+from optrr.core.design.design import Design
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import is_seeded
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
@@ -32,9 +35,6 @@ from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
-from optrr.mechanisms.mechanism import is_seeded
-from optrr.releases.accounting import Release
-from optrr.releases.provenance import Provenance
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState, as_source
 

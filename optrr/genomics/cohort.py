@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput, warn
+from optrr.core.display.text import amount, counted
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput, warn
+from optrr.core.records.frames import FrameCodec
+from optrr.core.records.reading.registry import open_source
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,
@@ -41,9 +44,6 @@ from optrr.genomics.phenotypes import (
 )
 from optrr.genomics.plink import PgenGenotypes, PlinkGenotypes, own_phenotype
 from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
-from optrr.records.frames import FrameCodec
-from optrr.records.reading.registry import open_source
-from optrr.show.text import amount, counted
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")

@@ -25,9 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from optrr.designs.design import FAINT, Design
-from optrr.domain.domain import Domain, shown
-from optrr.errors import InvalidInput, warn
+from optrr.core.design.design import FAINT, Design
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import Domain, shown
+from optrr.core.errors import InvalidInput, warn
+from optrr.core.provenance.accounting import checked_epsilon
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import (
     BLOCK,
@@ -42,10 +44,8 @@ from optrr.genomics.genotypes import (
 )
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
-from optrr.releases.accounting import checked_epsilon
-from optrr.show.text import amount
 from optrr_solvers import Problem, Solution, solve
-from optrr_solvers.allocating.association import Population, best_report
+from optrr_solvers.allocation.association import Population, best_report
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.problem import EPSILON_RANGE

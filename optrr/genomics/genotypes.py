@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, not_installed, warn
-from optrr.show.text import amount
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput, not_installed, warn
 
 Codes = NDArray[np.int8]
 Texts = NDArray[np.object_]

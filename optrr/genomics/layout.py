@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.domain.domain import Attribute, Domain, listed, numbered
-from optrr.errors import InvalidInput
+from optrr.core.domain.domain import Attribute, Domain, listed, numbered
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 

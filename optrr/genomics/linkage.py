@@ -33,18 +33,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.core.display.charts import interval_figure
+from optrr.core.display.parts import Table
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants, copies, single_copy_chromosomes
 from optrr.genomics.layout import Layout, star_eigenvalues
 from optrr.genomics.odds import REACH
 from optrr.genomics.result_files import ColumnsResult, rows_in_json
 from optrr.genomics.scan import places_of
-from optrr.genomics.tests import Progress
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.show.charts import interval_figure
-from optrr.show.parts import Table
-from optrr.show.text import amount
+from optrr.genomics.score_tests import Progress
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 

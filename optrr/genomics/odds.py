@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from optrr.core.inference.nullfit import NullFit, independence_fit
+from optrr.core.mechanisms.kernel import Kernel
 from optrr.genomics.genotypes import GENOTYPES, HALVES
-from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.nullfit import NullFit, independence_fit
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Variants at once, so that what their tests hold stays near the cache.
@@ -271,7 +271,7 @@ class OddsRatios:
 
 
 def odds_ratios(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None = None) -> OddsRatios:
-    """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.tests.score_test`.
+    """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.score_tests.score_test`.
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
     """

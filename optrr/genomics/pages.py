@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from optrr.designs.design import Design
+from optrr.core.design.design import Design
+from optrr.core.display.charts import figure_svg
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
+from optrr.core.display.result import SHOWN
+from optrr.core.display.text import bound_text, epsilon_text
 from optrr.genomics.linkage import Linkage
 from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, Associations
-from optrr.genomics.tests import genomic_control
+from optrr.genomics.score_tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
-from optrr.show.charts import figure_svg
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
-from optrr.show.result import SHOWN
-from optrr.show.text import bound_text, epsilon_text
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given

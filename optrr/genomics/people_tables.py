@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from optrr.domain.domain import listed
-from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.reading.registry import open_source
+from optrr.core.domain.domain import listed
+from optrr.core.errors import InvalidInput, did_you_mean
+from optrr.core.records.reading.registry import open_source
 
 # Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
 PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam")

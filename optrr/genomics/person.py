@@ -19,8 +19,9 @@ from typing import Literal
 
 import numpy as np
 
-from optrr.domain.domain import listed, shown
-from optrr.errors import InvalidInput
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import listed, shown
+from optrr.core.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_genotypes
 from optrr.genomics.designing import aligned, turned
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
@@ -34,7 +35,6 @@ from optrr.genomics.genotypes import (
 )
 from optrr.genomics.layout import Layout
 from optrr.genomics.vcf import VcfGenotypes
-from optrr.show.text import amount
 
 Absent = Literal["refuse", "reference", "missing"]
 

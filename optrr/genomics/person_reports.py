@@ -29,17 +29,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from optrr.designs.design import Design
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput, in_one_line
+from optrr.core.design.design import Design
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.provenance.sealed import read_small
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Variants
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.randomize import randomize_records, randomized_cohort
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
-from optrr.releases.accounting import Release
-from optrr.releases.provenance import Provenance
-from optrr.releases.sealed import read_small
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
 

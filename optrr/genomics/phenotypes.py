@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.errors import InvalidInput
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import Codes, Texts
 from optrr.genomics.layout import STATUS
 from optrr.genomics.people_tables import people_column, table_columns, text_column
-from optrr.show.text import amount
 
 UNKNOWN = -1
 # PLINK's name of the column that says who is a man.

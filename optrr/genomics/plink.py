@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.records.atomic import undo_killed_run
 from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,
@@ -31,7 +32,6 @@ from optrr.genomics.genotypes import (
 from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column, text_lines
 from optrr.genomics.phenotypes import SEX, PhenotypeColumns, sexes
 from optrr.genomics.vcf import MOST_RECORDS
-from optrr.records.whole_files import undo_killed_run
 from optrr_solvers.arrays import IntArray
 
 BED_MISSING = -127

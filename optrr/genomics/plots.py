@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import beta as beta_law
 
-from optrr.errors import InvalidInput
+from optrr.core.display.charts import COLOURS, label_text, legend_below, new_figure
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import whole_file
 from optrr.genomics.genotypes import Variants, plain_name, whole_number
-from optrr.genomics.tests import GENOME_WIDE
-from optrr.records.whole_files import whole_file
-from optrr.show.charts import COLOURS, label_text, legend_below, new_figure
+from optrr.genomics.score_tests import GENOME_WIDE
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

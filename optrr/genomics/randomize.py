@@ -17,7 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.mechanism import Mechanism, flip
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import (
@@ -29,8 +30,7 @@ from optrr.genomics.genotypes import (
     with_single_copies,
 )
 from optrr.genomics.layout import Layout
-from optrr.genomics.tests import Progress
-from optrr.mechanisms.mechanism import Mechanism, flip
+from optrr.genomics.score_tests import Progress
 from optrr_solvers.arrays import in_a_row
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
-from optrr.records.whole_files import whole_file
-from optrr.show.result import TableResult, in_json
+from optrr.core.display.result import TableResult, in_json
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import whole_file
 from optrr_solvers.arrays import FloatArray, IntArray
 
 FORMATS = ("optrr", "plink2")

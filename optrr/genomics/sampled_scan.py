@@ -23,7 +23,7 @@ Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of 
 ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 
 The trend test of a scan is this one. Where a cell of the table is named, there are the other tests of
-:mod:`optrr.genomics.tests`, too, as of any randomized table.
+:mod:`optrr.genomics.score_tests`, too, as of any randomized table.
 """
 
 import math
@@ -35,16 +35,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from optrr.errors import InvalidInput, TooFewRecords
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation.score_interval import inverted
+from optrr.core.inference.calibration import tail_of_one
+from optrr.core.records.counts import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
 from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
-from optrr.genomics.tests import CopyTables, Scores, about_inflation, naive_score_test, noncentralities, score_test
-from optrr.models.tests.calibration import tail_of_one
-from optrr.records.counts import OpenedRecords
-from optrr.show.text import amount
-from optrr.tables.estimation.score_interval import inverted
+from optrr.genomics.score_tests import (
+    CopyTables,
+    Scores,
+    about_inflation,
+    naive_score_test,
+    noncentralities,
+    score_test,
+)
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers beside each category of what is free.

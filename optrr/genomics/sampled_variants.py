@@ -2,7 +2,7 @@
 
 There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round. Everybody
 answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of genotype × status, by
-the report that keeps most of the test's information (:mod:`optrr_solvers.allocating.association`), and a share of the people is
+the report that keeps most of the test's information (:mod:`optrr_solvers.allocation.association`), and a share of the people is
 asked for the status alone, which all tests need. With several, it names one cell of their table, by randomized response over
 all its cells. Which of the two is better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the
 total, the number of variants, and the frequencies and cases that are expected; no genotype is looked at.
@@ -29,24 +29,24 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from optrr.designs.checks import Check, Verification, total_check
-from optrr.domain.domain import Attribute, Domain
-from optrr.domain.public import NONE, PublicColumns
-from optrr.errors import InvalidInput
+from optrr.core.design.verification import Check, Verification, total_check
+from optrr.core.display import SOFTWARE
+from optrr.core.display.result import in_json
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr.core.provenance.accounting import Release, checked_epsilon
+from optrr.core.provenance.provenance import digest_of
+from optrr.core.provenance.sealed import Given, Sealed, encoded, read_named
+from optrr.core.records.atomic import whole_file
+from optrr.core.records.counts import record_batches
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
-from optrr.records.counts import record_batches
-from optrr.records.whole_files import whole_file
-from optrr.releases.accounting import Release, checked_epsilon
-from optrr.releases.provenance import digest_of
-from optrr.releases.sealed import Given, Sealed, encoded, read_named
-from optrr.show import SOFTWARE
-from optrr.show.result import in_json
-from optrr.show.text import amount, epsilon_text
-from optrr_solvers.allocating.association import SetReport
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocation.association import SetReport
+from optrr_solvers.allocation.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.randomness import BitSource, bounded, threshold

@@ -35,8 +35,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.domain import listed
-from optrr.errors import InvalidInput, warn
+from optrr.core.display.result import in_json
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import listed
+from optrr.core.errors import InvalidInput, warn
+from optrr.core.estimation.plausibility import Observed, impossible_tables
+from optrr.core.inference.calibration import FEW_EXPECTED
+from optrr.core.inference.result import bonferroni, false_discovery_rate
+from optrr.core.inference.testing import ABSENT, GENOTYPE_TESTS
+from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
@@ -44,7 +51,7 @@ from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import REACH, odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
 from optrr.genomics.result_files import ColumnsResult, arrow_columns, check_form, write_plink2
-from optrr.genomics.tests import (
+from optrr.genomics.score_tests import (
     GENOME_WIDE,
     CopyTables,
     Progress,
@@ -60,13 +67,6 @@ from optrr.genomics.tests import (
     people_with,
     score_test,
 )
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests.calibration import FEW_EXPECTED
-from optrr.models.tests.result import bonferroni, false_discovery_rate
-from optrr.models.tests.testing import ABSENT, GENOTYPE_TESTS
-from optrr.show.result import in_json
-from optrr.show.text import amount
-from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 
@@ -177,7 +177,7 @@ class Associations(ColumnsResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
-    each; ``naive_harmless``: the share of variants whose naive test keeps its level (:mod:`optrr.genomics.tests`);
+    each; ``naive_harmless``: the share of variants whose naive test keeps its level (:mod:`optrr.genomics.score_tests`);
     ``adjusted_for``: the public covariates, empty without any.
     """
 

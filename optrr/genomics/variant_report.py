@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, warn
+from optrr.core.display.charts import interval_figure
+from optrr.core.display.parts import Table
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput, warn
+from optrr.core.estimation.plausibility import Observed, impossible_tables
+from optrr.core.inference.result import bonferroni
+from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.records.counts import OpenedRecords
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import Layout
@@ -40,14 +47,7 @@ from optrr.genomics.result_files import ColumnsResult, rows_in_json
 from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
-from optrr.genomics.tests import CopyTables, Progress, copy_tables, people_with
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests.result import bonferroni
-from optrr.records.counts import OpenedRecords
-from optrr.show.charts import interval_figure
-from optrr.show.parts import Table
-from optrr.show.text import amount
-from optrr.tables.estimation.impossible import Observed, impossible_tables
+from optrr.genomics.score_tests import CopyTables, Progress, copy_tables, people_with
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws import Law
 

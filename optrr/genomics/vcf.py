@@ -28,7 +28,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.core.errors import InvalidInput, in_one_line
 from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, none_within
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
 

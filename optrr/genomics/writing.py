@@ -26,19 +26,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.domain.columns import ReleasedColumn
-from optrr.domain.domain import Domain, shown
-from optrr.errors import InvalidInput
+from optrr.core.display import SOFTWARE
+from optrr.core.display.text import epsilon_text
+from optrr.core.domain.columns import ReleasedColumn
+from optrr.core.domain.domain import Domain, shown
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.core.records.atomic import whole_files
+from optrr.core.records.writing import check_written_suffix, released_file
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, required
 from optrr.genomics.layout import STATUS
 from optrr.genomics.phenotypes import SEX, side_file
 from optrr.genomics.plink import BED_MISSING, PLINK_FILES
-from optrr.records.whole_files import whole_files
-from optrr.records.writing import check_written_suffix, released_file
-from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
-from optrr.show import SOFTWARE
-from optrr.show.text import epsilon_text
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
 
 WRITTEN_VCF = (".vcf", ".vcf.gz")

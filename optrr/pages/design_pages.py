@@ -1,4 +1,4 @@
-"""The pages that allocate and compare write: their tables and curves as a :class:`optrr.show.parts.Page`.
+"""The pages that allocate and compare write: their tables and curves as a :class:`optrr.core.display.parts.Page`.
 
 The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it.
 """
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.budgets.allocate import Allocation
-from optrr.budgets.options import sampling
-from optrr.budgets.result import LIMITS, BestLaw
-from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.designs.design import Design, requirements
+from optrr.allocation.allocating import Allocation
+from optrr.allocation.result import LIMITS, BestLaw
+from optrr.allocation.strategies import sampling
+from optrr.allocation.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+from optrr.core.design.design import Design, requirements
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warnings
+from optrr.core.display.text import amount, bound_text, changed_of_hundred, crossed, epsilon_text
 from optrr.pages.sections import CHARTED, ROWS, checked, told
-from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warnings
-from optrr.show.text import amount, bound_text, changed_of_hundred, crossed, epsilon_text
 from optrr_solvers import Status
 from optrr_solvers.problem import EPSILON_RANGE
 

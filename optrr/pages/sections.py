@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from optrr.designs.design import Asking
-from optrr.records.whole_files import whole_file
-from optrr.show.parts import Commands, Page, Part, Section, Table, Text, page_html, warnings
-from optrr.show.text import epsilon_text, example, promise
+from optrr.core.design.design import Asking
+from optrr.core.display.parts import Commands, Page, Part, Section, Table, Text, page_html, warnings
+from optrr.core.display.text import epsilon_text, example, promise
+from optrr.core.records.atomic import whole_file
 
 __all__ = ["write_page"]
 

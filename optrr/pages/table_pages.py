@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 
-from optrr.domain.domain import told_scores
-from optrr.models.loglinear.estimating import Comparison, LogLinear
-from optrr.models.regression.fitting import Regression
-from optrr.models.tests.result import TestFamily, TestResult
+from optrr.analysis.loglinear.estimating import Comparison, LogLinear
+from optrr.analysis.measures.among import said_among
+from optrr.analysis.measures.measure import Measures
+from optrr.analysis.regression.fitting import Regression
+from optrr.analysis.weighting.estimating import WeightedEstimate
+from optrr.core.display.charts import figure_svg
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.core.display.result import TableResult
+from optrr.core.display.text import amount, cell, crossed, sentence
+from optrr.core.domain.domain import told_scores
+from optrr.core.estimation.derived import Derived, told_estimators
+from optrr.core.estimation.estimator import Estimate
+from optrr.core.estimation.poisoned import Poisoning
+from optrr.core.inference.result import TestFamily, TestResult
+from optrr.core.records.counts import Counts
 from optrr.pages.sections import CHARTED, ROWS, Given
-from optrr.records.counts import Counts
-from optrr.show.charts import figure_svg
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
-from optrr.show.result import TableResult
-from optrr.show.text import amount, cell, crossed, sentence
-from optrr.tables.estimation.derived import Derived, told_estimators
-from optrr.tables.estimation.estimator import Estimate
-from optrr.tables.estimation.fake_reports import Poisoning
-from optrr.tables.measures.among import said_among
-from optrr.tables.measures.measure import Measures
-from optrr.tables.weighting.estimating import WeightedEstimate
 
 _OneTable = Measures | LogLinear | Regression | WeightedEstimate | TestFamily
 

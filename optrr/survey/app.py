@@ -30,11 +30,11 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.designs.solving import Preserve
+from optrr.core.design.solving import Preserve
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.sealed import MALFORMED, Given, path_of, refuse_repeats
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.domain import Attribute, Domain
-from optrr.errors import InvalidInput
-from optrr.releases.sealed import MALFORMED, Given, path_of, refuse_repeats
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared

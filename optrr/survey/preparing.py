@@ -12,20 +12,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from optrr.designs.design import Design
-from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
-from optrr.designs.design_file import load_design, save_design
-from optrr.designs.solving import Preserve, Wishes, design
-from optrr.designs.specification import Specification, Wording, read_specification
+from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
+from optrr.allocation.sampled_uses import questions_of
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import FORMAT as DESIGN_FORMAT
+from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.solving import Preserve, Wishes, design
+from optrr.core.design.specification import Specification, Wording, read_specification
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.provenance.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
-from optrr.errors import InvalidInput
-from optrr.releases.accounting import Release
-from optrr.releases.provenance import Provenance
-from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
 from optrr.survey.store import SurveyFiles
-from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
-from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers import SolveOptions
 
 # Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.

@@ -32,20 +32,20 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from optrr.designs.design import Design
-from optrr.domain.public import NONE
-from optrr.errors import InvalidInput, OptrrError
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.core.design.design import Design
+from optrr.core.display.parts import Page, Part, Section, Text, page_environment, page_html, warned
+from optrr.core.display.text import amount, crossed, epsilon_text, sentence
+from optrr.core.domain.public import NONE
+from optrr.core.errors import InvalidInput, OptrrError
+from optrr.core.estimation.estimator import estimate
+from optrr.core.estimation.poisoned import poisoning
+from optrr.core.records.counts import count_many
+from optrr.core.records.writing import without_formulas
 from optrr.pages.table_pages import estimate_parts
-from optrr.records.counts import count_many
-from optrr.records.writing import without_formulas
-from optrr.show.parts import Page, Part, Section, Text, page_environment, page_html, warned
-from optrr.show.text import amount, crossed, epsilon_text, sentence
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
-from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.fake_reports import poisoning
-from optrr.ways.protocols.sampled_tables import SampledTables
 
 # Attributes whose tables stand on the page when none are named.
 MOST_TABLES = 30

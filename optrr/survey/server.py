@@ -22,7 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.core.errors import InvalidInput, in_one_line
 
 # Bits of an IPv6 address that belong to one customer, at least: who has one address there has 2^64.
 _OWN_BITS = 64

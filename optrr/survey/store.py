@@ -35,7 +35,7 @@ from urllib.parse import unquote
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
-from optrr.errors import InvalidInput, in_one_line, not_installed
+from optrr.core.errors import InvalidInput, in_one_line, not_installed
 
 FORMAT = "optrr-survey/2"
 IDENTIFIER_BYTES = 16

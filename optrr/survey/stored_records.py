@@ -22,16 +22,16 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
+from optrr.allocation.sampled_tables import SCHEMA
+from optrr.core.domain.columns import ReleasedColumn
+from optrr.core.domain.domain import DeclaredAttribute, Domain
+from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.provenance.provenance import KEY
+from optrr.core.provenance.sealed import MALFORMED, SAMPLED_TABLES, format_of
+from optrr.core.records.frames import RECORDS
+from optrr.core.records.reading.source import RecordsAt, Source
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.columns import ReleasedColumn
-from optrr.domain.domain import DeclaredAttribute, Domain
-from optrr.errors import InvalidInput, in_one_line
-from optrr.records.frames import RECORDS
-from optrr.records.reading.source import RecordsAt, Source
-from optrr.releases.provenance import KEY
-from optrr.releases.sealed import MALFORMED, SAMPLED_TABLES, format_of
 from optrr.survey.store import database_url, held_survey, open_database, readable, reports, shown
-from optrr.ways.protocols.sampled_tables import SCHEMA
 from optrr_solvers.arrays import IntArray
 
 _SQLITE_HEADER = b"SQLite format 3\x00"

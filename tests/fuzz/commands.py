@@ -11,7 +11,7 @@ from pathlib import Path
 
 import optrr
 from optrr.cli.main import run
-from optrr.ways.longitudinal import Key, longitudinal
+from optrr.longitudinal import Key, longitudinal
 
 # These listen, take long by their nature, or start what they are told to.
 _LEFT_OUT = ("serve", "demo", "gwas-study", "compare", "--command", "--query", "--no-limit")

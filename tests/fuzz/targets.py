@@ -16,37 +16,37 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 import optrr
-from optrr.budgets.workload import workload_of
+from optrr.allocation.sampled_tables import SampledTables, load_asking, load_sampled_tables
+from optrr.allocation.sampled_uses import questions_of
+from optrr.allocation.workload import workload_of
 from optrr.cli.inputs import read_proportions
-from optrr.designs import design_file
-from optrr.designs.design import Design
-from optrr.designs.signing import sign_file, signature_check
-from optrr.designs.specification import Specification, parse_attributes, read_specification
+from optrr.core.design import design_file
+from optrr.core.design.design import Design
+from optrr.core.design.signing import sign_file, signature_check
+from optrr.core.design.specification import Specification, parse_attributes, read_specification
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import OptrrError
+from optrr.core.files import verify
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.core.provenance.sealed import sha256_of
+from optrr.core.records.counts import count
+from optrr.core.records.reading.registry import origins_of
+from optrr.core.records.reading.source import RecordsAt
 from optrr.devices.clients import LogClient
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
 from optrr.devices.label import label_of
 from optrr.devices.planting import PlantedRecords, answered_codes, planned, plant, read_planted
 from optrr.devices.verify import load_deployment, verify_deployment
-from optrr.domain.domain import Domain
-from optrr.errors import OptrrError
-from optrr.files import verify
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.plans.plan_file import read_plan
-from optrr.records.counts import count
-from optrr.records.reading.registry import origins_of
-from optrr.records.reading.source import RecordsAt
-from optrr.releases.accounting import Release
-from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
-from optrr.releases.sealed import sha256_of
-from optrr.ways.longitudinal import Key, Stages, longitudinal, verify_longitudinal
-from optrr.ways.longitudinal import design as longitudinal_file
-from optrr.ways.longitudinal.design import load_longitudinal
-from optrr.ways.protocols.sampled_tables import SampledTables, load_asking, load_sampled_tables
-from optrr.ways.protocols.sampled_uses import questions_of
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr.longitudinal import Key, Stages, longitudinal, verify_longitudinal
+from optrr.longitudinal import design as longitudinal_file
+from optrr.longitudinal.design import load_longitudinal
+from optrr.planner.plan_file import read_plan
+from optrr_solvers.allocation.questions import SubsetReport
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed
 from tests.fuzz.kept import kept

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, TableLaw, solve
-from optrr_solvers.allocating import lattice as allocation_lattice
-from optrr_solvers.allocating import profiles as allocation_profiles
-from optrr_solvers.allocating import program as allocation_program
-from optrr_solvers.allocating import search as allocation_search
-from optrr_solvers.allocating.accuracy import smallest_total
-from optrr_solvers.allocating.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
-from optrr_solvers.allocating.oracle import EffectLattice, KnapsackOracle
-from optrr_solvers.allocating.problem import AllocationProblem
-from optrr_solvers.allocating.split import best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocating.totals import EffectTotals, grid_weights
-from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, needed_epsilon, pairs
+from optrr_solvers.allocation import lattice as allocation_lattice
+from optrr_solvers.allocation import profiles as allocation_profiles
+from optrr_solvers.allocation import program as allocation_program
+from optrr_solvers.allocation import search as allocation_search
+from optrr_solvers.allocation.accuracy import smallest_total
+from optrr_solvers.allocation.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
+from optrr_solvers.allocation.oracle import EffectLattice, KnapsackOracle
+from optrr_solvers.allocation.problem import AllocationProblem
+from optrr_solvers.allocation.split import best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocation.totals import EffectTotals, grid_weights
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals, needed_epsilon, pairs
 from optrr_solvers.partition import singles
 
 
@@ -321,7 +321,7 @@ def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(
     lattice = allocation_lattice.solve(problem)
     assert lattice.gap < 1e-6
     for most, slack in ((600, 1.03), (250, 1.12)):
-        monkeypatch.setattr("optrr_solvers.allocating.totals._MOST_TOTALS", most)
+        monkeypatch.setattr("optrr_solvers.allocation.totals._MOST_TOTALS", most)
         allocated = allocation_search.solve(problem)
         assert lattice.error * (1 - 1e-6) <= allocated.error <= lattice.error * (1.01 if kind is marginals else slack)
 
@@ -418,7 +418,7 @@ def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
 @pytest.mark.parametrize("cells", [0, 1 << 18])
 @pytest.mark.parametrize("kind", [marginals, pairs, mixed, named])
 def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):
-    monkeypatch.setattr("optrr_solvers.allocating.bound.MAX_ALLOCATION_CELLS", cells)
+    monkeypatch.setattr("optrr_solvers.allocation.bound.MAX_ALLOCATION_CELLS", cells)
     problem = AllocationProblem(workload(kind, (9, 16, 7, 15, 6)), 2.0)
     allocated = allocation_program.solve(problem)
     bound = lower_error(problem, allocated.law)

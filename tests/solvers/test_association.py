@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from optrr_solvers.allocating.association import Population, SetReport, best_report
+from optrr_solvers.allocation.association import Population, SetReport, best_report
 
 
 def randomized_response(total):

@@ -11,15 +11,15 @@ from scripted import Scripted
 
 import optrr_solvers.programs.events as module
 from optrr_solvers import InvalidProblem, MethodTooLarge, Problem, Status, event_program, por, solve
-from optrr_solvers.automaton import draw, replacement, space
-from optrr_solvers.automaton.build import automaton_of
-from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
-from optrr_solvers.automaton.draw import Sampler
-from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, MixedBall, ProductLaw, TableLaw, WeightedBall
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.laws.inverse_distance import inverse_distance_law
 from optrr_solvers.randomness import SeededSource, SystemSource, words_below
+from optrr_solvers.sampling import draw, replacement, space
+from optrr_solvers.sampling.build import automaton_of
+from optrr_solvers.sampling.diagram import Totals, mixture, totals_diagram
+from optrr_solvers.sampling.draw import Sampler
+from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
 
 KINDS = ("product", "table", "count", "few", "ball", "balls", "shell", "blocks", "joint", "distance", "solved", "pairs")
 

@@ -11,12 +11,12 @@ import pytest
 from check_any_mechanism import check
 from exact_optimum import domains, exact_optimum, spectra, workloads
 
-from optrr_solvers.allocating.any_mechanism import error_bound, total_bound
-from optrr_solvers.allocating.energy import energy_cap, entropy_cap
-from optrr_solvers.allocating.error_certificate import error_certificate
-from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
-from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
-from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
+from optrr_solvers.allocation.any_mechanism import error_bound, total_bound
+from optrr_solvers.allocation.energy import energy_cap, entropy_cap
+from optrr_solvers.allocation.error_certificate import error_certificate
+from optrr_solvers.allocation.mixture import best_shares, mixture, shared_error
+from optrr_solvers.allocation.questions import Question, SubsetReport, whole_table
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals, pairs
 from optrr_solvers.partition import alike, singles
 from tests.solvers.test_required import delsarte_rules, energy_rules
 

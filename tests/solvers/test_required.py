@@ -9,13 +9,13 @@ import pytest
 from exact_optimum import effects, spectra
 
 from optrr_solvers import Problem, solve
-from optrr_solvers.allocating.any_mechanism import accuracy_bound, total_bound
-from optrr_solvers.allocating.energy import energy_cap, entropy_cap
-from optrr_solvers.allocating.promising import factor, subset_sizes
-from optrr_solvers.allocating.questions import SubsetReport
-from optrr_solvers.allocating.required import required_questions
-from optrr_solvers.allocating.variances import TOLERANCE, required_energies, sufficient_questions
-from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
+from optrr_solvers.allocation.any_mechanism import accuracy_bound, total_bound
+from optrr_solvers.allocation.energy import energy_cap, entropy_cap
+from optrr_solvers.allocation.promising import factor, subset_sizes
+from optrr_solvers.allocation.questions import SubsetReport
+from optrr_solvers.allocation.required import required_questions
+from optrr_solvers.allocation.variances import TOLERANCE, required_energies, sufficient_questions
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
 
 
 def workload_of(sizes, tables):

@@ -30,15 +30,17 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 import sqlalchemy as sa
 
-from optrr.designs.design import Design
-from optrr.designs.solving import design
-from optrr.designs.specification import read_specification
+from optrr.core.design.design import Design
+from optrr.core.design.solving import design
+from optrr.core.design.specification import read_specification
+from optrr.core.display.parts import Page
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.estimator import estimate
+from optrr.core.estimation.poisoned import poisoning
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.records.counts import count
 from optrr.devices.export import compressed_size, deployment_of, fitted_deployment
-from optrr.domain.domain import Attribute, Domain
-from optrr.errors import InvalidInput
-from optrr.records.counts import count
-from optrr.releases.provenance import Provenance
-from optrr.show.parts import Page
 from optrr.survey import guard
 from optrr.survey.app import FORMAT, ReportReader, survey_app
 from optrr.survey.guard import STRICT_HEADERS
@@ -47,8 +49,6 @@ from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, Recent, Results, new_token
 from optrr.survey.store import Report, Store, database_url, open_database
 from optrr.survey.stored_records import Packing
-from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.fake_reports import poisoning
 
 SPECIFICATION = """
 title = "Wie es Ihnen geht <b>"

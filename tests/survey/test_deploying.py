@@ -19,8 +19,8 @@ import pytest
 from survey_client import free_port
 
 import optrr
-from optrr.designs.solving import design
-from optrr.domain.domain import Domain
+from optrr.core.design.solving import design
+from optrr.core.domain.domain import Domain
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 

@@ -11,10 +11,10 @@ import pytest
 import vectors
 from survey_client import Server
 
-from optrr.domain.domain import Domain
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.sampled_uses import questions_of
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.sampled_uses import questions_of
+from optrr.core.domain.domain import Domain
+from optrr_solvers.allocation.questions import SubsetReport
 from tests.survey import test_page
 from tests.survey.test_questions import DOMAIN, QUESTIONS, REPORTS, TABLES, asking, files
 

@@ -22,13 +22,13 @@ import vectors
 from survey_client import JSON, TOKEN, Server, call, called, entered, kept_reports, malformed
 
 import optrr
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.sampled_uses import questions_of
 from optrr.cli.main import run as run_command
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.domain import Attribute, Domain
-from optrr.errors import InvalidInput
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.sampled_uses import questions_of
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocation.questions import SubsetReport
 from tests.fuzz.commands import PRIVATE, PUBLIC
 from tests.javascript import called as in_node
 from tests.javascript import of_the_page

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from survey_client import Server
 
-from optrr.designs.design_file import load_design
+from optrr.core.design.design_file import load_design
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 

@@ -25,7 +25,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from optrr.cli.main import run as run_command
-from optrr.domain.domain import Domain
+from optrr.core.domain.domain import Domain
 from optrr.survey import server as survey_server
 from optrr.survey.guard import Guard
 from optrr.survey.server import Crowd, origin

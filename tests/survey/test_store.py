@@ -25,16 +25,17 @@ import sqlalchemy as sa
 from survey_client import kept_reports
 
 from optrr.cli.main import run as run_command
-from optrr.designs.design import Design
-from optrr.designs.solving import design
-from optrr.designs.specification import read_specification
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
-from optrr.mechanisms.perturb import perturb
-from optrr.records.counts import count
-from optrr.records.reading.registry import open_source
-from optrr.releases.accounting import Release
-from optrr.releases.provenance import Provenance
+from optrr.core.design.design import Design
+from optrr.core.design.solving import design
+from optrr.core.design.specification import read_specification
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.estimator import estimate
+from optrr.core.mechanisms.perturb import perturb
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.records.counts import count
+from optrr.core.records.reading.registry import open_source
 from optrr.survey import store
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.store import (
@@ -52,7 +53,6 @@ from optrr.survey.store import (
     shown,
 )
 from optrr.survey.stored_records import Packing, StoredRecords, is_sqlite
-from optrr.tables.estimation.estimator import estimate
 
 DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})
 OTHERS = iter(range(1_000_000))

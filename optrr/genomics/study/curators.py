@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from optrr.errors import InvalidInput
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.mechanisms.kernel import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
+from optrr.genomics.score_tests import Scores, noncentralities, score_test
 from optrr.genomics.study.ways import DELTA, Seen, StudiedWay, record_tables
-from optrr.genomics.tests import Scores, noncentralities, score_test
-from optrr.mechanisms.kernel import unrandomized
-from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
 _COPIES, _STATUS = np.arange(float(GENOTYPES))[:, None], np.array([[0.0, 1.0]])

@@ -36,15 +36,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from optrr.core.mechanisms.kernel import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.plots import expected_exponentials, pooled_qq_slope
 from optrr.genomics.sampled_scan import answers_odds
 from optrr.genomics.sampled_variants import Told
+from optrr.genomics.score_tests import GENOME_WIDE, Scores, genomic_control, noncentralities
 from optrr.genomics.study.people import permuted_status
 from optrr.genomics.study.ways import Seen, StudiedWay
-from optrr.genomics.tests import GENOME_WIDE, Scores, genomic_control, noncentralities
-from optrr.mechanisms.kernel import unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The fewest variants whose ranks are compared: two ranks are always perfectly correlated.

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.records.atomic import whole_file
 from optrr.genomics.plots import manhattan, save_figure
 from optrr.genomics.study.result import Outcome, Study
 from optrr.genomics.study.ways import TRUST
-from optrr.records.whole_files import whole_file
-from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text
-from optrr.tables.distributions import chi_squared_tails
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from optrr.errors import InvalidInput
+from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Texts, Variants
-from optrr.genomics.sight import FARTHEST_ODDS
+from optrr.genomics.power import FARTHEST_ODDS
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The rarest allele of a planted variant; rarer ones show no effect in a panel of thousands.

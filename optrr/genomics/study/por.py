@@ -1,11 +1,11 @@
 """The table of a SNP in POR §V-B: allele and status as one attribute of four categories, and its ordinary χ².
 
-A χ² of randomized counts is not valid; tests that are stand in :mod:`optrr.genomics.tests`.
+A χ² of randomized counts is not valid; tests that are stand in :mod:`optrr.genomics.score_tests`.
 """
 
 import numpy as np
 
-from optrr.genomics.tests import naive_score_test
+from optrr.genomics.score_tests import naive_score_test
 from optrr_solvers.arrays import FloatArray, IntArray
 
 CELLS = 4

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student
 
-from optrr.errors import InvalidInput
+from optrr.core.display.result import TableResult, in_json
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.randomize import MissingPolicy
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.study.measures import FEWEST_RANKED, Measured, Truth
 from optrr.genomics.study.people import PlantedTrait
 from optrr.genomics.study.ways import CURATED, LOCAL, TRUST
-from optrr.show.result import TableResult, in_json
-from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -12,11 +12,15 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.core.display import SOFTWARE
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.mechanisms.kernel import unrandomized
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import GENOTYPES, Codes, Texts, refuse_single_copies
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
+from optrr.genomics.score_tests import Progress, noncentralities, score_test
 from optrr.genomics.study.curators import other_trust
 from optrr.genomics.study.measures import (
     PeopleOfRepeat,
@@ -30,10 +34,6 @@ from optrr.genomics.study.measures import (
 from optrr.genomics.study.people import StudyPeople
 from optrr.genomics.study.result import Outcome, Study, StudyOptions
 from optrr.genomics.study.ways import CURATED, NaiveUse, StudiedWay, VariantReports, local_way, record_tables
-from optrr.genomics.tests import Progress, noncentralities, score_test
-from optrr.mechanisms.kernel import unrandomized
-from optrr.show import SOFTWARE
-from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
 

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.designs.design import Design
-from optrr.errors import InvalidInput
-from optrr.genomics import tests
+from optrr.core.design.design import Design
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.genomics import score_tests as tests
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
@@ -37,7 +38,6 @@ from optrr.genomics.randomize import randomize_records
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import EffectColumns, ScanOptions
-from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import Problem
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import FewChangesLaw

@@ -1,6 +1,6 @@
 // What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
 
-// What an ε means, in words: optrr/show/sentences.json, which the server hands out as a module and reports read, too.
+// What an ε means, in words: optrr/core/display/sentences.json, which the server hands out as a module and reports read, too.
 import { SENTENCES } from "./sentences.js";
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";

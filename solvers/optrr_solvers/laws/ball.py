@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler, most_gain
 from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
 from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class, uniform_marginal
@@ -28,6 +27,7 @@ from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
+from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
 
 # An (m, m) table of pairs at this many attributes fills 128 MB.
 MAX_PAIR_TABLE = 4096

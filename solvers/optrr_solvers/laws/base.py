@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.build import Automaton, automaton_of
-from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES, Diagram
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.randomness import BitSource
+from optrr_solvers.sampling.build import Automaton, automaton_of
+from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, Diagram
 
 BoolArray = NDArray[np.bool_]
 

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
 from optrr_solvers.enclosure import attribute_epsilon_bounds
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
@@ -20,6 +19,7 @@ from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, 
 from optrr_solvers.laws.record import SparseTable, dense, sparse
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
+from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Totals, totals_diagram
 
 # 2^21 cells of 8 bytes: 16 MB an array.
 MAX_CELLS = 1 << 21

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded
+from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step
 
 # ln(r−1) − ε is off by at most 2^-53 · (14 + 2 ε), and expit by a few roundings. Flip probabilities are raised by the first
 # share and ε times the second, which is more.

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, table_diagram
 from optrr_solvers.enclosure import attribute_epsilon_bounds
 from optrr_solvers.laws.base import Law, checked_subset, effect_transform
 from optrr_solvers.laws.record import SparseTable, dense, sparse
+from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, table_diagram
 
 MAX_TABLE = 20
 

@@ -1,0 +1,627 @@
+"""One random table each: a person answers one table of the workload only, drawn at random, with the whole ε.
+
+The table is drawn with public probabilities that do not depend on the record, and answered by a report
+(:class:`optrr_solvers.allocation.questions.SubsetReport`) that names subsets of its categories, or of its cells. Every table is
+estimated whose effects some of the tables asked hold, from all of them together (:mod:`optrr.allocation.combining`);
+nobody's answers can be linked, so no other table can ever be. With one table, everybody answers it.
+
+What people release are two columns, ``table`` and ``cells``. ``table`` says which table was asked (1, 2, …). ``cells`` names
+the subsets: numbers from 0 of categories, or of cells in row-major order, last attribute fastest, ascending and separated by
+spaces; ``|`` stands between the subsets of several attributes.
+
+The file of sampled tables is versioned JSON that both the people asked and those who estimate work from. One object:
+``format``, ``software``, ``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
+made for), ``attributes`` (:mod:`optrr.core.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely``
+patterns of the report).
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.allocation.combining import Answered, alone, answered_table, combined
+from optrr.core.design.design import Asking, Design
+from optrr.core.design.design_file import load_design
+from optrr.core.design.verification import SAME, Check, Verification, total_check
+from optrr.core.display import SOFTWARE
+from optrr.core.display.text import amount, category_word, crossed
+from optrr.core.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
+from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
+from optrr.core.estimation.estimator import Estimate, check_confidence, estimate_of_supports
+from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions, is_seeded
+from optrr.core.mechanisms.supports import report_subsets, reported_epsilon
+from optrr.core.provenance.accounting import Release, checked_epsilon
+from optrr.core.provenance.provenance import Provenance, digest_of
+from optrr.core.provenance.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
+from optrr.core.records.atomic import whole_file
+from optrr.core.records.counts import OpenedRecords, encoded_batches
+from optrr.core.records.frames import checked_columns
+from optrr.core.records.reading.registry import open_source, refuse_randomized
+from optrr.core.records.reading.source import Places
+from optrr.core.records.writing import refuse_input_as_target, released_file
+from optrr_solvers.allocation.error_certificate import ErrorCertificate
+from optrr_solvers.allocation.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.problem import EPSILON_RANGE
+from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+if TYPE_CHECKING:
+    from optrr.core.estimation.plausibility import CountedTable
+    from optrr.core.estimation.poisoned import Poisoning
+
+
+SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
+# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
+_COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
+
+FORMAT = "optrr-sampled-tables/2"
+# Named cells counted at once: 64 MB.
+_ENTRIES = 1 << 23
+# Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
+SHARE_BITS = 32
+# Tables listed in a message.
+_LISTED = 5
+
+
+def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Sequence[int]) -> list[IntArray]:
+    """The members of each subset that reports name, (n, k_i); ``parts`` are the r_i.
+
+    A report that named more members than it may, or one twice, would count for more than one, so that a fake could move an
+    estimate anywhere.
+
+    Raises InvalidInput for texts that are no numbers, members outside their attribute, too many or too few of them, or one of
+    them twice.
+    """
+    split = [(text or "").split("|") for text in texts]
+    if any(len(subsets) != len(parts) for subsets in split):
+        raise InvalidInput(
+            f"an answer does not name {amount(len(parts), 'subset')}; take the answers that perturb wrote"
+        )
+    out = []
+    for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
+        texts_of_part = [subsets[i] for subsets in split]
+        try:
+            # an empty answer supports nothing
+            members = np.asarray(" ".join(text for text in texts_of_part if text).split(), dtype=np.int64)
+        except (ValueError, OverflowError) as error:
+            raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
+        if members.size and (members.min() < 0 or members.max() >= r):
+            raise InvalidInput(f"an answer names a cell outside 0..{r - 1}; read it by the file it was asked by")
+        named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
+        if named != k:
+            raise InvalidInput(
+                f"an answer names {named} cells where each to this table names {k}; take the answers that perturb wrote"
+            )
+        members = np.sort(members.reshape(-1, k), axis=1)
+        if (np.diff(members, axis=1) == 0).any():
+            raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
+        out.append(members)
+    return out
+
+
+def _named_cells(subsets: Sequence[IntArray], sizes: Sequence[int]) -> FloatArray:
+    """How often each combination of one member of every subset was named, with as many axes as subsets."""
+    out = np.zeros(tuple(sizes))
+    step = max(1, _ENTRIES // max(1, math.prod(s.shape[1] for s in subsets)))
+    for start in range(0, len(subsets[0]), step):
+        flat = np.zeros((len(subsets[0][start : start + step]), 1), dtype=np.int64)
+        for members, r in zip(subsets, sizes, strict=True):
+            flat = (flat[:, :, None] * r + members[start : start + step, None, :]).reshape(len(flat), -1)
+        out += np.bincount(flat.ravel(), minlength=out.size).reshape(out.shape)
+    return out
+
+
+class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One table as it stands in the file; without a report it is the most accurate one on all its cells."""
+
+    attributes: list[str]
+    share: float
+    subset_sizes: tuple[int, ...] = ()
+    likely: tuple[int, ...] = (1,)
+
+
+class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What the file holds."""
+
+    format: str
+    software: str
+    epsilon: float
+    answer_epsilon: float
+    attributes: list[DeclaredAttribute]
+    tables: list[TableRecord]
+    digest: str = ""
+    bound: ErrorCertificate | None = None
+
+
+_SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTables(Asking):
+    """Which tables are asked, how often each, by which report, and the ε that one person spends.
+
+    Parameters
+    ----------
+    domain
+        the attributes that the tables are of.
+    tables
+        attribute names of each table.
+    shares
+        probability of each table, shape (number of tables,); positive, summing to 1.
+    answer_epsilon
+        ε in nats of the one answer, 1e-6..50.
+    subset_reports
+        how each table is answered; left out, with the subset of its cells that is most accurate at this ε.
+    bound
+        what no mechanism of this total can have less of than as error, with its proof; no part of how people are asked.
+
+    Raises
+    ------
+    InvalidInput
+        for tables of unknown or repeated attributes or more than 65,536 cells, reports that do not fit them, or shares that
+        are no probabilities.
+    """
+
+    domain: Domain
+    tables: tuple[tuple[str, ...], ...]
+    shares: FloatArray
+    answer_epsilon: float
+    subset_reports: tuple[SubsetReport, ...] = ()
+    bound: ErrorCertificate | None = None
+    mechanism_name = "sampled tables"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answer_epsilon", checked_epsilon(self.answer_epsilon))
+        object.__setattr__(self, "shares", np.asarray(self.shares, dtype=np.float64))
+        if not self.subset_reports:
+            best = (whole_table(shape, self.answer_epsilon) for shape in self.shapes)
+            object.__setattr__(self, "subset_reports", tuple(best))
+        if len(self.subset_reports) != len(self.tables) or not all(
+            isinstance(r, SubsetReport) for r in self.subset_reports
+        ):
+            raise InvalidInput(
+                f"subset_reports = {self.subset_reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
+            )
+        asked = {(frozenset(t), report) for t, report in zip(self.tables, self.subset_reports, strict=True)}
+        if not self.tables or len(asked) != len(self.tables):
+            raise InvalidInput("sampled tables must be one or more, each named once with the same report")
+        shares = self.shares
+        if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
+            raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
+        for names, shape, report in zip(self.tables, self.shapes, self.subset_reports, strict=True):
+            if flaw := report.flaw(shape):
+                raise InvalidInput(f"table {crossed(names)} {flaw}")
+        if (patterns := patterns_of(self.subset_reports)) > MOST_PATTERNS:
+            raise InvalidInput(
+                f"the reports have {patterns} patterns of matches in all, above {MOST_PATTERNS}; ask fewer questions, or "
+                "about fewer attributes"
+            )
+
+    @classmethod
+    def within(
+        cls,
+        domain: Domain,
+        tables: tuple[tuple[str, ...], ...],
+        shares: FloatArray,
+        total: float,
+        reports: tuple[SubsetReport, ...] = (),
+    ) -> "SampledTables":
+        """Answers that spend at most a total, in nats: made for it, a label that is rounded up may be above it."""
+        made = cls(domain, tables, shares, total, reports)
+        while made.epsilon > total > EPSILON_RANGE[0]:
+            lower = made.answer_epsilon - 2 * (made.epsilon - total)
+            made = replace(made, answer_epsilon=max(lower, EPSILON_RANGE[0]))
+        return made
+
+    @property
+    def name(self) -> str:
+        """Sampled tables, or one report where there is one table."""
+        return "sampled tables" if len(self.tables) > 1 else "one report"
+
+    @cached_property
+    def keeps_records(self) -> bool:
+        """Whether every effect of all attributes has energy in some question, so that any table can be estimated, now or later.
+
+        Each person may still have told of a few attributes only; :meth:`table_error` says how accurate a table is.
+        """
+        if not any(len(members) == self.domain.m for members in self.indices):
+            return False
+        held = np.zeros(1 << self.domain.m, dtype=np.bool_)
+        for members, energies in zip(self.indices, self.energies, strict=True):
+            subsets = np.zeros(1, dtype=np.int64)
+            for i in members:
+                subsets = np.concatenate([subsets, subsets + (1 << i)])
+            held[subsets] |= energies > 0
+        return bool(held[1:].all())
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Number of categories of each attribute of each table."""
+        return tuple(tuple(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats of the record, of the answers as drawn; rounded up."""
+        each = set(zip(self.subset_reports, self.shapes, strict=True))
+        return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
+
+    @property
+    def share_ends(self) -> NDArray[np.uint64]:
+        """Where the share of each table ends, shape (number of tables,), as whole numbers of 2^-32: what is drawn with."""
+        return np.round(np.cumsum(self.shares) * 2.0**SHARE_BITS).astype(np.uint64)
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """What n E‖π̂ − π‖² tends to for a uniform population, and about what it is for others; ``inf`` without an estimate.
+
+        Every effect W adds c_W dim_W/e_W, e_W its energy over all tables asked.
+        """
+        wanted = self.domain.indices(names)
+        energies = np.zeros(1 << len(wanted))
+        for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
+            places = {i: k for k, i in enumerate(members)}
+            if any(i in places for i in wanted):
+                bits = [1 << places[i] if i in places else 0 for i in wanted]
+                for subset in range(1, energies.size):
+                    held = [bits[k] for k in range(len(wanted)) if subset >> k & 1]
+                    energies[subset] += float(share) * float(every[sum(held)]) * all(held)
+        sizes = [self.domain.attributes[i].size for i in wanted]
+        dims = [math.prod(r - 1 for k, r in enumerate(sizes) if s >> k & 1) for s in range(energies.size)]
+        if not (energies[1:] > 0).all():
+            return inf
+        return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
+
+    @cached_property
+    def energies(self) -> tuple[FloatArray, ...]:
+        """e_S of each table's effects, by Σ 2^i over S's places in the table, 0 for what its report does not see."""
+        each = zip(self.subset_reports, self.shapes, strict=True)
+        return tuple(report.energies(shape, self.answer_epsilon) for report, shape in each)
+
+    @cached_property
+    def indices(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of each table's attributes."""
+        return tuple(self.domain.indices(t) for t in self.tables)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain, the tables, their shares and reports, and the answers' ε."""
+        tables = [
+            {"attributes": [*names], "share": share, "subset_sizes": report.subset_sizes, "likely": report.likely}
+            for names, share, report in zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)
+        ]
+        return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
+
+    def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
+        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written.
+
+        The bound on errors, too, where there is one.
+        """
+        how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
+        said = self.epsilon if stated is None else stated
+        bounds = () if self.bound is None else (self._bound_check(self.bound),)
+        return Verification((total_check(said, self.epsilon, how), *bounds), intact, self.digest)
+
+    def _bound_check(self, bound: ErrorCertificate) -> Check:
+        """Whether the multipliers prove it, for these attributes and mechanisms of at least this total."""
+        how, value = "any mechanism's error, from multipliers in doubles with outward rounding", 0.0
+        if bound.sizes == self.domain.sizes.tolist() and bound.total >= self.answer_epsilon * (1 - SAME):
+            try:
+                value = bound.proved()
+            except InvalidInput as error:
+                how = str(error)
+        return Check("error bound", repr(bound.bound), repr(value), how, bool(bound.bound <= value * (1 + SAME)))
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> pa.Table:
+        """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
+
+        No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
+        shuffles. ``data`` is a data frame, a file's path or record batches, with one column per attribute; ``random_state``
+        None draws random bits from the operating system, and anything else is for studies.
+        """
+        refuse_randomized(data)
+        bits = as_source(random_state)
+        batches = list(self.batches(data, bits))
+        if not batches:
+            raise InvalidInput("the data holds no records; give at least one")
+        provenance = Provenance(Release.drawn(self, is_seeded(bits)))
+        return pa.Table.from_batches(batches, schema=SCHEMA).replace_schema_metadata(provenance.metadata())
+
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this way of asking.
+
+        Columns that are no attributes are refused, for the answers hold no others.
+        """
+        how = options or ReleaseOptions()
+        if how.drop or how.drop_undeclared:
+            raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
+        bits = as_source(random_state)
+        # answers have other columns than records, and are refused for what they are before that is noticed
+        refuse_randomized(source)
+        opened = open_source(source, self.domain)
+        provenance = how.provenance(self, bits, source, opened)
+        refuse_input_as_target(Path(target), opened)
+        with released_file(Path(target), SCHEMA, provenance) as writer:
+            people = writer.write(how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder))
+            if not people:
+                raise InvalidInput(f"{source} holds no records; give at least one")
+        return FileRelease(people, provenance, how.warnings(str(target)))
+
+    def in_words(self, answers: Any) -> pa.Table:
+        """Answers that :meth:`perturb` or :meth:`release_file` wrote, a frame or a file, as people read them.
+
+        Columns ``about``, the table, and ``supports``, what is named: a list of cells; or, where subsets of each attribute are
+        named, of the categories of each attribute. Raises InvalidInput for answers of another way of asking.
+        """
+        (opened,) = OpenedRecords.of(self, answers).places
+        about: list[str] = []
+        supported: list[list[str]] = []
+        words = [
+            [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
+        ]
+        for asked, texts in self._sent(opened):
+            for k, text in zip(asked.tolist(), texts, strict=True):
+                shape, report = self.shapes[k], self.subset_reports[k]
+                subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
+                about.append(crossed(self.tables[k]))
+                if len(subsets) == len(shape):
+                    supported.append(
+                        [" or ".join(words[k][i][c] for c in members) for i, members in enumerate(subsets)]
+                    )
+                    continue
+                cells = zip(*np.unravel_index(subsets[0], shape), strict=True)
+                supported.append([crossed(words[k][i][c] for i, c in enumerate(cell)) for cell in cells])
+        return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
+
+    def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
+        """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
+        source = as_source(random_state)
+        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain, self.domain))
+
+    def _answers(self, codes: NDArray[np.int32], source: BitSource) -> pa.RecordBatch:
+        asked = self._drawn(codes.shape[0], source)
+        cells = np.empty(codes.shape[0], dtype=object)
+        order = np.argsort(asked, kind="stable")
+        ends = np.cumsum(np.bincount(asked, minlength=len(self.tables)))
+        for k, rows in enumerate(np.split(order, ends[:-1])):
+            if rows.size:
+                records = codes[rows[:, None], self.indices[k]].astype(np.int64)
+                subsets = report_subsets(records, self.subset_reports[k], self.shapes[k], self.answer_epsilon, source)
+                each = ([" ".join(map(str, row)) for row in members.tolist()] for members in subsets)
+                cells[rows] = ["|".join(parts) for parts in zip(*each, strict=True)]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA
+        )
+
+    def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
+        """Which table each of n people is asked, shape (n,)."""
+        words = source.words(n) >> np.uint64(64 - SHARE_BITS)
+        return np.minimum(np.searchsorted(self.share_ends, words, side="right"), len(self.tables) - 1)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Proportions of a table from the released answers, a frame or a file, of all tables asked that tell about it.
+
+        Axes in the order of a table asked that is over these attributes, else in the domain's.
+
+        Reports of devices (``design`` and ``id`` beside ``table`` and ``cells``) count once each, however often they were sent.
+
+        Raises InvalidInput for a table that no answers tell about, answers that this way of asking cannot give, or reports of
+        another design.
+        """
+        check_confidence(confidence)
+        reports = OpenedRecords.of(self, answers)
+        warn(reports.unbound)
+        domain, answered = self._answered(reports, attributes)
+        if (one := alone(answered)) is None:
+            out = combined(domain, answered, confidence)
+        else:
+            out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.likely_chances(), confidence)
+        return replace(out, warnings=(*reports.twice, *out.warnings))
+
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "CountedTable":
+        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.
+
+        ``partly``: effects that no answer tells about are 0 and have no variance.
+        """
+        reports = OpenedRecords.of(self, answers)
+        warn(reports.unbound)
+        known, answered = self._answered(reports, attributes, partly)
+        domain = self.domain.subset([self.domain.names[i] for i in self.domain.indices(attributes)])
+        places = [domain.names.index(name) for name in known.names]
+        moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
+        return answered_table(domain, moved, partly)
+
+    def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> "Poisoning":
+        """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.core.estimation.poisoned`).
+
+        Raises InvalidInput as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes
+        that is not below the number of answers to this table.
+        """
+        # few ask for it, and estimators take a while to import
+        from optrr.core.estimation.poisoned import supported_poisoning  # noqa: PLC0415
+
+        domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
+        if (one := alone(answered)) is None:
+            raise InvalidInput(
+                f"the table {crossed(domain.names)} is put together from answers to several tables, and how far fakes reach "
+                "is not known for those; ask for a table that one of those asked tells about alone"
+            )
+        return supported_poisoning(domain, one.supports.ravel().astype(np.int64), one.n, one.likely_chances(), fakes)
+
+    def _answered(
+        self, reports: OpenedRecords, attributes: str | Iterable[str], partly: bool = False
+    ) -> tuple[Domain, list[Answered]]:
+        """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
+        wanted = sorted(self.domain.indices(attributes))
+        order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
+        domain = self.domain.subset([self.domain.names[i] for i in order])
+        missing = self._missing(order)
+        if missing and not partly:
+            asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
+            raise InvalidInput(
+                f"no answer can tell about {crossed([self.domain.names[i] for i in missing])}; the tables asked are {asked}"
+                + (", …" if len(self.tables) > _LISTED else "")
+            )
+        if math.prod(domain.sizes.tolist()) > MAX_CELLS:
+            raise InvalidInput(
+                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
+            )
+        counts = {k: 0 for k, members in enumerate(self.indices) if set(members) & set(order)}
+        shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
+        supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
+        (opened,) = reports.places
+        for asked_of, texts in self._sent(opened):
+            for k in counts:
+                rows = np.flatnonzero(asked_of == k)
+                if not rows.size:
+                    continue
+                report, shape = self.subset_reports[k], self.shapes[k]
+                subsets = _members(texts[rows], report.parts(shape), report.subset_sizes)
+                counts[k] += rows.size
+                supports[k] += self._counted(k, subsets, shared[k])
+        answered = [
+            Answered(
+                report=self.subset_reports[k],
+                sizes=self.shapes[k],
+                epsilon=self.answer_epsilon,
+                shared=tuple(self.indices[k].index(i) for i in shared[k]),
+                axes=tuple(order.index(i) for i in shared[k]),
+                supports=supports[k],
+                n=counts[k],
+            )
+            for k in counts
+        ]
+        if not any(a.n for a in answered):
+            raise TooFewRecords(f"nobody was asked about {crossed(domain.names)}; collect from more people")
+        return domain, answered
+
+    def _sent(self, answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
+        """Batch by batch, which table was asked, from 0, and what was answered. Raises InvalidInput for any other table."""
+        source = open_source(answers, _COLUMNS)
+        checked_columns(source.column_names(), _COLUMNS, None)
+        for batch in source.batches(SCHEMA.names):
+            table, texts = (column.cast(pa.string()).to_numpy(zero_copy_only=False) for column in batch.columns)
+            numbers = [
+                int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
+            ]
+            asked = np.asarray(numbers, dtype=np.int64)
+            if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
+                raise InvalidInput(
+                    f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
+                )
+            yield asked, texts
+
+    def _missing(self, wanted: Sequence[int]) -> list[int]:
+        """The attributes of the smallest effect of a table that no report has energy on; none where each is seen."""
+        sets = [set(members) for members in self.indices]
+        for size in range(1, len(wanted) + 1):
+            for effect in combinations(wanted, size):
+                if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
+                    return list(effect)
+        return []
+
+    def _sees(self, effect: tuple[int, ...]) -> bool:
+        """Whether some report has energy on an effect."""
+        return any(
+            energies[sum(1 << members.index(i) for i in effect)] > 0
+            for energies, members in zip(self.energies, self.indices, strict=True)
+            if set(members) >= set(effect)
+        )
+
+    def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
+        """How often each cell over the shared attributes of a table was named, in the table's order."""
+        shape, members = self.shapes[place], self.indices[place]
+        if len(subsets) == len(shape):
+            kept = [members.index(i) for i in shared]
+            return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
+        cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
+        return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
+
+
+def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
+    """Write the way of asking as a JSON file, whole or not at all."""
+    rows = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, strict=True)
+    record = SampledTablesRecord(
+        FORMAT,
+        SOFTWARE,
+        asking.epsilon,
+        asking.answer_epsilon,
+        [DeclaredAttribute(**declaration(a)) for a in asking.domain],
+        [TableRecord(list(names), share, r.subset_sizes, r.likely) for names, share, r in rows],
+        asking.digest,
+        asking.bound,
+    )
+    with whole_file(Path(path)) as partial:
+        text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def load_sampled_tables(path: Given) -> SampledTables:
+    """Read a file of sampled tables; see :func:`optrr.load`.
+
+    Raises InvalidInput where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
+    """
+    record, asking = _decoded(path)
+    failed = asking.verification(record.epsilon).failed
+    if failed and failed[0].name == "total epsilon":
+        raise InvalidInput(
+            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
+        )
+    if failed:
+        raise InvalidInput(f"{path} does not hold: {failed[0].line()}; allocate again")
+    if record.digest not in ("", asking.digest):
+        raise InvalidInput(f"{path} was changed after it was written (its digest differs); allocate again")
+    return asking
+
+
+def verify_sampled_tables(path: Given) -> Verification:
+    """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
+
+    Raises InvalidInput where it cannot be read, or is malformed or of another version.
+    """
+    record, asking = _decoded(path)
+    return asking.verification(record.epsilon, intact=record.digest == asking.digest)
+
+
+def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
+    try:
+        raw = read_small(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
+    record = _SEALED.decoded(raw, path)
+    domain = Domain(tuple(a.attribute() for a in record.attributes))
+    tables = tuple(tuple(t.attributes) for t in record.tables)
+    checked_epsilon(record.answer_epsilon)
+    reports = tuple(
+        SubsetReport(t.subset_sizes, t.likely)
+        if t.subset_sizes
+        else whole_table(domain.subset(names).sizes.tolist(), record.answer_epsilon)
+        for t, names in zip(record.tables, tables, strict=True)
+    )
+    shares = np.asarray([t.share for t in record.tables])
+    return record, SampledTables(domain, tables, shares, record.answer_epsilon, reports, record.bound)
+
+
+def load_asking(path: Given) -> Design | SampledTables:
+    """The design, or the sampled tables, of a file: what ``optrr perturb`` and ``optrr estimate`` take.
+
+    Raises InvalidInput where the file is missing, malformed, of an unknown version, or states a number that does not hold.
+    """
+    held = content_of(path, "design file")
+    return load_sampled_tables(held) if kind_of(held) == SAMPLED_TABLES else load_design(held)

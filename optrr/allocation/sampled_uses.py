@@ -1,0 +1,107 @@
+"""What sampled tables are used with: devices, Spark, and the evaluation worksheet.
+
+Their questions, shares and thresholds are a deployment file (``docs/deployment-format.md``, §8); reports of devices have the
+columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads. The questions of the worksheet to those who deploy
+them are those of :mod:`optrr.devices.worksheet`.
+"""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from optrr.allocation.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
+from optrr.core.display import SOFTWARE
+from optrr.core.display.text import crossed
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.spark import BatchKernel, Randomized, check_frame, published
+from optrr.core.mechanisms.supports import unlikely_threshold
+from optrr.core.records.frames import FrameCodec, arrow_schema
+from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions, save_deployment
+from optrr.devices.export import DEFAULT_SIZE, compressed_size, keep_design
+from optrr.devices.worksheet import MOST_LISTED, Worksheet, filled
+from optrr_solvers.randomness import BitSource
+
+_BITS = 64
+
+
+def questions_of(asking: SampledTables) -> DeployedQuestions:
+    """What devices draw by: each table is asked with its share, and answered with its threshold, as in memory.
+
+    The total ε is exact from these integers, rounded up in the 15th place.
+
+    Raises InvalidInput where a table's share is below what 32 bits hold, so that it would never be asked.
+    """
+    ends = [0, *asking.share_ends.tolist()[:-1], 1 << SHARE_BITS]
+    for names, low, high in zip(asking.tables, ends, ends[1:], strict=False):
+        if low >= high:
+            raise InvalidInput(
+                f"the table {crossed(names)} is asked with a share below 2^-{SHARE_BITS}, which is never drawn; leave it out"
+            )
+    questions = tuple(
+        DeployedQuestion(
+            members,
+            replace(report, likely=tuple(sorted(report.likely))),
+            unlikely_threshold(report, shape, asking.answer_epsilon),
+        )
+        for members, report, shape in zip(asking.indices, asking.subset_reports, asking.shapes, strict=True)
+    )
+    shares = tuple(end << _BITS - SHARE_BITS for end in ends[1:-1])
+    made = DeployedQuestions(
+        asking.domain, _BITS, shares, questions, "0." + "0" * 15, asking.digest.partition(":")[2], SOFTWARE
+    )
+    stated = replace(made, total=f"{made.exact_total:f}")
+    # what a reader would refuse is refused here, before anybody is asked
+    return DeployedQuestions.read(stated.to_bytes())
+
+
+def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:
+    """Write the deployment file of sampled tables, and return what it holds.
+
+    Raises InvalidInput as :func:`questions_of`; where it has more than ``size`` compressed bytes, or a design would be written
+    over.
+    """
+    made = questions_of(asking)
+    compressed = compressed_size(made)
+    if compressed > size:
+        raise InvalidInput(
+            f"the deployment file of {len(made.questions)} questions takes {compressed} compressed bytes, above {size}; "
+            f"allow them (--size {compressed}), or ask about fewer tables"
+        )
+    keep_design(Path(path))
+    save_deployment(made, path)
+    return made
+
+
+def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
+    """Answer an evaluator's questions as far as the file does; ``records`` is how many people will answer."""
+    each = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True)
+    tables = [
+        (crossed(names), f"{share:.3g}", report.subset_sizes, report.parts(shape))
+        for names, share, report, shape in islice(each, MOST_LISTED)
+    ]
+    more = max(0, len(asking.tables) - MOST_LISTED)
+    return filled("worksheet_queries.md", asking, records, asking.verification(), tables=tables, more=more)
+
+
+def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool = False) -> Any:
+    """Write everybody's answer to ``path`` (Parquet, new; columns ``table`` and ``cells``) and return the frame that reads it.
+
+    :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
+    :func:`optrr.core.mechanisms.spark.perturb_once`.
+    """
+    check_frame(frame)
+    # other columns than the attributes are refused here, before any work is done
+    FrameCodec(asking.domain, arrow_schema(frame))
+
+    def answered(batch: pa.RecordBatch, source: BitSource) -> pa.RecordBatch:
+        if not batch.num_rows:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+        return pa.Table.from_batches(asking.batches([batch], source), SCHEMA).combine_chunks().to_batches()[0]
+
+    def of_partition() -> BatchKernel:
+        return answered
+
+    return published(frame, Randomized(of_partition, SCHEMA), path, keep_order)

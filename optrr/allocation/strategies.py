@@ -1,0 +1,408 @@
+"""The ways of asking that an allocation compares, each with its predicted error and as something that can be carried out.
+
+    optimum          the most accurate law of change sets (:mod:`optrr.allocation.allocating`)
+    kronecker        every attribute on its own, the total split as well as it can be; kronecker-even: split evenly
+    clusters         randomized response on the product of each cluster (MDR §4), best split
+    whole-record     one randomized response on the product of everything
+    sampling         each person answers one table only, drawn at random, with the whole ε, by the subset of its cells that is
+                     most accurate for it; sampling-even: all equally often
+    mixture          each person answers one question, drawn at random, of those that are most accurate together
+                     (:mod:`optrr_solvers.allocation.mixture`, :mod:`optrr_solvers.allocation.required`)
+    mixture-with-records
+                     the same with some questions about everything, so that any table can be estimated later
+
+The sampling ways and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated,
+each from all answers that tell about it; any table where the questions together see every effect, and else those asked for.
+Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. How many attributes there
+are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants it, or where a question
+is about all attributes.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.workload import Workload
+from optrr.core.design.design import Design
+from optrr.core.design.solving import baseline_design
+from optrr.core.display.result import named_in_json
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr_solvers import SolveFailed
+from optrr_solvers.allocation.accuracy import kronecker_epsilons
+from optrr_solvers.allocation.mixture import (
+    MOST_EFFECTS,
+    MOST_WHOLE,
+    MixedQuestions,
+    best_shares,
+    mixture,
+    shared_error,
+)
+from optrr_solvers.allocation.problem import AllocationProblem
+from optrr_solvers.allocation.questions import CELL_BITS, MAX_CELLS, Question, whole_table
+from optrr_solvers.allocation.required import required_questions
+from optrr_solvers.allocation.split import Split, best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws import BlockLaw, ProductLaw
+from optrr_solvers.laws.few_changes import joint_law
+from optrr_solvers.problem import EPSILON_RANGE
+
+# A mixture of questions is worth its questions where it saves this share of the error.
+_GAINED = 1e-3
+# The smallest share of a table that is asked.
+_LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way of asking beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
+
+    ``error`` is the workload's, ``inf`` where the option cannot estimate some table; ``conditional_epsilon`` the largest over
+    attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many); ``suits``
+    says whether it has all that was asked for beside a small error.
+    """
+
+    name: str
+    title: str
+    epsilon: float
+    error: float
+    keeps_records: bool
+    conditional_epsilon: float
+    pair_visibility: float | None
+    gives_up: tuple[str, ...]
+    build: Callable[[], Design | SampledTables] = field(repr=False, compare=False)
+    suits: bool = True
+
+    @cached_property
+    def asking(self) -> Design | SampledTables:
+        """What can be saved, asked and estimated from."""
+        return self.build()
+
+    @property
+    def asks_one(self) -> bool:
+        """Whether each person answers one question, drawn at random."""
+        return self.name.startswith(("sampling", "mixture"))
+
+    @property
+    def family(self) -> str:
+        """The way of asking, whatever its budget split."""
+        return self.name.removesuffix("-even")
+
+    @property
+    def words(self) -> str:
+        """Its title within a sentence."""
+        return self.title[0].lower() + self.title[1:]
+
+    def without(self, missing: str) -> "Option":
+        """The same, which does not have something that was asked for."""
+        return replace(self, gives_up=(*self.gives_up, missing), suits=False)
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values; an impossible error is null."""
+        return named_in_json(self, [f.name for f in fields(self) if f.name != "build"])
+
+
+def comparable(number: float) -> float:
+    """Round to nine digits, so that options that differ by rounding only compare as equal and keep their order."""
+    return float(f"{number:.9g}")
+
+
+def sufficient_ways(
+    domain: Domain,
+    wanted: Workload,
+    problem: AllocationProblem,
+    n: int | None,
+    progress: Callable[[float], None] | None = None,
+) -> list[Option]:
+    """Those that reach the standard errors asked for with n people, each at the least total that was found for it.
+
+    Questions are looked for up to the problem's total.
+    """
+    ways, arrays = [], problem.workload
+    with suppress(SolveFailed):
+        epsilons = kronecker_epsilons(problem)
+        error = arrays.error(arrays.products(eigenvalues_of(domain.sizes, epsilons)))
+        ways.append(_on_its_own(domain, "kronecker", "Every attribute on its own", epsilons, error))
+    single = _single(domain, wanted)
+    if single is None or not _reportable(domain, wanted, problem.total):
+        return ways
+    targets = wanted.limits(domain, single, n)
+    tables = required_questions(single, targets, problem.total, None, tables_only=True)
+    most = problem.total if tables is None else tables[1] * (1 - _GAINED)
+    questions = None if len(wanted.tables) == 1 else required_questions(single, targets, most, progress)
+    return [
+        *ways,
+        *([] if tables is None else [_questions(domain, wanted, *tables, "sampling")]),
+        *([] if questions is None else [_questions(domain, wanted, *questions, "mixture")]),
+    ]
+
+
+def at_total(option: Option, wanted: Workload, total: float) -> Option:
+    """The same questions answered with another total."""
+    if not isinstance(option.asking, SampledTables):
+        raise TypeError("a way without records that asks no questions")
+    asked = option.asking
+    asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
+    error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
+    return _asked_at_random(wanted, option.name, total, error, lambda: asking, option.keeps_records)
+
+
+def optimum(design: Design, wanted: Workload, error: float) -> Option:
+    """The most accurate law of change sets."""
+    conditional = float(design.conditional_epsilons.max())
+    faint = design.faintest_pair
+    gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
+    if faint is not None and abs(faint[0]) < 1:
+        which = "pairs" if wanted.name == "pairs" else "pairs outside the workload"
+        gives_up.append(
+            f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
+        )
+    visible = None if faint is None else faint[0]
+    title, build = "The optimum over full records", lambda: design
+    return Option("optimum", title, design.epsilon, error, True, conditional, visible, tuple(gives_up), build)
+
+
+def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
+    """Every attribute on its own: the total split evenly, and as well as it can be where that is found."""
+    arrays = wanted.arrays(domain)
+    blocks = single_blocks(arrays)
+
+    def option(name: str, kind: str, split: Split) -> Option:
+        title = f"Every attribute on its own ({kind} split)"
+        return _on_its_own(domain, name, title, _within(split, total), split.error)
+
+    out = [option("kronecker-even", "even", even_split(arrays, blocks, total))]
+    # where the best split is not found, the even split is still compared
+    with suppress(SolveFailed):
+        out.append(option("kronecker", "best", best_split(arrays, blocks, total)))
+    return out
+
+
+def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, error: float) -> Option:
+    """Every attribute on its own at these ε."""
+    gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
+
+    def build() -> Design | SampledTables:
+        return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
+
+    total, largest = float(epsilons.sum()), float(epsilons.max())
+    return Option(name, title, total, error, True, largest, 1.0, gives_up, build)
+
+
+def _within(split: Split, total: float) -> FloatArray:
+    """The split's ε with their sum at most ``total``, also as laws state it, who round up for every block."""
+    return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-46)))
+
+
+def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
+    """One randomized response on the product of all attributes."""
+    # every attribute is a class of its own, as clusters need it
+    arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
+    split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
+    # the eigenvalue underflows with a thousand attributes
+    share = float(split.eigenvalues[0])
+    visible = None if domain.m == 1 else 1 / share if share > 0 else math.inf
+    epsilons = _within(split, total)
+    option = Option(
+        "whole-record",
+        "One randomized response on the whole record",
+        total,
+        split.error,
+        True,
+        total,
+        visible,
+        (
+            f"conditional privacy (conditional epsilon {total:.3g})",
+            "one-way accuracy, for equal visibility of all effects",
+        ),
+        lambda: baseline_design(domain, joint_law(domain.sizes, float(epsilons[0])), "whole-record"),
+    )
+    return _if_told(option, domain, [range(domain.m)], epsilons)
+
+
+def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], epsilons: FloatArray) -> Option:
+    """The option, which does not suit where randomized response on a group's many cells tells too little of an attribute."""
+    for members, gain in zip(groups, (epsilons + np.log(-np.expm1(-epsilons))).tolist(), strict=True):
+        logs = np.log(domain.sizes[list(members)])
+        if logs.min() + gain - logs.sum() < np.log(np.expm1(EPSILON_RANGE[0])):
+            said = f"of some attribute an answer tells less than randomized response at {EPSILON_RANGE[0]:g} nats"
+            break
+    else:
+        return option
+
+    def refuse() -> Design | SampledTables:
+        raise InvalidInput(f"way {option.name!r}: {said}; raise the total, or choose another way")
+
+    return replace(option.without(said), build=refuse)
+
+
+def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Option:
+    """One randomized response on the product of each cluster (MDR §4), the total split as well as it can be."""
+    groups = partition(domain, clusters)
+    # every attribute is a class of its own, as clusters need it
+    arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
+    split = best_split(arrays, cluster_blocks(arrays, groups), total)
+    shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
+    epsilons = _within(split, total)
+
+    def build() -> Design | SampledTables:
+        each = zip(groups, epsilons.tolist(), strict=True)
+        law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
+        return baseline_design(domain, law, "clusters")
+
+    option = Option(
+        "clusters",
+        f"Clusters {shown} (best split)",
+        total,
+        split.error,
+        True,
+        float(split.epsilons.max()),
+        1.0,
+        ("conditional privacy inside a cluster", "pairs across clusters are as under Kronecker"),
+        build,
+    )
+    return _if_told(option, domain, groups, epsilons)
+
+
+def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+    """Clusters as index tuples, attributes in none of them alone. Raises InvalidInput for one named twice."""
+    groups = [domain.indices(c) for c in clusters]
+    named = [i for g in groups for i in g]
+    twice = next((i for k, i in enumerate(named) if i in named[:k]), None)
+    if twice is not None:
+        raise InvalidInput(f"attribute {domain.names[twice]!r} is in two clusters; put it in one")
+    return [*groups, *((i,) for i in range(domain.m) if i not in set(named))]
+
+
+def sampling(
+    domain: Domain, wanted: Workload, total: float, progress: Callable[[float], None] | None = None
+) -> list[Option]:
+    """Each person answers one question drawn at random: a table, drawn evenly or as well as can be, or one of a mixture.
+
+    The mixture is :func:`optrr_solvers.allocation.mixture.mixture`'s. Empty where one report cannot be on so many
+    cells, or of so many nats.
+    """
+    if not _reportable(domain, wanted, total):
+        return []
+    arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
+
+    def option(name: str, error: float) -> Option:
+        def build() -> Design | SampledTables:
+            return sampled_tables(domain, wanted, total, even=name == "sampling-even")
+
+        whole = any(len(t.attributes) == domain.m for t in wanted.tables)
+        return _asked_at_random(wanted, name, total, error, build, whole)
+
+    if len(wanted.tables) == 1:
+        return [option("sampling", best.error)]
+    error = shared_error(arrays, best.questions, _numbers(domain, wanted) / len(wanted.tables), total)
+    out = [option("sampling-even", error), option("sampling", best.error)]
+    single = _single(domain, wanted)
+    if single is not None:
+        mixed = mixture(single, total, progress)
+        # where nothing is gained, tables are simpler
+        if mixed.error < best.error * (1 - _GAINED):
+            out.append(_questions(domain, wanted, mixed, total, "mixture"))
+    if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
+        kept = _questions(domain, wanted, mixture(single, total, progress, whole=True), total, "mixture-with-records")
+        # where the best questions keep records anyway, there is nothing to add
+        if kept.keeps_records and not (out[-1].keeps_records and out[-1].error * (1 - _GAINED) <= kept.error):
+            out.append(kept)
+    return out
+
+
+def _reportable(domain: Domain, wanted: Workload, total: float) -> bool:
+    """Whether one report can be on every table, and of so many nats."""
+    return max(t.cells(domain) for t in wanted.tables) <= MAX_CELLS and EPSILON_RANGE[0] <= total <= EPSILON_RANGE[1]
+
+
+def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
+    """The workload with every attribute on its own, where questions about several can be searched."""
+    if domain.m > MOST_EFFECTS:
+        return None
+    single = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
+    return single if len(single.effects) <= MOST_EFFECTS else None
+
+
+def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Option:
+    """Questions with their shares, as a way of asking."""
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+
+    def build() -> Design | SampledTables:
+        return SampledTables.within(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+
+    return _asked_at_random(wanted, name, total, mixed.error, build, any(len(t) == domain.m for t in names))
+
+
+def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
+    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Design | SampledTables], whole: bool
+) -> Option:
+    """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
+    what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
+    title = {
+        "mixture": "One random question per person (the most accurate)",
+        "mixture-with-records": "One random question per person, some of them about everything",
+        "sampling-even": f"One random {what} per person (drawn evenly)",
+        "sampling": f"One random {what} per person (best probabilities)",
+    }[name]
+    asked, tables = what, "no other table can be estimated, now or later"
+    if name.startswith("mixture"):
+        asked, tables = "question", "only the workload's tables can be estimated"
+    elif len(wanted.tables) == 1:
+        title = f"One report on {wanted.tables[0].title} from everyone"
+    gives_up: tuple[str, ...] = (
+        f"full records: each person answers one {asked}, and {tables}",
+        f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
+    )
+    keeps = False
+    if whole:
+        # records can be kept by such questions only, so that the others need not be built
+        asking = build()
+        build, keeps = (lambda: asking), asking.keeps_records
+    if keeps:
+        tenth = ", of which about a tenth of the people tell" if name == "mixture-with-records" else ""
+        gives_up = (
+            "whole reports: each person answers one question, so that any table can be estimated, and nothing but tables",
+            f"accuracy of tables outside the workload{tenth}",
+            gives_up[1],
+        )
+    return Option(name, title, total, error, keeps, total, None, gives_up, build)
+
+
+def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:
+    """How often each kind of table is best asked, each answered in the most accurate way."""
+    arrays = wanted.arrays(domain)
+    return best_shares(
+        arrays, [Question(t, whole_table(domain.sizes[list(t)].tolist(), total)) for t in arrays.tables], total
+    )
+
+
+def _numbers(domain: Domain, wanted: Workload) -> FloatArray:
+    """How many tables there are of each kind."""
+    arrays = wanted.arrays(domain)
+    return arrays.weights if wanted.name in ("marginals", "pairs") else np.ones(len(arrays.tables))
+
+
+def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
+    """The workload's tables, one asked of each person: drawn with the best probabilities, or evenly.
+
+    Each is reported in the most accurate way.
+    """
+    arrays = wanted.arrays(domain)
+    if even:
+        shares = np.ones(len(wanted.tables))
+    else:
+        each = _best_shares(domain, wanted, total).shares / _numbers(domain, wanted)
+        place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
+        # a table that others tell enough about keeps a share that can be drawn
+        shares = np.maximum(
+            [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables], _LEAST_SHARE
+        )
+    return SampledTables.within(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)

@@ -1,0 +1,236 @@
+"""What is to be learned: tables of attributes, each with a weight and, if wanted, a standard error it must reach.
+
+A workload is "marginals" (every attribute on its own), "pairs" (every two), or named tables, given in code or in a TOML or
+JSON file:
+
+    {"tables": [{"attributes": ["sex", "income"], "weight": 2, "standard_error": 0.01}, {"attributes": ["race"]}],
+     "marginals": 1, "pairs": 0.5}
+
+where ``marginals`` and ``pairs`` add all such tables with that weight. A table's standard error is the root mean square
+over its cells, of proportions: √(n E‖π̂_U − π_U‖² / (n Π r_i)).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from optrr.core.design.specification import read_declared
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput, in_one_line
+from optrr_solvers.allocation.any_mechanism import accuracy_bound, error_bound
+from optrr_solvers.allocation.error_certificate import ErrorCertificate, error_certificate
+from optrr_solvers.allocation.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.errors import Infeasible
+from optrr_solvers.partition import alike, singles
+
+Spec = TypeVar("Spec")
+# More people than there are would not reach a smaller standard error.
+_LEAST_ERROR = 1e-9
+
+
+@dataclass(frozen=True)
+class WantedTable:
+    """A table over ``attributes``; its error counts ``weight`` times; ``standard_error`` is the most it may be, if given."""
+
+    attributes: tuple[str, ...]
+    weight: float = 1.0
+    standard_error: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", _names(self.attributes))
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise InvalidInput(f"table {self.title} has weight {self.weight}; give a positive number, or leave it out")
+        if self.standard_error is not None and not _LEAST_ERROR <= self.standard_error <= 1:
+            raise InvalidInput(
+                f"table {self.title} has standard error {self.standard_error}; give a number from {_LEAST_ERROR:g} to 1"
+            )
+
+    @property
+    def title(self) -> str:
+        """Its attributes, as people write a table's name."""
+        return " × ".join(self.attributes)
+
+    def cells(self, domain: Domain) -> int:
+        """Π r_i."""
+        return prod(domain[name].size for name in self.attributes)
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Tables, with the name people gave the whole: "marginals", "pairs" or "tables"."""
+
+    name: str
+    tables: tuple[WantedTable, ...]
+
+    @property
+    def required(self) -> bool:
+        """Whether any table has a standard error to reach."""
+        return any(t.standard_error is not None for t in self.tables)
+
+    def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
+        """The workload as arrays; for marginals and pairs, attributes of equal size and equal ``keys`` make one class."""
+        if self.name in ("marginals", "pairs"):
+            classes = alike([domain.sizes.astype(np.float64), *keys])
+            return marginals(domain.sizes, classes) if self.name == "marginals" else pairs(domain.sizes, classes)
+        tables = tuple(domain.indices(t.attributes) for t in self.tables)
+        weights = np.asarray([t.weight for t in self.tables])
+        return TableWorkload(domain.sizes, singles(domain.m), tables, weights)
+
+    def requiring(self, standard_error: float | None) -> "Workload":
+        """The same tables, each with this standard error to reach where it has none of its own."""
+        if standard_error is None:
+            return self
+        own = (t.standard_error if t.standard_error is not None else standard_error for t in self.tables)
+        return Workload(self.name, tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
+
+    def error_bound(self, domain: Domain, total: float) -> float:
+        """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocation.any_mechanism`)."""
+        return error_bound(self.arrays(domain), total)
+
+    def error_certificate(self, domain: Domain, total: float) -> ErrorCertificate:
+        """The same with the multipliers that prove it. Raises InvalidProblem where the tables are too many for one."""
+        tables = [list(domain.indices(t.attributes)) for t in self.tables]
+        return error_certificate(domain.sizes.tolist(), tables, [float(t.weight) for t in self.tables], total)
+
+    def total_bound(self, domain: Domain, n: int | None, progress: Callable[[float], None] | None = None) -> float:
+        """Total ε below which no mechanism has the standard errors required with n people (same module)."""
+        arrays = self.arrays(domain)
+        return accuracy_bound(arrays, self.limits(domain, arrays, n), progress)
+
+    def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
+        """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""
+        if n is None or not np.isfinite(error):
+            return None
+        return float(np.sqrt(error / (n * sum(t.weight * t.cells(domain) for t in self.tables))))
+
+    def limits(self, domain: Domain, arrays: TableWorkload, n: int | None) -> FloatArray:
+        """Largest n E‖π̂_U − π_U‖² allowed for every table of ``arrays``, ``inf`` where nothing is required.
+
+        Raises InvalidInput where n is needed and missing; Infeasible where sampling alone leaves more, naming the standard
+        error and the number of people that would do.
+        """
+        if not self.required:
+            return np.full(len(arrays.tables), np.inf)
+        if n is None:
+            raise InvalidInput("standard errors are required, so n is needed: say how many people will answer")
+        wanted = {frozenset(domain.indices(t.attributes)): t for t in self.tables}
+        out = np.full(len(arrays.tables), np.inf)
+        for k, members in enumerate(arrays.tables):
+            table = wanted[frozenset(members)]
+            if table.standard_error is None:
+                continue
+            cells = table.cells(domain)
+            out[k], least = n * cells * table.standard_error**2, 1 - 1 / cells
+            if out[k] <= least:
+                possible, people = (least / (n * cells)) ** 0.5, least / (cells * table.standard_error**2)
+                raise Infeasible(
+                    f"table {table.title}: standard error {table.standard_error:g} cannot be reached at any epsilon with "
+                    f"n = {n}, sampling alone leaves {possible:.4g}; ask for more than that, or for more than "
+                    f"{int(np.ceil(people))} people"
+                )
+        return out
+
+
+WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, object] | Sequence[str]]
+
+
+def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
+    """The workload meant by "marginals", "pairs", a file's path, or tables, checked against the domain.
+
+    Raises InvalidInput for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
+    """
+    if isinstance(given, Workload):
+        workload = given
+    elif isinstance(given, str | Path):
+        workload = _named(str(given), domain)
+    else:
+        workload = Workload("tables", tuple(_table(t) for t in given))
+    if not workload.tables:
+        raise InvalidInput("the workload has no tables; name at least one, or 'marginals'")
+    seen: set[frozenset[int]] = set()
+    for table in workload.tables:
+        key = frozenset(domain.indices(table.attributes))
+        if key in seen:
+            raise InvalidInput(f"table {table.title} is in the workload twice; name it once")
+        seen.add(key)
+    return workload
+
+
+def _table(given: WantedTable | Mapping[str, object] | Sequence[str]) -> WantedTable:
+    if isinstance(given, WantedTable):
+        return given
+    if isinstance(given, str):
+        return WantedTable(tuple(name.strip() for name in given.split("×")))
+    if isinstance(given, Mapping):
+        return _converted(dict(given), "the workload", _TableSpec).table()
+    return WantedTable(_names(given))
+
+
+def _named(text: str, domain: Domain) -> Workload:
+    if text == "marginals":
+        return Workload("marginals", tuple(WantedTable((name,)) for name in domain.names))
+    if text == "pairs":
+        if domain.m < 2:
+            raise InvalidInput("one attribute has no pairs; ask for the workload 'marginals'")
+        if domain.m * (domain.m + 1) // 2 > MAX_EFFECTS:
+            raise InvalidInput(
+                f"{domain.m} attributes have too many pairs to weigh; name the tables that matter in a file"
+            )
+        return Workload("pairs", tuple(WantedTable(pair) for pair in combinations(domain.names, 2)))
+    path = Path(text)
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise InvalidInput(f"workload {text!r}; give marginals, pairs, or a .toml or .json file of tables")
+    return read_workload(path, domain)
+
+
+class _TableSpec(msgspec.Struct, forbid_unknown_fields=True):
+    attributes: list[str] | str
+    weight: float = 1.0
+    standard_error: float | None = None
+
+    def table(self) -> WantedTable:
+        return WantedTable(_names(self.attributes), self.weight, self.standard_error)
+
+
+class _FileSpec(msgspec.Struct, forbid_unknown_fields=True):
+    tables: list[_TableSpec] = []
+    marginals: float | None = None
+    pairs: float | None = None
+
+
+def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{where}: {in_one_line(error)}") from error
+    except UnicodeEncodeError as error:
+        # JSON may spell halves of surrogate pairs, which are no text
+        raise InvalidInput(f"{where}: a text holds half a surrogate pair; write the whole character") from error
+
+
+def read_workload(path: str | Path, domain: Domain) -> Workload:
+    """The workload of a TOML or JSON file. Raises InvalidInput with the place in the file and the remedy."""
+    source = Path(path)
+    spec = _converted(read_declared(source, "workload", "tables"), f"workload {source}", _FileSpec)
+    try:
+        tables = [t.table() for t in spec.tables]
+        taken = {frozenset(t.attributes) for t in tables}
+        for size, weight in ((1, spec.marginals), (2, spec.pairs)):
+            if weight is not None:
+                # a table named on its own keeps its own weight
+                rest = (c for c in combinations(domain.names, size) if frozenset(c) not in taken)
+                tables += [WantedTable(c, weight) for c in rest]
+        return workload_of(Workload("tables", tuple(tables)), domain)
+    except InvalidInput as error:
+        raise InvalidInput(f"workload {source}: {error}") from error

@@ -1,0 +1,30 @@
+"""Analyses of randomized records beyond tables and tests: measures, survey weights, models, regressions, synthetic records.
+
+``measures`` compare attributes, ``weighting`` estimates with survey weights, ``weighted`` corrects tests for a survey's design,
+``collapsed`` merges rare categories; ``loglinear`` fits models of a table, ``regression`` relates one attribute to others,
+``synthesis`` draws records from a model.
+"""
+
+from optrr.core.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "optrr.analysis.loglinear.comparing": ("compare_models", "stratified_test"),
+        "optrr.analysis.loglinear.estimating": ("LogLinear", "fit_loglinear", "stepwise"),
+        "optrr.analysis.measures": (
+            "Comparing",
+            "Measures",
+            "WeightedShare",
+            "contrast",
+            "estimate_among",
+            "measure",
+            "quantiles",
+        ),
+        "optrr.analysis.regression.fitting": ("Regression", "regress"),
+        "optrr.analysis.synthesis.combined": ("Combined", "combine"),
+        "optrr.analysis.synthesis.drawing": ("Synthetic", "synthesize"),
+        "optrr.analysis.weighted": ("test_weighted",),
+        "optrr.analysis.weighting.estimating": ("WeightedEstimate", "estimate_weighted"),
+    },
+)

@@ -1,0 +1,265 @@
+"""Rare categories pooled after randomization: the mechanism of randomized records in which they count as one category.
+
+A law of change sets moves an attribute to each of its other categories alike. Report and truth then pool alike: with groups g
+of s_g of the r categories and w_g = s_g/r, what was λ on an attribute's effects stays λ,
+
+    P' = Σ_W λ_W ⊗_i (i ∈ W ? I − 1wᵀ : 1wᵀ),
+
+whatever the shares of the categories within a group are (lumpability: Kemeny & Snell, Finite Markov Chains, 1960, §6.3). So
+nothing need be known of them, estimates of pooled cells are sums of estimates of cells, and likelihoods, tests and regressions
+have fewer parameters. Which categories are pooled is declared, or decided by estimated shares of the attribute alone, and said.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.analysis.measures.among import code_of
+from optrr.core.display.text import category_word
+from optrr.core.domain.domain import Attribute, Category, Domain, listed
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.provenance.accounting import Release
+from optrr.core.records.counts import OpenedRecords, count_many
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.randomness import BitSource
+
+Opened = TypeVar("Opened", bound=OpenedRecords)
+REST = "(rest)"
+# A share, such as 0.01 or "1%", or by attribute the categories that are pooled.
+Pool = float | str | Mapping[str, Iterable[Category]]
+# Chances of pooled reports may differ by rounding between the categories of a group.
+_ALIKE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PooledMechanism(Randomizer):
+    """``whole`` as records show it in which ``groups`` (r_i,) of old codes are the codes of ``domain``.
+
+    It analyses records that are randomized already, and randomizes none.
+    """
+
+    whole: Randomizer
+    domain: Domain
+    groups: tuple[IntArray, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Of the records, which are randomized as before."""
+        return self.whole.epsilon
+
+    @property
+    def attribute_epsilons(self) -> FloatArray:
+        """Of the records."""
+        return self.whole.attribute_epsilons
+
+    @property
+    def conditional_epsilons(self) -> FloatArray:
+        """Of the records."""
+        return self.whole.conditional_epsilons
+
+    @property
+    def digest(self) -> str:
+        """Of the records' mechanism."""
+        return self.whole.digest
+
+    def kernel(self, names: str | Iterable[str]) -> Kernel:
+        """The kernel on these attributes with pooled categories, dense where one of them has any.
+
+        Raises InvalidInput where a mechanism treats the categories of a group differently.
+        """
+        chosen = self.domain.indices(names)
+        kernel = self.whole.kernel(names)
+        groups = [self.groups[i] for i in chosen]
+        if all(group.size == group.max() + 1 for group in groups):
+            return kernel
+        labels = tuple(self.domain.names[i] for i in chosen)
+        effects = isinstance(kernel, EffectKernel) and not kernel.batch
+        matrix = _of_effects(kernel.eigenvalues, groups) if effects else _lumped(kernel, groups, labels)  # type: ignore[attr-defined]
+        return MatrixKernel(np.maximum(matrix, 0.0), [int(group.max()) + 1 for group in groups], labels)
+
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Refused: records are randomized first and pooled then."""
+        raise InvalidInput("categories are pooled in records that are randomized already; randomize by the design")
+
+
+def _of_effects(eigenvalues: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
+    """P' from λ_W, (2,)*k."""
+    out = eigenvalues
+    for group in groups:
+        even = np.tile(np.bincount(group) / group.size, (int(group.max()) + 1, 1))
+        out = np.tensordot(out, np.stack([even, np.eye(len(even)) - even]), axes=(0, 0))
+    order = [*range(0, out.ndim, 2), *range(1, out.ndim, 2)]
+    cells = int(np.prod(out.shape[::2]))
+    return out.transpose(order).reshape(cells, cells)
+
+
+def _lumped(kernel: Kernel, groups: Sequence[IntArray], names: Sequence[str]) -> FloatArray:
+    cells = np.ravel_multi_index(np.ix_(*groups), [int(group.max()) + 1 for group in groups]).ravel()
+    members = np.eye(int(cells.max()) + 1)[cells]
+    chances = kernel.matrix() @ members
+    first = chances[[int(np.argmax(cells == cell)) for cell in range(members.shape[1])]]
+    if np.abs(chances - first[cells]).max() > _ALIKE:
+        raise InvalidInput(
+            f"the mechanism treats pooled categories of {listed(names)} differently, and they cannot count as one; pool none"
+        )
+    return np.asarray(first)
+
+
+class _RestWithMissing(Attribute):
+    """An attribute whose rest holds the missing value, too."""
+
+    @property
+    def missing_code(self) -> int:
+        return self.codes[REST]
+
+
+@dataclass(frozen=True, eq=False)
+class PooledAsking:
+    """What people were asked by, with categories pooled in their reports: stands for the design wherever these are analysed.
+
+    ``notes`` say what was pooled, one line for each attribute.
+    """
+
+    asking: Any
+    parts: Mapping[str, tuple[int, ...]]
+    why: str = ""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", self.asking.digest)
+
+    @classmethod
+    def declared(cls, asking: Any, pool: Mapping[str, Iterable[Category]]) -> "PooledAsking":
+        """By attribute the categories that count as one.
+
+        Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
+        of them; and for categories in order, of which the rest would be none.
+        """
+        parts = {}
+        for name, categories in pool.items():
+            attribute, given = asking.domain[name], [categories] if isinstance(categories, str) else list(categories)
+            if not _can_be_pooled(attribute):
+                raise InvalidInput(
+                    f"attribute {name!r} has its categories in order, and a rest has no place in it; pool none of it"
+                )
+            codes = {code_of(attribute, category) for category in given}
+            if not 2 <= len(codes) < attribute.size:
+                raise InvalidInput(
+                    f"attribute {name!r} pools {listed(given)}; name two of its {attribute.size} categories or more, not all"
+                )
+            parts[name] = tuple(sorted(codes))
+        return cls(asking, parts)
+
+    @classmethod
+    def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> "PooledAsking":
+        """The categories whose estimated shares are below ``share``, and with a single one the next rarest."""
+        if not 0 < share < 1:
+            raise InvalidInput(
+                f"categories are pooled below a share of {share}; give one above 0 and below 1, such as 0.01"
+            )
+        parts = {}
+        for name, shares in estimates.items():
+            attribute = asking.domain[name]
+            rarest = [int(k) for k in np.argsort(shares, kind="stable") if k != attribute.missing_code]
+            below = sum(float(shares[k]) < share for k in rarest)
+            rare = rarest[: max(below, 2)] if below else []
+            # one category stays apart, whatever the share
+            rare = rare[: attribute.size - 1]
+            if len(rare) > 1 and _can_be_pooled(attribute):
+                parts[name] = tuple(sorted(rare))
+        return cls(asking, parts, f": estimated shares below {100 * share:g} %, or the next rarest beside a single one")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is pooled."""
+        domain = self.asking.domain
+        return tuple(
+            f"{name}: {', '.join(category_word(domain[name].texts[k]) for k in codes)} pooled as {REST}{self.why}"
+            for name, codes in self.parts.items()
+        )
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes, each with those of its categories that are not pooled, then the rest."""
+        return Domain(tuple(self._attribute(a) for a in self.asking.domain))
+
+    def _attribute(self, attribute: Attribute) -> Attribute:
+        codes = self.parts.get(attribute.name)
+        if codes is None:
+            return attribute
+        kept = tuple(c for k, c in enumerate(attribute.categories) if k not in codes)
+        # randomized records hold declared categories alone: what is none of those kept is one of the pooled
+        if attribute.missing_code in codes:
+            return _RestWithMissing(attribute.name, (*kept, REST), rest=REST)
+        return Attribute(attribute.name, (*kept, REST), missing=attribute.missing, rest=REST)
+
+    @cached_property
+    def mechanism(self) -> PooledMechanism:
+        """As the pooled records show it."""
+        groups = []
+        for attribute in self.asking.domain:
+            codes = self.parts.get(attribute.name, ())
+            kept = [k for k in range(attribute.size) if k not in codes]
+            group = np.full(attribute.size, len(kept))
+            group[kept] = np.arange(len(kept))
+            groups.append(group)
+        return PooledMechanism(self.asking.mechanism, self.domain, tuple(groups))
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """The design's."""
+        return tuple(self.asking.earlier)
+
+    @property
+    def public(self) -> PublicColumns:
+        """The design's."""
+        public: PublicColumns = self.asking.public
+        return public
+
+
+def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
+    """The same reports with pooled categories: those of ``names``, all unless given, rarer than a share, or declared ones.
+
+    Shares are estimated, without bias, from the reports themselves, which are read for it.
+
+    Raises InvalidInput as :meth:`PooledAsking.declared` and :meth:`PooledAsking.below`, and for answers to questions, which are
+    no records.
+    """
+    asking = reports.asking
+    if isinstance(asking, PooledAsking) or not hasattr(asking, "mechanism"):
+        raise InvalidInput(
+            "categories are pooled in randomized records, once; pool all of them together, and no answers to questions"
+        )
+    if isinstance(pool, Mapping):
+        return replace(reports, asking=PooledAsking.declared(asking, pool), kept=None)
+    below = _share(pool)
+    sets = [(name,) for name in names or asking.domain.names]
+    tables = [count_many(place, asking.domain, sets, allow_extra=True) for place in reports.places]
+    estimates = {}
+    for (name,) in sets:
+        observed = np.sum([counts[(name,)].table for counts in tables], axis=0)
+        estimates[name] = asking.mechanism.kernel((name,)).solve(observed / observed.sum())
+    return replace(reports, asking=PooledAsking.below(asking, below, estimates), kept=None)
+
+
+def _share(pool: object) -> float:
+    """A share from its number or its text. Raises InvalidInput for what is none."""
+    text = str(pool).strip()
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise InvalidInput(
+            f"categories are pooled below {pool!r}; give a share such as 1% or 0.01, or an attribute's categories: A=X,Y on "
+            "the command line, {'A': ['X', 'Y']} in Python"
+        ) from None
+
+
+def _can_be_pooled(attribute: Attribute) -> bool:
+    return not attribute.ordered and attribute.bins is None

@@ -1,0 +1,61 @@
+"""Complete cases: the table of people who have no missing value, estimated from the table of everybody.
+
+A randomized record does not show whose true value is missing, so that records cannot be left out. With A the complete cells
+of the table π, s = 1ᵀAπ̂ their estimated share and q = Aπ̂/s the table of the complete cases, to first order
+
+    Cov(q) = J Σ(π) Jᵀ,     J = (A − q 1ᵀA)/s,
+
+Σ(π) the covariance of π̂. A test takes it at q of its hypothesis: π is then s q in the complete cells, and π̂ elsewhere.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optrr.analysis.measures.among import Kept, complete_among
+from optrr.core.errors import TooFewRecords
+from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.plausibility import CountedTable
+from optrr.core.mechanisms.kernel import unrandomized
+from optrr_solvers.arrays import FloatArray
+
+
+def complete_table(table: CountedTable) -> CountedTable:
+    """Restrict a table to people without a missing value, for the tests and models of :mod:`optrr.analysis.estimated`.
+
+    Raises InvalidInput where no attribute declares a missing value or one has a single other category, and TooFewRecords where
+    the estimated share of complete cases is not positive.
+    """
+    kept = Kept.of(table.domain, complete_among(table.domain, None))
+    everybody = table.kernel.solve(table.observed).ravel()
+    cells = kept.totals(everybody)
+    if cells.sum() <= 0:
+        raise TooFewRecords("the estimated share of complete cases is 0; collect more records")
+    kernel = unrandomized(cells.shape, kept.domain.names)
+    sampling = CompleteSampling(kernel=kernel, n=table.n, whole=table, kept=kept, everybody=everybody)
+    return CountedTable(kept.domain, table.n, cells / cells.sum(), kernel, sampling, table.sample, table.notes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CompleteSampling(Sampling):
+    """How the table of complete cases varies, as far as tests and models need it: by its covariance."""
+
+    whole: CountedTable
+    kept: Kept
+    everybody: FloatArray
+
+    @cached_property
+    def _cells(self) -> FloatArray:
+        """A: (R of complete cases, R of everybody)."""
+        return np.asarray(np.arange(self.kernel.cells)[:, None] == self.kept.place, dtype=np.float64)
+
+    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
+        """J Σ Jᵀ where the complete cases have this table (R,)."""
+        complete = self.kept.place >= 0
+        share = self.everybody[complete].sum()
+        table = self.everybody.copy()
+        table[complete] = share * observed[self.kept.place[complete]]
+        sampling = self.whole.sampling
+        moved = (self._cells - np.outer(observed, complete)) / share
+        return np.asarray(moved @ sampling.covariance(sampling.observed(table), n) @ moved.T)

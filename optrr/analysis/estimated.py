@@ -1,0 +1,479 @@
+"""Tests and models of a table that is known by unbiased estimates and their covariance: answers to questions, no records.
+
+With π̂ the estimates, Σ(π) their covariance under a table π, π⁰ a consistent fit of the hypothesis, M₀ the derivatives of the
+table in the parameters of the hypothesis and M₁ those that the alternative adds, all at π⁰,
+
+    T = ‖P(M₀, M₁) d‖² − ‖P(M₀) d‖²  ~  χ²,  rows of M₁ df,     d = Σ(π⁰)^(−1/2) (π̂ − π⁰),
+
+P the projections onto what Σ^(−1/2) makes of M. Where Σ is that of multinomial reports this is the score test of
+:mod:`optrr.analysis.loglinear.comparing` (Neyman's C(α)): what the fit misses at first order lies in M₀ and does not count.
+The fit has the estimates' own margins; Σ is that of the hypothesis, as the level needs it. Levels: benchmarks/answers.py.
+
+A model is fitted by scoring with Σ at the fit, steps (M₀ᵀ Σ⁻¹ M₀)⁻¹ M₀ᵀ Σ⁻¹ (π̂ − π), until the quasi-score is 0; intervals of
+its coefficients invert T with one of them held at a value (:mod:`optrr.analysis.loglinear.estimating`).
+
+A regression has the table of predictors x and outcome c (:mod:`optrr.allocation.combining`), Σ at a proper table near it.
+With
+
+    π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,
+
+θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the answers are
+many. Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs questions about pairs
+alone. What no question is about, such as how three predictors go together, γ may have anyhow, and the chances p carry some of
+it to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added
+to what is minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d =
+Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever
+γ J is computed at, but for what the prior holds back, as in :mod:`optrr.analysis.regression.likelihood`, whose search, tests and
+limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
+
+The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
+(:class:`optrr.analysis.regression.families.LinearEquations`).
+
+Letters: R cells of the predictors, r outcomes, p parameters, T effects that are told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.analysis.loglinear.comparing import STRATIFIED, models_within_strata, product_column
+from optrr.analysis.loglinear.estimating import LogLinear, PinnedModel, with_intervals
+from optrr.analysis.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
+from optrr.analysis.regression.building import MOST_TOGETHER, every_combination
+from optrr.analysis.regression.families import Equations, Levels, LinearEquations, product_places
+from optrr.analysis.regression.fitting import Progress, Regression, fitted, model
+from optrr.analysis.regression.formulas import Fit, Formula, Predictors, check_scores
+from optrr.analysis.regression.likelihood import LikelihoodEquations, without_effects
+from optrr.core.display.text import amount, crossed
+from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation.distributions import chi2
+from optrr.core.estimation.estimator import check_confidence, check_records
+from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.plausibility import CountedTable
+from optrr.core.estimation.simplex import projection
+from optrr.core.inference.homogeneity import checked_hypothesis
+from optrr.core.inference.result import TestResult, check_testable
+from optrr.core.mechanisms.kernel import unrandomized
+from optrr_solvers.arrays import FloatArray, IntArray
+
+TESTS_OF_ANSWERS = ("independence", "trend", "goodness-of-fit", *STRATIFIED)
+# p-values were measured to this one, and the law of estimates is normal in its middle only.
+MEASURED_DOWN_TO = 1e-3
+# Added to correlations, so that what rounding makes of cells that are not known apart has a root.
+_RIDGE = 1e-11
+# Steps of scoring, the promised nats per report that end it, the longest exponent, and a share that counts as 0 in logarithms.
+_STEPS, _GAIN, _LONGEST, _FLOOR = 30, 1e-12, 2.0, 1e-12
+# Where a cell goes to 0 a standard error is of no use; steps of this size do not miss a limit.
+_LARGEST_ERROR = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """What Σ^(−1/2) makes of directions and distances at a table (R,); the last cell, which the others tell, is left out."""
+
+    sampling: Sampling
+    table: FloatArray
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        """(R − 1, R − 1)."""
+        covariance = self.sampling.covariance(self.table)[:-1, :-1]
+        scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float64).tiny))
+        root = np.linalg.cholesky(covariance / np.outer(scale, scale) + _RIDGE * np.eye(scale.size))
+        return np.asarray(np.linalg.inv(root) / scale)
+
+    def of(self, directions: FloatArray) -> FloatArray:
+        """Of rows (k, R), as columns (R − 1, k)."""
+        return np.asarray(self._root @ directions[:, :-1].T)
+
+    def along(self, columns: FloatArray, estimate: FloatArray) -> FloatArray:
+        """The distance of an estimate along the derivatives in coefficients of columns (p, R), each without those before."""
+        basis, triangle = np.linalg.qr(self.of(self.derivatives(columns)))
+        distance = self.of((estimate - self.table)[None])[:, 0]
+        return np.asarray(np.sign(np.diag(triangle)) * (basis.T @ distance))
+
+    def derivatives(self, columns: FloatArray) -> FloatArray:
+        """Of the table in the coefficients of columns (p, R)."""
+        return np.asarray((columns - (columns @ self.table)[:, None]) * self.table)
+
+
+def null_model(terms: Terms) -> NullModel:
+    """The model for tables without noise: its fit has the estimates' own margins, made proportions."""
+    sizes = [int(r) for r in terms.domain.sizes]
+    parts = tuple(unrandomized([sizes[i] for i in chosen]) for chosen in terms.generators)
+    return NullModel(terms, unrandomized(sizes), parts)
+
+
+def fitted_margins(table: CountedTable, terms: Terms) -> FloatArray:
+    """The model's table (R,) with the estimates' margins."""
+    return np.asarray(null_model(terms).fitted(table.n * table.observed[None]).proportions.ravel())
+
+
+def test_estimated(
+    table: CountedTable,
+    name: str = "independence",
+    *,
+    scores: GivenScores | None = None,
+    proportions: ArrayLike | None = None,
+) -> TestResult:
+    """Test a hypothesis of a table that is known by its estimate: one of `TESTS_OF_ANSWERS`, in O(R³) for R cells.
+
+    The table is of two attributes for "independence" and "trend"; of these and those whose categories are the strata for tests
+    within strata; of any for "goodness-of-fit" with ``proportions``. ``scores`` are those of trends, as in :func:`optrr.test`.
+    Raises InvalidInput for another test, another number of attributes, or proportions that cannot be; TooFewRecords for fewer
+    than 2 answers.
+    """
+    check_testable(table.n)
+    if name not in TESTS_OF_ANSWERS:
+        raise InvalidInput(f"estimated tables have no test {name!r}; choose among {', '.join(TESTS_OF_ANSWERS)}")
+    if scores is not None and not name.endswith("trend"):
+        raise InvalidInput(f"scores are for trends; leave them out for {name!r}")
+    estimate = table.observed.ravel()
+    chosen: PairScores | None = None
+    if name == "goodness-of-fit" and proportions is not None:
+        fixed = checked_hypothesis(proportions, table.kernel.sizes).ravel()
+        added = np.eye(fixed.size)[:-1]
+        along = Whitened(table.sampling, fixed).of((estimate - fixed)[None])[:, 0]
+    else:
+        smaller, larger = _models(name, table.domain)
+        added = Terms(table.domain, tuple(s for s in larger.sets if s not in smaller.sets)).columns()
+        if name.endswith("trend"):
+            chosen = scores_of_pair(Domain(table.domain.attributes[:2]), scores)
+            added = product_column(chosen, table.domain)
+        added = added.reshape(len(added), -1)
+        old = smaller.columns().reshape(smaller.parameters, -1)
+        along = Whitened(table.sampling, fitted_margins(table, smaller)).along(np.concatenate([old, added]), estimate)[
+            len(old) :
+        ]
+    statistic, df = float(np.sum(along**2)), len(added)
+    return TestResult(
+        test=name,
+        statistic=statistic,
+        df=df,
+        p_value=float(chi2.sf(statistic, df)),
+        n=table.n,
+        effect=float(along[0]) if df == 1 else None,
+        reliable_down_to=MEASURED_DOWN_TO,
+        scores=plain_scores(chosen),
+    )
+
+
+test_estimated.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
+
+
+def _models(name: str, domain: Domain) -> tuple[Terms, Terms]:
+    """The hypothesis, and the model that it is tested against."""
+    if name not in STRATIFIED:
+        if domain.m != 2:
+            raise InvalidInput(f"{name!r} is of two attributes, not {crossed(domain.names)}; name two")
+        return Terms.of(domain, []), Terms.of(domain, [domain.names])
+    if domain.m < 3:
+        raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; name three")
+    return models_within_strata(name, domain)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEstimates(FittedLogLinear):
+    """A model fitted to estimates of ``n`` reports in the metric of their covariance at the fit."""
+
+    sampling: Sampling
+
+    @cached_property
+    def information(self) -> FloatArray:
+        """Of one report on β, (p, p)."""
+        white = Whitened(self.sampling, self.proportions.ravel()).of(self.derivative)
+        return np.asarray(white.T @ white) / self.sampling.n
+
+    def log_likelihood(self, observed: FloatArray) -> float:
+        """Of estimates that are normal, less that of a table that they fit, in nats per report."""
+        distance = (observed - self.proportions).reshape(1, -1)
+        square = np.sum(Whitened(self.sampling, self.proportions.ravel()).of(distance) ** 2)
+        return 0.0 - float(square) / 2 / self.sampling.n
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedEstimates(PinnedModel):
+    """A model one of whose coefficients is held at a value, for estimates that vary as ``sampling`` says."""
+
+    sampling: Sampling
+
+    def at(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> TableFits:
+        """The fit with the coefficient at each value, in the metric of the estimates' covariance."""
+        start = self._moved(values, fits).reshape(len(values), -1)
+        if self.columns.any():
+            columns = self.columns.reshape(len(self.columns), -1)
+            start = np.stack([likeliest(self.sampling, _shares(tables), each, columns)[0] for each in start])
+        moved = start.reshape(len(values), *self.kernel.sizes)
+        return TableFits(moved, moved, fits.proper)
+
+    def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
+        """How many standard deviations the quasi-score for the coefficient lies above 0 at each of the values, (B,)."""
+        pinned = self.at(values, tables, fits).proportions.reshape(len(values), -1)
+        return np.array([Whitened(self.sampling, fit).along(self._all, _shares(tables))[-1] for fit in pinned])
+
+    def error(self, tables: FloatArray, fits: TableFits) -> float:
+        """Standard error of the coefficient at the fit of the first table."""
+        at = Whitened(self.sampling, fits.proportions[0].ravel())
+        _, triangle = np.linalg.qr(at.of(at.derivatives(self._all)))
+        return min(1 / max(abs(float(triangle[-1, -1])), float(np.finfo(np.float64).tiny)), _LARGEST_ERROR)
+
+    @cached_property
+    def _all(self) -> FloatArray:
+        """Every column, the pinned one last, (p, R)."""
+        both = [self.columns, self.column] if self.columns.any() else [self.column]
+        return np.concatenate(both).reshape(-1, self.kernel.cells)
+
+
+def _shares(tables: FloatArray) -> FloatArray:
+    """(R,) of the first of tables (1, *sizes)."""
+    return np.asarray(tables[0].ravel() / tables[0].sum())
+
+
+def model_estimated(
+    table: CountedTable, terms: Terms, confidence: float = 0.95, simultaneous: bool = False
+) -> LogLinear:
+    """A hierarchical log-linear model of a table that is known by its estimate.
+
+    ``log_likelihood`` is that of normal estimates, less that of a model that fits them.
+
+    Raises InvalidInput for fewer than two reports or too many parameters.
+    """
+    check_confidence(confidence)
+    check_records(table.n)
+    check_size(terms)
+    columns = terms.columns().reshape(terms.parameters, -1)
+    fit, gain, steps = likeliest(table.sampling, table.observed.ravel(), fitted_margins(table, terms), columns)
+    design = np.vstack([np.ones(columns.shape[1]), columns]).T
+    beta = np.asarray(np.linalg.lstsq(design, np.log(fit), rcond=None)[0][1:])
+    shaped = fit.reshape(table.kernel.sizes)
+    fitted = FittedEstimates(terms, table.kernel, beta, shaped, shaped, gain, steps, table.sampling)
+    none = np.full((terms.parameters, 2), np.nan)
+    out = LogLinear(table, fitted, none, confidence, simultaneous)
+
+    def pinned(model: NullModel, k: int) -> PinnedModel:
+        return PinnedEstimates(model.terms, model.kernel, model.parts, k, table.sampling)
+
+    return with_intervals(out, null_model(terms), table.n * table.observed, pinned, 0.0)
+
+
+def likeliest(
+    sampling: Sampling, estimate: FloatArray, fit: FloatArray, columns: FloatArray
+) -> tuple[FloatArray, float, int]:
+    """Scoring from a fit (R,) along columns (p, R): the table, what another step promises in nats per report, and how many."""
+    gain, steps = np.inf, 0
+    while steps < _STEPS and gain > _GAIN:
+        steps += 1
+        at = Whitened(sampling, fit)
+        basis = at.of(at.derivatives(columns))
+        change = np.linalg.lstsq(basis, at.of((estimate - fit)[None])[:, 0], rcond=None)[0]
+        gain = float(np.sum((basis @ change) ** 2)) / 2 / sampling.n
+        exponent = change @ columns
+        exponent -= exponent @ fit
+        fit = fit * np.exp(exponent * min(1.0, _LONGEST / max(float(np.abs(exponent).max()), _LONGEST)))
+        fit = np.maximum(fit / fit.sum(), _FLOOR / fit.size)
+        fit = fit / fit.sum()
+    return fit, gain, steps
+
+
+# Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
+_UNTOLD = 1e-10
+NO_PUBLIC = "answers to questions and complete cases have no public predictors; name attributes of the design"
+_ASK = "ask for the tables of its terms with the outcome and with each other, or for records"
+# Moments that lie outside what is told by more than this share need more than it.
+_OUTSIDE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class _AnsweredState:
+    """At θ: chances, γ made proper (1, 1, R), what M leaves of π̂ (T,), dᵀ M d, and J and M J (T, p).
+
+    Both with γ as it comes out, which is what is searched by, and with γ made proper, which tests and errors are of.
+    """
+
+    levels: Levels
+    law: FloatArray
+    left: FloatArray
+    distance: float
+    moved: tuple[FloatArray, FloatArray]
+    proper: tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredEquations(LikelihoodEquations):
+    """Of one data set: ``reports`` (1, 1, R, r) are the estimated table, ``root`` (T, R r) is Rᵀ of one record."""
+
+    root: FloatArray | None = None
+
+    method = "generalised least squares"
+
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """Minus half of what is minimised, per record, and what keeps θ finite."""
+        at = self._state(theta)
+        value = np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3)) - at.distance / 2
+        return np.where(at.levels.ordered, value, -np.inf)
+
+    def score(self, theta: FloatArray) -> FloatArray:
+        """Its gradient; γ is the best, and adds nothing."""
+        at = self._state(theta)
+        own = at.levels.cell_scores() @ self.columns
+        return np.asarray((at.moved[0].T @ at.left)[None] + np.einsum("bgrc,bgrcp->bp", self._held, own))
+
+    def profile_curvature(self, theta: FloatArray) -> FloatArray:
+        """Gauss and Newton's, which is never negative."""
+        at = self._state(theta)
+        return np.asarray((at.moved[0].T @ at.moved[1])[None] + self._bent(at.levels, self._held))
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """The same."""
+        return self.profile_curvature(theta)
+
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """The same: it costs little."""
+        return self.profile_curvature(theta)
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Jᵀ M e and Jᵀ M J, per record."""
+        at = self._state(theta)
+        return (at.proper[0].T @ at.left)[None], (at.proper[0].T @ at.proper[1])[None]
+
+    def complete(self) -> FloatArray:
+        """What true records would tell where nothing has an effect, (1, p, p)."""
+        at = self._state(self.start())
+        return self._bent(at.levels, at.law[..., None] * at.levels.p)
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """None: an estimate has a quasi-likelihood at most."""
+        del theta
+        return None
+
+    def part(self, which: IntArray) -> "AnsweredEquations":
+        """There is one data set."""
+        del which
+        return self
+
+    def _state(self, theta: FloatArray) -> _AnsweredState:
+        if not self.last or not np.array_equal(self.last[0][0], theta):
+            self.last[:] = [(theta.copy(), self._solved(theta))]  # type: ignore[list-item]  # these equations' own kind
+        return self.last[0][1]  # type: ignore[return-value]
+
+    @cached_property
+    def _law(self) -> FloatArray:
+        """γ⁰, (R,), with one answer more in each cell."""
+        margin = self.shares.reshape(len(self.channel), -1).sum(axis=1)
+        return np.asarray((self.n[0] * projection(margin) + 1) / (self.n[0] + margin.size))
+
+    def _solved(self, theta: FloatArray) -> _AnsweredState:
+        assert self.root is not None
+        levels, law = self.levels(theta), self._law
+        p = levels.p[0, 0]
+        root = self.root.reshape(-1, *p.shape)
+        # of each cell of the predictors, if all people were in it
+        each = np.einsum("txc,xc->tx", root, p)
+        moves = (each - (each @ law)[:, None]) * law
+        # one answer's worth of prior, where everything else is of n
+        within = moves.T @ moves + np.eye(law.size) / self.n[0]
+
+        def left(of: FloatArray) -> FloatArray:
+            return np.asarray(of - moves @ np.linalg.solve(within, moves.T @ of))
+
+        target = self.root @ self.shares.ravel() - each @ law
+        change = np.linalg.solve(within, moves.T @ target)
+        solved = law * (1 + change - law @ change)
+        proper = (self.n[0] * projection(solved) + 1) / (self.n[0] + law.size)
+        scores = (levels.cell_scores() @ self.columns)[0, 0] * p[..., None]
+        moved = np.einsum("txc,bx,xcp->btp", root, np.stack([solved, proper]), scores)
+        halves = [(along, left(along)) for along in moved]
+        remains = left(target)
+        return _AnsweredState(levels, proper[None, None], remains, float(target @ remains), *halves)
+
+
+def regress_estimated(  # noqa: PLR0913 (each argument is one question a user answers)
+    table: CountedTable,
+    formula: str,
+    *,
+    family: str | None = None,
+    scores: Mapping[str, ArrayLike] | None = None,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> Regression:
+    """A linear, logistic, ordered or multinomial regression from answers to questions: :func:`optrr.analysis.regress` of them.
+
+    The ``table`` is estimated from the answers, over the attributes of the formula, the outcome last
+    (:meth:`optrr.core.design.design.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
+    TooFewRecords where the answers tell nothing of what the model needs.
+    """
+    check_confidence(confidence)
+    check_records(table.n)
+    read = Formula.of(formula)
+    check_scores(scores or {}, read.names)
+    fit = model(read, table, family, scores or {})
+    if table.n <= len(fit.labels):
+        raise TooFewRecords(
+            f"{amount(table.n, 'answer')} cannot tell {amount(len(fit.labels), 'parameter')}; collect more"
+        )
+    return fitted(fit, _equations(fit, table), confidence, progress)
+
+
+def _equations(fit: Fit, table: CountedTable) -> Equations:
+    r = fit.outcome.size
+    x = _columns(fit.predictors, table)
+    if len(x) ** 2 * r**2 > MOST_TOGETHER:
+        raise InvalidInput(
+            f"{len(x)} cells of predictors are too many for answers to questions; merge categories, or leave some out"
+        )
+    covariance = table.sampling.covariance(table.sampling.padded(table.observed.ravel())) * table.n
+    n = np.array([float(table.n)])
+    if fit.scores is not None:
+        return _linear(fit, x, table, covariance)
+    kept = [c for c in range(x.shape[1]) if c != fit.predictors.intercept]
+    out = AnsweredEquations(
+        table.observed.reshape(1, 1, len(x), r),
+        x[None][:, :, kept],
+        table.kernel,
+        n,
+        fit.family == "multinomial",
+        root=_root(covariance),
+    )
+    if without_effects(out):
+        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
+    return out
+
+
+def _columns(predictors: Predictors, table: CountedTable) -> FloatArray:
+    """(R, columns), a row for each cell of the predictors."""
+    sizes = [int(r) for r in table.domain.sizes[:-1]]
+    codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
+    if not sizes:
+        codes = np.zeros((1, 1), dtype=np.int64)
+    names = table.domain.names[:-1] or table.domain.names
+    return predictors.at(codes[:, [names.index(name) for name in predictors.domain.names]])
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """(T, R r): a root of the inverse over what is told."""
+    values, vectors = np.linalg.eigh(covariance)
+    told = values > _UNTOLD * values[-1]
+    return np.asarray((vectors[:, told] / np.sqrt(values[told])).T)
+
+
+def _linear(fit: Fit, x: FloatArray, table: CountedTable, covariance: FloatArray) -> LinearEquations:
+    assert fit.scores is not None
+    r, places = fit.outcome.size, product_places(x.shape[1] + 1)
+    z = np.concatenate([np.repeat(x, r, axis=0), np.tile(fit.scores, len(x))[:, None]], axis=1)
+    moments = np.empty((int(places.max()) + 1, prod(table.domain.sizes.tolist())))
+    for (one, other), place in np.ndenumerate(places):
+        moments[place] = z[:, one] * z[:, other]
+    values, vectors = np.linalg.eigh(covariance)
+    told = vectors[:, values > _UNTOLD * values[-1]]
+    centred = moments - moments.mean(axis=1, keepdims=True)
+    outside = np.abs(centred - centred @ told @ told.T).max(axis=1)
+    if (outside > _OUTSIDE * (1 + np.abs(centred).max(axis=1))).any():
+        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
+    mean = moments @ table.observed.ravel()
+    second = moments @ covariance @ moments.T + np.outer(mean, mean)
+    return LinearEquations(mean[None], second[None], np.array([float(table.n)]))

@@ -1,0 +1,424 @@
+"""Tests of one log-linear model against a larger one, and those of three attributes that go by names of their own.
+
+With J_0 the derivatives of the expected reports in the parameters of the smaller model, J_1 those in the parameters that the
+larger one adds, all at a fit of the smaller, and W = diag(1/λ_0),
+
+    E = J_1 − J_1WJ_0ᵀ (J_0WJ_0ᵀ)⁻¹ J_0,      T = n ‖(EWEᵀ)^(−1/2) EW(λ̂ − λ_0)‖²  ~  χ²,  rows of J_1 df.
+
+At the likeliest table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one, Neyman's C(α):
+what the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected by cells that the larger model
+would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the true records it is Pearson's
+statistic; for two attributes it is the score test of independence.
+
+    conditional-independence   a*c + b*c against the model with all three: general association in any stratum of c
+    common-association         a*c + b*c against a*b + a*c + b*c: the same odds ratios in all strata (Cochran–Mantel–Haenszel)
+    common-trend               a*c + b*c with one parameter more, for the product of scores: a trend alike in all strata
+    same-odds-ratios           a*b + a*c + b*c against the model with all three: do odds ratios differ between strata?
+    (Agresti, Categorical Data Analysis, 2013, §8.4 and §9)
+
+p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not so far
+in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
+the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
+margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. It is refused as well
+where they hardly show what is tested, such as odds ratios of margins that may be empty:
+the law of drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2
+× 2 strata leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
+
+With E what a report adds to the score of each tested column, λ what the fit expects and n records, the information on the
+columns is n E diag(λ) Eᵀ. An even table of one true record a
+cell has A Aᵀ, A the columns without what the smaller model explains. The largest eigenvalue of the first beside the second is
+the number of true records a cell that would show the columns as well, in the direction in which they are shown best.
+
+Power is as for two attributes (:mod:`optrr.core.inference.power_analysis`): the statistic of the expected reports of a true
+table, per record, is the noncentrality of the χ² that the test has there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.analysis.loglinear.fitting import NullModel, TableFits, Terms, check_seen, check_size, pushed, scaled_solve
+from optrr.analysis.loglinear.within import StrataRatio
+from optrr.core.display.text import amount, records_enough
+from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation.distributions import chi2
+from optrr.core.estimation.plausibility import warn_of_records
+from optrr.core.inference import simulation
+from optrr.core.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
+from optrr.core.inference.nullfit import trend_contrast
+from optrr.core.inference.power_analysis import Alternative, checked_effect, spread_towards
+from optrr.core.inference.result import TestResult, check_testable, simulated_result
+from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Columns that are looked at; of more, some direction is shown wherever the margins are, and eigenvalues take long.
+_MOST_COLUMNS = 256
+
+
+StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
+STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
+# A test is refused where the faintest margin is worth fewer true records a cell.
+LEAST_WORTH = 10.0
+# And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
+LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
+_MEASURED = "p-values of what records show as faintly as this were measured to reject 3 to 9 % of the time at level 5 %"
+_RATIO = (
+    "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no χ² law "
+    "there, and its p-value comes from drawn tables and needs no degrees of freedom"
+)
+# What is tested may not be shown at all.
+_TINY = 1e-12
+# Tables of a bootstrap: the larger number where fits are fast.
+_DRAWS, _LARGE, _CELLS = 1999, 9999, 100
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTest:
+    """The smaller model, and the columns (d, *sizes) that the larger one adds to it; ``saturated`` where it fits any table.
+
+    ``scores`` are those of the two attributes of a trend.
+    """
+
+    name: str
+    null: NullModel
+    added: FloatArray
+    scores: PairScores | None = None
+
+    @property
+    def df(self) -> int:
+        """Parameters that the larger model adds."""
+        return len(self.added)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the larger model fits any table."""
+        return self.df + self.null.terms.parameters == self.null.kernel.cells - 1
+
+    def statistics(self, tables: FloatArray, fits: TableFits) -> FloatArray:
+        """T of tables of counts (B, *sizes) with their fits, (B,)."""
+        b, kernel = tables.shape[0], self.null.kernel
+        n = tables.sum(axis=kernel.axes)
+        lam = fits.expected.reshape(b, 1, -1)
+        distance = (tables.reshape(b, -1) / n[:, None])[:, :, None] - np.swapaxes(lam, 1, 2)
+        if self.saturated:
+            old = pushed(self.null.columns, fits.proportions, kernel)
+            weighted = old / lam
+            score = weighted @ distance
+            missed = np.sum(score * scaled_solve(weighted @ np.swapaxes(old, 1, 2), score), axis=(1, 2))
+            return np.asarray(n * (np.sum(distance[:, :, 0] ** 2 / lam[:, 0], axis=1) - missed))
+        weights = self.influence(fits)
+        score = weights @ distance
+        return np.asarray(
+            n * np.sum(score * scaled_solve((weights * lam) @ np.swapaxes(weights, 1, 2), score), axis=(1, 2))
+        )
+
+    def influence(self, fits: TableFits) -> FloatArray:
+        """What one report adds to the score of each added column, the smaller model's directions taken out: (B, d, R)."""
+        b, kernel = fits.expected.shape[0], self.null.kernel
+        lam = fits.expected.reshape(b, 1, -1)
+        old, new = (pushed(columns, fits.proportions, kernel) for columns in (self.null.columns, self.added))
+        weighted = old / lam
+        share = scaled_solve(weighted @ np.swapaxes(old, 1, 2), weighted @ np.swapaxes(new, 1, 2))
+        return np.asarray((new - np.swapaxes(share, 1, 2) @ old) / lam)
+
+    @cached_property
+    def ratio(self) -> StrataRatio | None:
+        """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
+        return StrataRatio.of(self.null, None if self.saturated else self.added)
+
+    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: simulation.Simulation) -> "ModelTests":
+        """Of tables of counts (B, *sizes)."""
+        fits = self.null.fitted(tables)
+        n, ratio = tables.sum(axis=self.null.kernel.axes), self.ratio
+        statistic, by_score, answered = self.measured(tables, fits)
+        fewest = n * fits.expected.min(axis=self.null.kernel.axes)
+        told = np.flatnonzero(by_score)
+        tested = simulation.LimitOrDrawn.of(
+            statistic[told],
+            self.df,
+            fewest[told],
+            lambda where: self._draw(fits.part(told[where]), n[told[where]], rng),
+            rule,
+            clear=self.null.clear_of_zero(fits.part(told), n[told]),
+            possible=answered[told],
+        )
+        p, simulated, reached = np.full(n.size, np.nan), ~by_score, np.zeros(n.size, dtype=np.int64)
+        p[told], simulated[told], reached[told] = tested.p_value, tested.simulated, tested.reached
+        others = np.flatnonzero(~by_score)
+        if ratio is not None and others.size:
+            again = ratio.draw(tables[others], fits.part(others), rng)
+            p[others], reached[others] = simulation.simulated_p_values(statistic[others], again, rule)
+        worth, shown = self.null.records_worth(fits, n), self.shown(fits, n)
+        return ModelTests(
+            statistic, np.where(answered, p, np.nan), simulated, reached, fewest, worth, shown, answered, ~by_score
+        )
+
+    def measured(self, tables: FloatArray, fits: TableFits) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Of tables of counts (B, *sizes): the statistic, whether it is the score's, and whether it says anything, all (B,)."""
+        statistic, n = self.statistics(tables, fits), tables.sum(axis=self.null.kernel.axes)
+        if self.ratio is None:
+            faint = (self.null.records_worth(fits, n) < LEAST_WORTH) | (self.shown(fits, n) < LEAST_SHOWN)
+            return statistic, np.ones(n.size, dtype=bool), ~faint
+        fewest = n * fits.expected.min(axis=self.null.kernel.axes)
+        by_score = (fewest >= simulation.MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
+        others = np.flatnonzero(~by_score)
+        if others.size:
+            statistic[others] = self.ratio.tested(tables[others], fits.part(others))
+        return statistic, by_score, np.ones(n.size, dtype=bool)
+
+    def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
+        """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
+        if not self._even_scale.size:
+            return np.full(n.size, np.inf)
+        step = max(1, simulation.HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
+        blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
+        best = []
+        for block in blocks:
+            influence, expected = self.influence(block), block.expected.reshape(len(block.proper), 1, -1)
+            information = (influence * expected) @ np.swapaxes(influence, 1, 2)
+            best.append(np.linalg.eigvalsh(self._even_scale @ information @ self._even_scale.T)[:, -1])
+        return np.asarray(n * np.concatenate(best))
+
+    @cached_property
+    def _even_scale(self) -> FloatArray:
+        """Makes 1 of an even table's information A Aᵀ, (d, d); empty where more columns were added than are looked at."""
+        if len(self.added) > _MOST_COLUMNS:
+            return np.zeros((0, 0))
+        old = self.null.columns
+        explained = np.vstack([np.ones(self.added[0].size), old.reshape(len(old), -1)]).T
+        new = self.added.reshape(len(self.added), -1).T
+        apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
+
+    def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> simulation.Draw:
+        def statistics(tables: FloatArray) -> FloatArray:
+            return self.statistics(tables, self.null.fitted(tables))
+
+        doubles = self.null.kernel.cells * (self.df + self.null.terms.parameters)
+        return simulation.drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTests:
+    """Of a batch, shape (B,): where p-values were ``simulated``, and how many statistics ``reached`` the observed one there.
+
+    ``fewest`` records are expected in any report, and the smaller model's faintest margin is shown as well as by ``worth``
+    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little for
+    what draws of the score need, where not ``answered``. ``by_ratio``: the statistic is the likelihood ratio's.
+    """
+
+    statistic: FloatArray
+    p_value: FloatArray
+    simulated: NDArray[np.bool_]
+    reached: IntArray
+    fewest: FloatArray
+    worth: FloatArray
+    shown: FloatArray
+    answered: NDArray[np.bool_]
+    by_ratio: NDArray[np.bool_]
+
+
+def compare_models(
+    counts: Counts,
+    mechanism: Randomizer,
+    smaller: Iterable[Iterable[str]] | Terms,
+    larger: Iterable[Iterable[str]] | Terms,
+    random_state: int | np.random.Generator | None = None,
+) -> TestResult:
+    """Score test of a log-linear model against a larger one.
+
+    Raises
+    ------
+    InvalidInput
+        where the smaller model is not part of the larger one, for fewer than two records or such that tell too little, or where
+        the mechanism hides what one of the models has.
+    """
+    checked_mechanism(mechanism)
+    warn_of_records([counts], mechanism)
+    inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
+    return _tested(model_test(mechanism, inner, outer), counts, np.random.default_rng(random_state))
+
+
+def model_test(mechanism: Randomizer, smaller: Terms, larger: Terms, name: str = "models") -> ModelTest:
+    """The test of a model inside a larger one, for any number of tables. Raises as :func:`compare_models`."""
+    added = tuple(s for s in larger.sets if s not in smaller.sets)
+    if not smaller <= larger or not added:
+        raise InvalidInput(f"the model {smaller} is not a part of {larger}; a test needs one model inside the other")
+    check_size(larger)
+    check_seen(larger, mechanism)
+    return ModelTest(name, NullModel.of(smaller, mechanism), Terms(smaller.domain, added).columns())
+
+
+def stratified_test(
+    counts: Counts,
+    mechanism: Randomizer,
+    name: StratifiedName = "conditional-independence",
+    random_state: int | np.random.Generator | None = None,
+    scores: GivenScores | None = None,
+) -> TestResult:
+    """Test an association of the first two attributes within the strata of the others.
+
+    Parameters
+    ----------
+    counts
+        of the two attributes, then of those whose categories together are the strata.
+    name
+        one of `STRATIFIED`.
+    scores
+        of the two attributes, for "common-trend"; as in :func:`optrr.test`.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test, fewer than three attributes, or fewer than two records. SingularMarginal where the mechanism hides
+        what the test is about.
+    """
+    if name not in STRATIFIED:
+        raise InvalidInput(f"there is no test {name!r}; choose among {', '.join(STRATIFIED)}")
+    if counts.domain.m < 3:
+        raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
+    test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
+    warn_of_records([counts], mechanism)
+    return _tested(test, counts, np.random.default_rng(random_state))
+
+
+def within_strata(
+    name: StratifiedName, domain: Domain, mechanism: Randomizer, scores: GivenScores | None = None
+) -> ModelTest:
+    """One of `STRATIFIED`, for any number of tables.
+
+    Raises InvalidInput for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is
+    about.
+    """
+    if scores is not None and name != "common-trend":
+        raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
+    common = model_test(mechanism, *models_within_strata(name, domain), name)
+    if name != "common-trend":
+        return common
+    pair = scores_of_pair(domain, scores)
+    # a trend is the same wherever its scores begin, and far from 0 their products would lose digits
+    return replace(common, added=product_column([each - each.min() for each in pair], domain), scores=pair)
+
+
+def models_within_strata(name: str, domain: Domain) -> tuple[Terms, Terms]:
+    """The hypothesis of one of `STRATIFIED`, and the model that it is tested against; of a trend with more than it adds."""
+    a, b, *strata = domain.names
+    apart, everything = Terms.of(domain, [(a, *strata), (b, *strata)]), Terms.of(domain, [domain.names])
+    if name == "same-odds-ratios":
+        return apart.with_term((0, 1)), everything
+    return apart, everything if name == "conditional-independence" else apart.with_term((0, 1))
+
+
+def product_column(scores: Sequence[FloatArray], domain: Domain) -> FloatArray:
+    """The column (1, *sizes) of a trend of the first two attributes: the product of their scores."""
+    sizes = tuple(map(int, domain.sizes))
+    return np.broadcast_to(trend_contrast(*scores).reshape(1, *sizes[:2], *(1,) * (domain.m - 2)), (1, *sizes)).copy()
+
+
+def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
+    check_testable(counts.n)
+    rule = simulation.Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
+    rule = rule if test.ratio is None else test.ratio.rule
+    out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
+    # both grow with the records, so the same design with as many times more would be enough
+    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / max(float(out.shown[0]), _TINY))
+    remedy = f"{records_enough(counts.n * short)}; else merge categories"
+    if counts.n >= LEAST_WORTH * test.null.kernel.cells:
+        remedy += ", or give the attributes a larger epsilon"
+    if not out.answered[0] and out.worth[0] < LEAST_WORTH:
+        raise TooFewRecords(
+            f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
+            f"test of more needs {LEAST_WORTH:g}: {remedy}"
+        )
+    if not out.answered[0]:
+        raise TooFewRecords(
+            f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
+            f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
+        )
+    statistic = float(out.statistic[0])
+    p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
+    plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
+    if not out.simulated[0]:
+        return plain
+    drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
+    if out.by_ratio[0]:
+        few = out.worth[0] < LEAST_WORTH or out.shown[0] < LEAST_SHOWN
+        faint = (
+            f"only strong associations are likely to be seen: these {counts.n} records tell as much of {test.null.terms} as "
+            f"{out.worth[0]:.1g} true ones a cell would, and of what is tested as {out.shown[0]:.1g}: {remedy}"
+        )
+        return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(few)))
+    measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
+    near_empty = (
+        f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
+        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none"
+    )
+    clear = bool(
+        test.null.clear_of_zero(test.null.fitted(counts.table[None].astype(np.float64)), np.array([counts.n]))[0]
+    )
+    return replace(drawn, warnings=(*drawn.warnings, *[near_empty] * (not clear), *measured))
+
+
+# Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
+# are clear of 0 are shown well enough.
+_NOT_REFUSED = 2.0
+# Cells up to which likelihood ratios of drawn surveys take seconds; power in larger ones is that of the score statistic, which
+# the ratio's was below in 3 of 102 rows of real tables. And multiplications that a ratio takes, by the cube of the cells.
+_MOST_FITTED, _RATIO_WORK = 24, 40
+
+
+def stratified_alternative(
+    proportions: ArrayLike,
+    domain: Domain,
+    mechanism: Randomizer,
+    name: StratifiedName = "conditional-independence",
+    scores: GivenScores | None = None,
+) -> Alternative:
+    """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
+
+    Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism
+    hides what the test is about.
+    """
+    return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))
+
+
+def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
+    """What the test of a log-linear model against a larger one sees of a true distribution."""
+    kernel = test.null.kernel
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    tables = MANY_RECORDS * expected[None]
+    fits = test.null.fitted(tables)
+    noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
+    spread = spread_towards(test.influence(fits)[0], fits.expected.ravel(), expected.ravel())
+
+    def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        own = test.null.fitted(tables)
+        if test.ratio is not None and kernel.cells > _MOST_FITTED:
+            return test.statistics(tables, own), np.zeros(len(tables))
+        statistic, _, answered = test.measured(tables, own)
+        return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
+
+    null = fits.expected[0]
+    fewest = float(min(expected.min(), null.min()))
+    work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    if test.ratio is not None and kernel.cells <= _MOST_FITTED:
+        work += _RATIO_WORK * expected.size**3
+    surveys = Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
+    return Alternative(noncentrality, test.df, spread, surveys)
+
+
+def _clear(test: ModelTest, fits: TableFits) -> float:
+    """Records from which the smaller model's margins are clear of 0 and no test is refused."""
+    by_one = max(float(test.shown(fits, np.ones(1))[0]), float(np.finfo(np.float64).tiny))
+    records = [_NOT_REFUSED * LEAST_SHOWN / by_one]
+    for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
+        rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
+        shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
+        records.append(records_clear(shares, part.exact_variance(reports, 1.0)))
+    return max(records)

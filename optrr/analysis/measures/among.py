@@ -1,0 +1,242 @@
+"""People whose true answers are among some categories: women of two ages, say, or everybody who answered (design §4.5).
+
+Who a restriction on what is true leaves out is not known: a report in a category that is left out may come from anybody. So no
+report is left out: the attributes of the restriction are counted beside those of a table, a cell of the table adds up all cells
+of the counts that are in it and are kept, and shares are ratios of such sums, tested by equations that divide by nothing
+(:mod:`optrr.analysis.measures.quantities`).
+
+Who gave no answer is a category of its own where an attribute declares a missing value. *Among those who answered* is the
+restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
+people alike in the other attributes asked, it does not depend on the answer (missing at random: Rubin, Biometrika 63, 1976).
+Whoever declares that gets numbers of everybody (:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for measures).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optrr.analysis.measures.quantities import Odds
+from optrr.core.display.text import MISSING, category_word
+from optrr.core.domain.domain import Attribute, Category, Domain, category_text, listed, shown
+from optrr.core.errors import InvalidInput
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# By attribute the categories that are kept, or the only one.
+Among = Mapping[str, Category | Sequence[Category]]
+# Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
+MOST_WORK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A table of some of the people counted: its ``domain``, and to which of its cells each cell of the counts adds; −1: none.
+
+    ``texts`` are the categories that are kept of each attribute that is restricted, as people read them.
+    """
+
+    domain: Domain
+    place: IntArray
+    texts: dict[str, list[str]]
+
+    @staticmethod
+    def of(counted: Domain, among: Among, attributes: Sequence[str] | None = None) -> "Kept":
+        """The table of these ``attributes``, of all that are counted unless given, among people of these categories.
+
+        Raises InvalidInput for attributes that are not counted, unknown categories, and an attribute of the table that keeps
+        fewer than two.
+        """
+        names = counted.names if attributes is None else tuple(attributes)
+        codes = kept_codes(counted, among)
+        alone = next((name for name in names if name in codes and len(codes[name]) < 2), None)
+        if alone is not None:
+            raise InvalidInput(
+                f"of {alone!r} only one category is kept; keep two or more, or leave it out of the table, whose condition it "
+                "stays"
+            )
+        table = tuple(_only(counted[name], codes.get(name)) for name in names)
+        sizes = tuple(int(r) for r in counted.sizes)
+        place = np.zeros(sizes, dtype=np.int64)
+        for attribute in table:
+            axis = counted.index(attribute.name)
+            own = np.zeros(sizes[axis], dtype=np.int64)
+            own[codes.get(attribute.name, range(sizes[axis]))] = np.arange(attribute.size)
+            place = place * attribute.size + np.expand_dims(own, [k for k in range(counted.m) if k != axis])
+        place[~marked(counted, among)] = -1
+        return Kept(Domain(table), place.ravel(), said_categories(counted, codes))
+
+    def odds(self, odds: Odds) -> Odds:
+        """A measure of the table's cells as one of the cells that are counted: those that are left out have weight 0."""
+        return replace(odds, sums=np.where(self.place >= 0, odds.sums[:, self.place], 0.0))
+
+    def totals(self, cells: FloatArray) -> FloatArray:
+        """The table's cells from those that are counted, of its sizes."""
+        inside = self.place >= 0
+        sizes = tuple(int(r) for r in self.domain.sizes)
+        flat = np.bincount(self.place[inside], cells.ravel()[inside], int(np.prod(sizes)))
+        return np.asarray(flat.reshape(sizes), dtype=np.float64)
+
+
+def kept_codes(domain: Domain, among: Among) -> dict[str, list[int]]:
+    """The codes that are kept of each attribute, in order. Raises InvalidInput for what is not counted or declared."""
+    unknown = [name for name in among if name not in domain.names]
+    if unknown:
+        raise InvalidInput(
+            f"people are restricted by {unknown[0]!r}, which is not among the counted {listed(domain.names)}; count it, too"
+        )
+    return {name: _codes(domain[name], as_list(kept)) for name, kept in among.items()}
+
+
+def marked(domain: Domain, among: Among) -> np.ndarray:
+    """Which cells of the domain are kept, a table of true and false."""
+    out = np.ones(tuple(domain.sizes), dtype=np.bool_)
+    for name, kept in among.items():
+        i = domain.index(name)
+        inside = np.zeros(domain.attributes[i].size, dtype=np.bool_)
+        inside[[code_of(domain.attributes[i], c) for c in as_list(kept)]] = True
+        out &= inside.reshape([-1 if k == i else 1 for k in range(domain.m)])
+    return out
+
+
+def as_list(kept: Category | Sequence[Category]) -> list[Category]:
+    """Categories as a list; a single one stands for itself."""
+    return list(kept) if isinstance(kept, Sequence) and not isinstance(kept, str) else [kept]
+
+
+def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
+    if not kept:
+        raise InvalidInput(f"no category of {attribute.name!r} is kept; name one, or leave {attribute.name!r} out")
+    return sorted({code_of(attribute, each) for each in kept})
+
+
+def _only(attribute: Attribute, codes: list[int] | None) -> Attribute:
+    """The attribute with some of its categories; all of them leave it as it is."""
+    if codes is None or len(codes) == attribute.size:
+        return attribute
+    bins = attribute.bins if tuple(codes) == attribute.bin_codes else None
+    return Attribute(attribute.name, tuple(attribute.categories[c] for c in codes), attribute.ordered, bins)
+
+
+def said_categories(domain: Domain, codes: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
+    """Categories as people read them, by attribute."""
+    return {name: [category_word(domain[name].texts[c]) for c in kept] for name, kept in codes.items()}
+
+
+def said_of(texts: Mapping[str, Sequence[str]]) -> str:
+    """Categories of attributes in words; empty where there are none."""
+    return " and ".join(f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
+
+
+def said_among(texts: Mapping[str, Sequence[str]]) -> str:
+    """Among whom, as the end of a sentence; empty where it is everybody."""
+    return f", among {said_people(texts)}" if texts else ""
+
+
+def said_people(texts: Mapping[str, Sequence[str]]) -> str:
+    """Who they are."""
+    return f"people with {said_of(texts)}" if texts else "everybody"
+
+
+def complete_among(domain: Domain, among: Among | None) -> Among:
+    """The restriction, and for every other attribute of the domain that declares a missing value all its other categories.
+
+    Raises InvalidInput where no attribute of the domain declares one, as nobody is left out then.
+    """
+    given = dict(among or {})
+    missing = [each for each in domain if None in each.codes]
+    if not missing:
+        raise InvalidInput(
+            f"no attribute of {listed(domain.names)} declares a missing value, and all cases are complete; leave out complete "
+            "cases"
+        )
+    answers = {each.name: [c for c in each.categories if c is not None] for each in missing if each.name not in given}
+    return {**given, **answers}
+
+
+# Measures of groups (first) and outcomes (second) that are those of everybody once people without an answer are left out, where
+# who answers depends on the other attribute alone.
+_IGNORABLE = (
+    ("column-shares", "odds-ratio"),
+    ("row-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference"),
+)
+
+
+def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Among, str]:
+    """The restriction that a measure of the domain's first two attributes takes if missing answers of one are ignorable.
+
+    Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
+    are missing; where those about groups are, odds ratios and shares within outcomes are.
+
+    Raises InvalidInput for an attribute that is none of the two or declares no missing value, and for a measure that would be
+    another one.
+    """
+    two = domain.names[:2]
+    if name not in two:
+        raise InvalidInput(f"{name!r} is none of {listed(two)}, so none of their answers are missing; name one of them")
+    answers, place = answers_of(domain, name, among), two.index(name)
+    if measure not in _IGNORABLE[place]:
+        fitting = ", ".join(_IGNORABLE[place])
+        raise InvalidInput(
+            f"{measure} is not that of everybody where answers about {name!r} are left out; {fitting} are with it as "
+            f"{'the outcome' if place else 'the groups'}, or take those who answered"
+        )
+    return {**among, name: answers}, said_ignorable(name, [two[1 - place]])
+
+
+def answers_of(domain: Domain, name: str, among: Among) -> list[Category]:
+    """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
+    if name in among:
+        raise InvalidInput(
+            f"people are restricted by their answers about {name!r}; leave it out of among, or of ignorable"
+        )
+    if None not in domain[name].codes:
+        raise InvalidInput(
+            f"attribute {name!r} declares no missing value, so that everybody answered; leave out ignorable"
+        )
+    return [c for c in domain[name].categories if c is not None]
+
+
+def said_ignorable(name: str, given: Sequence[str]) -> str:
+    """What is taken for granted."""
+    alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
+    return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
+
+
+def restriction(
+    domain: Domain, attributes: Sequence[str], among: Among | None, complete_cases: bool, ignorable: str | None = None
+) -> tuple[list[str], Among]:
+    """What is counted for a table of some people, the table's attributes first, and who they are; errors as `complete_among`.
+
+    Those who did not answer about the ``ignorable`` attribute stay.
+    """
+    names = [*attributes, *(name for name in among or {} if name not in attributes)]
+    if not complete_cases:
+        return names, among or {}
+    kept = complete_among(domain.subset(names), among)
+    return names, {name: c for name, c in kept.items() if name != ignorable or name in (among or {})}
+
+
+def check_work(sums: int, domain: Domain) -> None:
+    """Raise InvalidInput for more sums of cells than are tested in a few seconds."""
+    cells = int(np.prod(domain.sizes))
+    if sums * cells > MOST_WORK:
+        raise InvalidInput(
+            f"{sums} shares of {cells} cells of {listed(domain.names)} are asked for, and at most {MOST_WORK} shares times "
+            "cells take a few seconds; ask for fewer, or restrict by fewer attributes"
+        )
+
+
+def code_of(attribute: Attribute, category: Category) -> int:
+    """The code of a declared category; the missing value has also the word it is shown by, where no category is called so.
+
+    Raises InvalidInput for another one.
+    """
+    text = category_text(category)
+    if text == MISSING and text not in attribute.codes:
+        text = None
+    if text not in attribute.codes:
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no category {category!r}; choose among "
+            f"{listed([category_word(each) for each in attribute.texts])}"
+        )
+    return attribute.codes[text]

@@ -1,0 +1,364 @@
+"""Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns.
+
+Each may be of the people whose true answers are among some categories (:mod:`optrr.analysis.measures.among`): a measure is an
+equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite, isnan, nan, prod
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.analysis.measures import quantities
+from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among, said_categories, said_of
+from optrr.analysis.measures.quantities import Inversion, Odds
+from optrr.core.display.charts import COLOURS, interval_figure, plain_logarithms
+from optrr.core.display.parts import Table
+from optrr.core.display.result import TableResult, arrow_rows, intervals_said
+from optrr.core.display.text import category_word, crossed, records_enough
+from optrr.core.domain.domain import Category, Domain, checked_scores
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.derived import enough
+from optrr.core.estimation.estimator import check_confidence, check_records
+from optrr.core.estimation.plausibility import CountedTable, counted_table
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+
+MeasureName = Literal[
+    "row-shares",
+    "column-shares",
+    "risk-difference",
+    "risk-ratio",
+    "odds-ratio",
+    "means",
+    "mean-difference",
+    "gamma",
+    "tau-b",
+    "somers-d",
+]
+MEASURES: tuple[str, ...] = get_args(MeasureName)
+# Those that run from 0 to infinity, and are drawn on a logarithmic axis.
+RATIOS = ("risk-ratio", "odds-ratio")
+_AGAINST_REFERENCE = ("risk-difference", "risk-ratio", "odds-ratio", "mean-difference")
+_SCORED = ("means", "mean-difference")
+_ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": quantities.somers_d}
+# An ordinal measure's matrices have the square of this many entries, 2 MB each.
+MAX_CELLS = 512
+# An interval over more than this share of all positions says next to nothing.
+_WIDE = 0.9
+# Share of the variance from which on the mechanism is to blame.
+_NOISY = 0.2
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measure of a group, against which, in which outcome, with error and interval; None where it is of all of them."""
+
+    group: str | None = None
+    reference: str | None = None
+    outcome: str | None = None
+    estimate: float = nan
+    standard_error: float = nan
+    lower: float = nan
+    upper: float = nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measures(TableResult):
+    """A measure of ``attributes``, groups before outcomes, for every group and outcome that it compares.
+
+    ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the measure's range; it
+    is NaN where the interval is that whole range, as nothing is known then.
+    ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
+    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
+    sample Taylor's at the ratio of weighted shares as it is, NaN where there is none; intervals are not made from it.
+    ``scores`` are the numbers by which the outcomes counted, for means; ``among`` what people's true answers were restricted
+    to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
+    """
+
+    measure: str
+    attributes: tuple[str, ...]
+    n: int
+    confidence: float
+    simultaneous: bool
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...] = ()
+    scores: tuple[float, ...] | None = None
+    among: dict[str, list[str]] = field(default_factory=dict)
+    note: str = ""
+    sample: str = ""
+
+    in_summary = ("attributes", "measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
+
+    def headline(self) -> str:
+        """What is measured, of how many records."""
+        first = self.rows[0]
+        value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
+        one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
+        title = crossed(self.attributes)
+        sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
+        return f"{self.measure} of {title}{one}, {sampled}{said_among(self.among)}"
+
+    def to_arrow(self) -> "pa.Table":
+        """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
+        numbers = ("estimate", "standard_error", "lower", "upper")
+        return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
+
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it, without the columns that this measure leaves empty."""
+        plain, filled = super().shown(most), self.to_arrow()
+        kept = [k for k in range(len(plain.columns)) if filled.column(k).null_count < filled.num_rows]
+        rows = [[row[k] for k in kept] for row in plain.rows]
+        return replace(plain, columns=[plain.columns[k] for k in kept], rows=rows)
+
+    def row_names(self) -> list[str]:
+        """What is compared in each row."""
+        return [label(row) or self.measure for row in self.rows]
+
+    def plot(self) -> "Figure":
+        """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
+        ratio = self.measure in RATIOS
+        values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
+        ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
+        low, high, middle = (
+            np.clip([getattr(r, of) for r in self.rows], *ends) for of in ("lower", "upper", "estimate")
+        )
+        said = f"{self.measure}, {intervals_said(self.confidence, self.simultaneous)}"
+        figure = interval_figure(self.row_names(), middle, (low, high), said)
+        (axes,) = figure.axes
+        if ratio:
+            axes.set_xscale("log")
+            plain_logarithms(axes.xaxis)
+        if self.measure in _AGAINST_REFERENCE or self.measure in _ORDINAL:
+            axes.axvline(1.0 if ratio else 0.0, color=COLOURS[4], linewidth=0.8)
+        return figure
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; None for what is not a finite number."""
+        said = {"among": self.among, "note": self.note, "sample": self.sample}
+        return super().summary() | {name: value for name, value in said.items() if value}
+
+
+def label(row: Row) -> str:
+    """What is compared, in words; empty where it is the whole table."""
+    against = f"{row.group} against {row.reference}" if row.reference is not None else row.group
+    return ": ".join(part for part in (row.outcome, against) if part is not None)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is compared with what: references by category, None for the first one declared; scores of the outcomes."""
+
+    reference: Category | None = None
+    reference_outcome: Category | None = None
+    scores: ArrayLike | None = None
+
+
+def measure(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    name: MeasureName,
+    comparing: Comparing | None = None,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    among: Among | None = None,
+    ignorable: str | None = None,
+) -> Measures:
+    """A measure of the true records, with intervals by test inversion; the target is the population.
+
+    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures. Raises
+    InvalidInput for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores
+    that do not differ. SingularMarginal where the mechanism hides the table.
+
+    Parameters
+    ----------
+    counts
+        of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
+        the categories in their declared order. What is counted behind the two only restricts who counts. Or a table that is
+        estimated already, without a mechanism.
+    name
+        one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the groups within an
+        outcome.
+    comparing
+        reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
+        their numbers where all categories are numbers, else 0..r−1; the result says which).
+    simultaneous
+        intervals that hold for all rows together (Bonferroni).
+    among
+        by attribute the categories that a person's true answers must be among to count, two or more of groups and outcomes
+        (:mod:`optrr.analysis.measures.among`); scores are then those of the outcomes that are kept.
+    ignorable
+        one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
+        where it would not be (:func:`optrr.analysis.measures.among.ignored`).
+
+    """
+    check_confidence(confidence)
+    comparing, restricted, note = comparing or Comparing(), among or {}, ""
+    if ignorable is not None:
+        restricted, note = ignored(counts.domain, ignorable, name, restricted)
+    # what is counted beside groups and outcomes only restricts who counts
+    kept = Kept.of(
+        counts.domain, restricted, [n for k, n in enumerate(counts.domain.names) if k < 2 or n not in restricted]
+    )
+    check_records(counts.n)
+    _check(kept.domain, name, comparing)
+    table = counted_table(counts, mechanism)
+    table.kernel.check_invertible()
+    compared = [(row, kept.odds(odds)) for row, odds in asked(kept.domain, name, comparing)]
+    tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
+    rows, warnings = tested(compared, name, table, tail)
+    outcomes = kept.domain.attributes[-1]
+    scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
+    return Measures(
+        measure=name,
+        attributes=kept.domain.names,
+        n=counts.n,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        rows=rows,
+        warnings=(*warnings, *table.notes),
+        scores=scores,
+        among=kept.texts,
+        note=note,
+        sample=table.sample,
+    )
+
+
+def tested(
+    compared: Iterable[tuple[Row, Odds]], name: str, table: CountedTable, tail: float
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
+    rows, wide = [], dict[str, Inversion]()
+    for row, odds in compared:
+        inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
+        limits = inversion.limits(tail)
+        rows.append(_filled(row, inversion, limits))
+        if limits[1] - limits[0] > _WIDE:
+            wide[label(row) or name] = inversion
+    return tuple(rows), _said_of_wide(wide, table.domain, tail)
+
+
+def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
+    odds = inversion.odds
+    if limits == (0.0, 1.0):
+        # every value that the measure has is possible: none of them is an estimate
+        return replace(row, lower=odds.low, upper=odds.high)
+    position = min(max(inversion.position, limits[0]), limits[1])
+    error = inversion.standard_error(position)
+    return replace(
+        row,
+        estimate=odds.shown(position),
+        standard_error=error if isfinite(error) else nan,
+        lower=odds.shown(limits[0]),
+        upper=odds.shown(limits[1]),
+    )
+
+
+def _said_of_wide(wide: Mapping[str, Inversion], domain: Domain, tail: float) -> tuple[str, ...]:
+    """A sentence for each.
+
+    Where the mechanism causes much of the error, with the records that would do for the one that is known worst. Elsewhere a
+    larger epsilon is no remedy, and the rarest cells are named.
+    """
+    noisy = {what: inversion for what, inversion in wide.items() if inversion.noise_share > _NOISY}
+    out, n = [], inf
+    if noisy:
+        worst = max(noisy.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
+
+        def narrow(n: float) -> bool:
+            low, high = worst.of_records(round(n)).limits(tail)
+            return high - low <= _WIDE
+
+        n = enough(worst.sampling.n, narrow)
+    remedy = f"{records_enough(n)}; else" if n < inf else "collect more, or"
+    for what, inversion in wide.items():
+        said = f"the records say next to nothing on {what}"
+        if what in noisy:
+            out.append(f"{said}; {remedy} give the attributes a larger epsilon")
+            continue
+        cells, people = inversion.rarest()
+        marks = np.argwhere(cells.reshape(tuple(int(r) for r in domain.sizes)) > 0)
+        codes = {a.name: np.unique(marks[:, k]).tolist() for k, a in enumerate(domain)}
+        whose = said_of(said_categories(domain, {name: c for name, c in codes.items() if len(c) < domain[name].size}))
+        out.append(f"{said}: about {people:.0f} records have {whose}; collect more, or merge categories")
+    return tuple(out)
+
+
+def _check(domain: Domain, name: str, comparing: Comparing) -> None:
+    if name not in MEASURES:
+        raise InvalidInput(f"there is no measure {name!r}; choose among {', '.join(MEASURES)}")
+    sizes = tuple(map(int, domain.sizes))
+    if len(sizes) != 2:
+        raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
+    if name in _ORDINAL and prod(sizes) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
+    unused = {
+        "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
+        "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",
+        "scores": comparing.scores is not None and name not in _SCORED,
+    }
+    for option, given in unused.items():
+        if given:
+            raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
+
+
+def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
+    """What a measure compares in a table, row by row; see :func:`measure`."""
+    groups, outcomes = domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
+    shape = (groups.size, outcomes.size)
+    group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices(shape))
+    if name in _ORDINAL:
+        yield Row(), _ORDINAL[name](shape)
+    elif name in ("row-shares", "column-shares"):
+        for g, c in np.ndindex(shape):
+            in_group, in_outcome = group_of_cell == g, outcome_of_cell == c
+            cell, within = in_group & in_outcome, in_group if name == "row-shares" else in_outcome
+            row = Row(of_group[g], outcome=of_outcome[c])
+            yield row, quantities.share(_marks(cell), _marks(within & ~cell))
+    elif name == "means":
+        scores = checked_scores(outcomes, comparing.scores)[outcome_of_cell]
+        for g in range(groups.size):
+            yield Row(of_group[g]), quantities.mean(_marks(group_of_cell == g), scores)
+    else:
+        yield from _against_reference(domain, name, comparing)
+
+
+def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
+    groups, outcomes = domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
+    group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
+    h = 0 if comparing.reference is None else code_of(groups, comparing.reference)
+    for g in range(groups.size):
+        if g == h:
+            continue
+        group, reference = _marks(group_of_cell == g), _marks(group_of_cell == h)
+        names = (of_group[g], of_group[h])
+        if name == "mean-difference":
+            scores = checked_scores(outcomes, comparing.scores)[outcome_of_cell]
+            yield Row(*names), quantities.difference(scores, group, reference)
+            continue
+        z = 0 if comparing.reference_outcome is None else code_of(outcomes, comparing.reference_outcome)
+        # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
+        for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
+            hit, miss = _marks(outcome_of_cell == c), _marks(outcome_of_cell == z)
+            if name == "odds-ratio":
+                odds = quantities.odds_ratio(hit, miss, group, reference)
+            else:
+                of_hit = quantities.risk_ratio if name == "risk-ratio" else quantities.difference
+                odds = of_hit(hit, group, reference)
+            yield Row(*names, of_outcome[c]), odds
+
+
+def _marks(cells: np.ndarray) -> FloatArray:
+    return cells.astype(np.float64)

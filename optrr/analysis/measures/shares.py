@@ -1,0 +1,380 @@
+"""Shares of a table's cells among some people, and sums of shares in sub-populations (design §4.5).
+
+Among people who are kept (:mod:`optrr.analysis.measures.among`) a cell's share is π_cell/Σ π. Where missing answers about one
+attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the cells of
+the table's other attributes and y the answer,
+
+    share of (x, y) = π_x/Σ π · π_xy/π_x,answered,
+
+and "it is v" is (1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as the equation of every measure.
+
+A contrast is any sum of shares with weights, θ = Σ w_k (share k): the difference of two shares, in one group or in two; a
+difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``among``. Shares of one
+group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ = Σ_g A_g/D_g, A_g = Σ s π and
+D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
+(:func:`optrr.analysis.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that are named,
+so that how they vary together is exact, whether groups overlap or not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from optrr.analysis.measures import quantities
+from optrr.analysis.measures.among import (
+    Among,
+    Kept,
+    answers_of,
+    check_work,
+    complete_among,
+    kept_codes,
+    marked,
+    said_among,
+    said_categories,
+    said_ignorable,
+    said_of,
+    said_people,
+)
+from optrr.analysis.measures.measure import Measures, Row, tested
+from optrr.analysis.measures.quantities import Inversion, Odds
+from optrr.core.display.text import amount, brief
+from optrr.core.domain.domain import Category, Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with
+from optrr.core.estimation.estimator import Estimate, check_confidence, check_records
+from optrr.core.estimation.plausibility import CountedTable, counted_table
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray, real
+
+# Groups that are named in a warning; it says how many more there are.
+_NAMED = 3
+# Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.
+_MOST_GROUPS = 8
+_BIAS = "a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EstimateAmong(Estimate):
+    """Estimated proportions among the people whose true answers are in the categories of ``among``.
+
+    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
+    says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
+    """
+
+    among: dict[str, list[str]] = field(default_factory=dict)
+    share: float = 1.0
+    note: str = ""
+    sample: str = ""
+
+    in_summary = (*Estimate.in_summary, "among", "share", "note")
+
+    @property
+    def counts(self) -> FloatArray:
+        """Estimated counts in the records, same shape; of weighted ones, in as many people of the population."""
+        return np.asarray(self.n * self.share * self.proportions)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return super().summary() | ({"sample": self.sample} if self.sample else {})
+
+    def headline(self) -> str:
+        """Which table, of how many records, among whom."""
+        note = "".join(f"; {said}" for said in (self.note, self.sample and f"weighted: {self.sample}") if said)
+        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all{note}"
+
+
+def estimate_among(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    among: Among,
+    *,
+    attributes: Sequence[str] | None = None,
+    ignorable: str | None = None,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+) -> EstimateAmong:
+    """Proportions of the true records among those whose true answers are in the given categories.
+
+    Raises InvalidInput for unknown attributes or categories, a large table, or too few records. SingularMarginal where the
+    mechanism hides an effect of what is counted.
+
+    Parameters
+    ----------
+    counts
+        of randomized records over the attributes of the table and of ``among``, all records: none is to be left out beforehand.
+        Or a table that is estimated already, without a mechanism.
+    among
+        by attribute the categories that are kept; attributes that are not named keep all.
+    attributes
+        of the table, all that are counted unless given; the others only restrict who counts.
+    ignorable
+        an attribute of the table whose missing answers depend on its other attributes alone: the shares are those of all people
+        who are kept, as if they had answered.
+    """
+    check_confidence(confidence)
+    check_records(counts.n)
+    kept = Kept.of(counts.domain, among, attributes)
+    wanted = _Cells.of(kept.domain) if ignorable is None else _Cells.without_missing(kept.domain, ignorable, among)
+    sizes = tuple(int(r) for r in wanted.domain.sizes)
+    cells = int(np.prod(sizes))
+    check_work(cells, counts.domain)
+    table = counted_table(counts, mechanism)
+    kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
+    kernel.check_invertible()
+    tail = (1 - confidence) / (cells if simultaneous else 1) / 2
+    each = [Inversion.of(kept.odds(odds), sampling, observed) for odds in wanted.odds()]
+    ends = [(inversion.standard_error(inversion.position), *inversion.limits(tail)) for inversion in each]
+    error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
+    # the unbiased table over its own sum, so that the shares sum to 1
+    unbiased = kept.totals(kernel.solve(table.observed))
+    total = float(unbiased.sum())
+    shares = wanted.shares(unbiased)
+    inside = np.clip(shares, 0.0, 1.0)
+    return EstimateAmong(
+        domain=wanted.domain,
+        n=counts.n,
+        method="unbiased",
+        proportions=shares,
+        standard_errors=error,
+        lower=np.fmin(low, inside),
+        upper=np.fmax(high, inside),
+        confidence=confidence,
+        target="population",
+        interval="score",
+        bias=_BIAS,
+        simultaneous=simultaneous,
+        warnings=(*_faint(wanted.divided_by(kept), table), *table.notes),
+        among=kept.texts,
+        share=total,
+        note=wanted.note,
+        sample=table.sample,
+    )
+
+
+def _faint(totals: Mapping[str, FloatArray], table: CountedTable) -> list[str]:
+    """A sentence on totals that shares are divided by and that noise may hide; marks of cells (R,) by whose they are."""
+    sampling, observed = replace(table.sampling, sums=np.stack(list(totals.values()))), table.observed.ravel()
+    errors = np.sqrt(np.maximum(np.diag(sampling.mechanism_noise(observed)), 0.0))
+    shares = observed @ sampling.influence
+    ratios = np.divide(shares, errors, out=np.where(shares > 0, np.inf, 0.0), where=errors > 0)
+    open_ones = [name for name, ratio in zip(totals, ratios, strict=True) if ratio < CLEAR_OF_ZERO]
+    if not open_ones:
+        return []
+    more = len(open_ones) - _NAMED
+    named = [f"of {whose}" for whose in open_ones[:_NAMED] + ([amount(more, "other group")] if more > 0 else [])]
+    said = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
+    return [
+        f"the share {said} cannot be told from 0, so the records say next to nothing on them; "
+        f"{clear_with(table.n, float(ratios.min()))}"
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Whose shares are asked for: the cells of ``domain``, out of a table that may have one category more of one ``axis``.
+
+    ``sizes`` are the table's, ``answers`` the codes of the axis that are answers; without an axis the table itself is meant.
+    """
+
+    domain: Domain
+    sizes: tuple[int, ...]
+    axis: int | None = None
+    answers: tuple[int, ...] = ()
+    note: str = ""
+
+    @staticmethod
+    def of(table: Domain) -> "_Cells":
+        return _Cells(table, tuple(int(r) for r in table.sizes))
+
+    @staticmethod
+    def without_missing(table: Domain, name: str, among: Among) -> "_Cells":
+        if name not in table.names:
+            raise InvalidInput(
+                f"{name!r} is no attribute of the table, so none of its answers are missing; name one that is"
+            )
+        answers = answers_of(table, name, among)
+        codes = tuple(table[name].codes[text] for text in table[name].texts if text is not None)
+        others = [each for each in table.names if each != name]
+        sizes = tuple(int(r) for r in table.sizes)
+        left = Kept.of(table, {name: answers}).domain
+        return _Cells(left, sizes, table.index(name), codes, said_ignorable(name, others))
+
+    def divided_by(self, kept: Kept) -> dict[str, FloatArray]:
+        """What shares are divided by, by whose it is: everybody kept, and within each group those who answered; (R,) marks."""
+        inside = kept.place >= 0
+        out = {said_people(kept.texts): inside.astype(np.float64)}
+        if self.axis is None:
+            return out
+        at = np.unravel_index(np.where(inside, kept.place, 0), self.sizes)
+        told = inside & np.isin(at[self.axis], self.answers)
+        others = [k for k in range(len(self.sizes)) if k != self.axis]
+        name = self.domain.names[self.axis]
+        for group in np.ndindex(tuple(self.sizes[k] for k in others)):
+            alike = told & np.all([at[k] == code for k, code in zip(others, group, strict=True)], axis=0)
+            codes = {self.domain.names[k]: [code] for k, code in zip(others, group, strict=True)}
+            whose = {**kept.texts, **said_categories(self.domain, codes)}
+            out[f"{said_people(whose)} who answered about {name}"] = alike.astype(np.float64)
+        return out
+
+    def odds(self) -> Iterator[Odds]:
+        """Each cell's share, of the cells of the table."""
+        places = np.arange(int(np.prod(self.sizes))).reshape(self.sizes)
+        if self.axis is None:
+            for mark in np.eye(places.size):
+                yield quantities.share(mark, 1 - mark)
+            return
+        told = np.take(places, self.answers, axis=self.axis)
+        for at in np.ndindex(told.shape):
+            row = tuple(slice(None) if k == self.axis else i for k, i in enumerate(at))
+            marks = [
+                np.isin(places, within).ravel().astype(np.float64) for within in (places[row], told[at], told[row])
+            ]
+            yield quantities.imputed(*marks)
+
+    def shares(self, unbiased: FloatArray) -> FloatArray:
+        """From the unbiased table; NaN where a total that it divides by is not above 0."""
+        total = float(unbiased.sum())
+        if self.axis is None:
+            return unbiased / total if total > 0 else np.full(unbiased.shape, np.nan)
+        told = np.take(unbiased, self.answers, axis=self.axis)
+        rows, answered = unbiased.sum(axis=self.axis, keepdims=True), told.sum(axis=self.axis, keepdims=True)
+        divided = np.divide(
+            told * rows, answered * total, out=np.full(told.shape, np.nan), where=(answered > 0) & (total > 0)
+        )
+        return np.asarray(divided)
+
+
+@dataclass(frozen=True)
+class WeightedShare:
+    """The share of the people ``of`` some categories among the people ``among`` others, everybody unless given, times a weight.
+
+    Both are categories, a list or a single one, by attribute.
+    """
+
+    of: Mapping[str, Category | Sequence[Category]]
+    among: Mapping[str, Category | Sequence[Category]] = field(default_factory=dict)
+    weight: float = 1.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it is about."""
+        return tuple(dict.fromkeys([*self.of, *self.among]))
+
+
+def read_shares(given: Iterable[WeightedShare | Mapping[str, Any]]) -> list[WeightedShare]:
+    """Shares from objects with the keys ``of``, ``among``, ``weight``, as JSON holds them. Raises InvalidInput for others."""
+    return [each if isinstance(each, WeightedShare) else _read(each) for each in given]
+
+
+def _read(given: Any) -> WeightedShare:
+    known = {"of", "among", "weight"}
+    if not isinstance(given, Mapping) or not {"of"} <= set(given) <= known:
+        raise InvalidInput(
+            f"a share is given as {brief(given)}; give an object with 'of' and, if need be, 'among' and 'weight', such as "
+            "{'of': {'income': '>50K'}, 'among': {'sex': 'F'}, 'weight': -1}"
+        )
+    for key in ("of", "among"):
+        if not isinstance(given.get(key, {}), Mapping):
+            raise InvalidInput(f"a share has {key!r} {brief(given[key])}; give categories by attribute: {{'sex': 'F'}}")
+    return WeightedShare(given["of"], given.get("among", {}), given.get("weight", 1.0))
+
+
+def names_of(shares: Iterable[WeightedShare]) -> tuple[str, ...]:
+    """All attributes that the shares are about, each once. Raises InvalidInput for none."""
+    names = tuple(dict.fromkeys(name for share in shares for name in share.names))
+    if not names:
+        raise InvalidInput("no share names a category; give at least one, such as WeightedShare({'income': '>50K'})")
+    return names
+
+
+def contrast(
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    shares: Sequence[WeightedShare],
+    *,
+    complete_cases: bool = False,
+    confidence: float = 0.95,
+) -> Measures:
+    """The sum of some shares of the true records, each with its weight, and its interval by test inversion.
+
+    Raises InvalidInput for unknown attributes or categories, weights that are not finite, a sum that is the same for all
+    populations, large tables, or fewer than two records. SingularMarginal where the mechanism hides an effect of what is
+    counted.
+
+    Parameters
+    ----------
+    counts
+        over all attributes that the shares name. Or a table that is estimated already, without a mechanism.
+    shares
+        with finite weights, of at most 8 different groups of people.
+    complete_cases
+        leave out of each share the people who gave no answer to an attribute that it is about.
+
+    Returns
+    -------
+    Measures
+        "share" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any population;
+        the estimate is NaN where the interval is that whole range.
+    """
+    check_confidence(confidence)
+    check_records(counts.n)
+    domain, given = counts.domain, list(shares)
+    if complete_cases:
+        answers = complete_among(domain, None)
+        told = [{name: answers[name] for name in share.names if name in answers} for share in given]
+        given = [replace(share, among={**own, **share.among}) for share, own in zip(given, told, strict=True)]
+    for share in given:
+        if not isfinite(real(share.weight)):
+            raise InvalidInput(f"a share has the weight {brief(share.weight)}; give a finite number, such as -1")
+    odds = _sum_of(domain, given)
+    check_work(len(odds.sums), domain)
+    table = counted_table(counts, mechanism)
+    table.kernel.check_invertible()
+    alone = len(given) == 1 and given[0].weight == 1
+    name = "share" if alone else "contrast"
+    rows, warnings = tested([(Row(outcome=_said(domain, given)), odds)], name, table, (1 - confidence) / 2)
+    return Measures(
+        measure=name,
+        attributes=tuple(given[0].of) if alone else domain.names,
+        n=counts.n,
+        confidence=confidence,
+        simultaneous=False,
+        rows=rows,
+        warnings=(*warnings, *table.notes),
+        among=said_categories(domain, kept_codes(domain, given[0].among)) if alone else {},
+        sample=table.sample,
+    )
+
+
+def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
+    scores: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+    for share in shares:
+        kept_codes(domain, {**share.of, **share.among})
+        group, hit = (marked(domain, each).ravel() for each in (share.among, share.of))
+        none = np.zeros(group.size), group.astype(np.float64)
+        scores.setdefault(group.tobytes(), none)[0][:] += share.weight * (hit & group)
+    parts = [(s, group) for s, group in scores.values() if np.ptp(s[group > 0]) > 0]
+    if not parts:
+        raise InvalidInput(
+            f"{_said(domain, shares, True)} is the same whatever people answered; ask for other categories"
+        )
+    if len(parts) > _MOST_GROUPS:
+        raise InvalidInput(f"{len(parts)} different groups are compared; a contrast takes at most {_MOST_GROUPS}")
+    fixed = sum(float(s[group > 0].min()) for s, group in scores.values() if np.ptp(s[group > 0]) == 0)
+    odds = quantities.sum_of_means(parts)
+    return replace(odds, low=odds.low + fixed, high=odds.high + fixed)
+
+
+def _said(domain: Domain, shares: Sequence[WeightedShare], with_group: bool = False) -> str:
+    """The sum in words; of a single share what it is among only ``with_group``: a result says that beside it."""
+    each = []
+    for share in shares:
+        of, among = (said_of(said_categories(domain, kept_codes(domain, s))) for s in (share.of, share.among))
+        alone = len(shares) == 1 and share.weight == 1
+        times = "" if alone else f"{'-' if share.weight < 0 else '+'} {abs(share.weight):g} × "
+        each.append(f"{times}{of}{f' among {among}' if among and (with_group or not alone) else ''}")
+    return " ".join(each).removeprefix("+ ")

@@ -1,0 +1,415 @@
+"""From reports, weighted or not, and a formula to estimating equations: distinct reports, and what each of them counts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.analysis.regression import families
+from optrr.analysis.regression.formulas import Predictors, Term
+from optrr.analysis.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
+from optrr.analysis.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
+from optrr.analysis.weighting.sampled import SampledRecords, read_sample
+from optrr.core.domain.domain import Attribute, Domain, checked_codes, listed
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput, did_you_mean
+from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel, ProductKernel, SingularMarginal, unrandomized
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.records.counts import Counts, count, distinct
+from optrr.core.records.reading.registry import origins_of
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from optrr.core.provenance.provenance import Origin
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctReports:
+    """Distinct reports ``codes`` (N, m) of the attributes that a regression names, and how often each occurs in B data sets.
+
+    These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is what the records say of
+    their randomization. ``sample`` is what is known of the sample that they are where they are weighted, and then of one data
+    set; ``numbers`` are the shares of weights times the records.
+    """
+
+    domain: Domain
+    codes: IntArray
+    numbers: FloatArray
+    mechanism: Randomizer
+    origins: "tuple[Origin, ...]" = ()
+    sample: families.SampleMoments | None = None
+
+    @property
+    def n(self) -> FloatArray:
+        """Records, (B,)."""
+        return np.asarray(self.numbers.sum(axis=1), dtype=np.float64)
+
+    def randomized(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those among the names that are randomized, in the domain's order."""
+        wanted = set(names)
+        return tuple(n for n in self.domain.names if n in wanted and n in self.mechanism.domain.names)
+
+    def public(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those that are not."""
+        wanted = set(names)
+        return tuple(n for n in self.domain.names if n in wanted and n not in self.mechanism.domain.names)
+
+    def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
+        """How many categories they have."""
+        return tuple(self.domain[name].size for name in names)
+
+    def pairs(self) -> list[Counts]:
+        """The tables of every two randomized attributes, of the first data set; of the attribute where there is but one."""
+        names = self.randomized(self.domain.names)
+        sets: list[tuple[str, ...]] = [*combinations(names, 2)] or [(name,) for name in names]
+        out = []
+        for each in sets:
+            sizes = self.sizes(each)
+            table = np.bincount(self.cells(each), weights=self.numbers[0], minlength=prod(sizes))
+            out.append(Counts(self.domain.subset(each), table.astype(np.int64).reshape(sizes), self.origins))
+        return out
+
+    def cells(self, names: Sequence[str]) -> IntArray:
+        """(N,): each report's cell in the table of these attributes."""
+        if not names:
+            return np.zeros(len(self.codes), dtype=np.int64)
+        columns = self.codes[:, list(self.domain.indices(names))]
+        return np.asarray(np.ravel_multi_index(tuple(columns.T), self.sizes(names)))
+
+    def groups(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """Different combinations of these attributes among the reports, (G, k), and which each report has, (N,)."""
+        if not names:
+            return np.zeros((1, 0), dtype=np.int64), np.zeros(len(self.codes), dtype=np.int64)
+        rows, which = np.unique(self.codes[:, list(self.domain.indices(names))], axis=0, return_inverse=True)
+        return rows, which.ravel()
+
+
+def every_combination(groups: IntArray, sizes: Sequence[int]) -> IntArray:
+    """Codes (G R, k + j) of every group (G, k) with every cell of the sizes, groups outermost."""
+    cells = np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), axis=1) if sizes else np.zeros((1, 0), np.int64)
+    return np.concatenate([np.repeat(groups, len(cells), axis=0), np.tile(cells, (len(groups), 1))], axis=1)
+
+
+def read_reports(
+    data: Any, mechanism: Randomizer, names: Sequence[str], public: Iterable[str | Attribute]
+) -> DistinctReports:
+    """The reports of these attributes in one data set.
+
+    ``data`` is what :func:`optrr.count` takes, or :class:`Counts` that contain the attributes. Public attributes are declared,
+    or named, and then have the values that occur.
+
+    Raises InvalidInput for a name that is neither of the mechanism nor public, a public one that the mechanism randomizes, or
+    no records.
+    """
+    domain = domain_of(data, mechanism, names, list(public))
+    if isinstance(data, Counts):
+        table = count(data, domain, domain.names).table
+        codes = np.argwhere(table)
+        numbers, origins = table[tuple(codes.T)], data.origins
+    else:
+        origins = tuple(origins_of(data))
+        codes, numbers = distinct(_columns(data, mechanism, domain), domain, allow_extra=True)
+    return DistinctReports(domain, codes.astype(np.int64), numbers[None].astype(np.float64), mechanism, origins)
+
+
+def _columns(data: Any, mechanism: Randomizer, domain: Domain) -> Any:
+    """Of an array of codes those of the domain, because its columns are the mechanism's; anything else as it is."""
+    if not isinstance(data, np.ndarray):
+        return data
+    outside = [name for name in domain.names if name not in mechanism.domain.names]
+    if outside:
+        raise InvalidInput(
+            f"an array of codes has the design's columns only, and no {listed(outside)}; give a data frame"
+        )
+    return checked_codes(data, mechanism.domain)[:, list(mechanism.domain.indices(domain.names))]
+
+
+def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: list[str | Attribute]) -> Domain:
+    """The attributes of these names: the mechanism's, and those that are public; see :func:`read_reports`."""
+    declared = {a.name: a for a in public if isinstance(a, Attribute)}
+    named = [a for a in public if not isinstance(a, Attribute)]
+    randomized = mechanism.domain.names
+    both = [n for n in (*declared, *named) if n in randomized]
+    if both:
+        raise InvalidInput(
+            f"{listed(both)} cannot be public: this mechanism randomizes it; leave it out of the public attributes"
+        )
+    observed = [n for n in named if n in names]
+    if observed and isinstance(data, Counts):
+        declared |= {n: data.domain[n] for n in observed}
+    elif observed:
+        from optrr.core.records.observed import observed_domain  # noqa: PLC0415 (readers are slow to import)
+
+        declared |= {a.name: a for a in observed_domain(data, observed)}
+    out = []
+    for name in names:
+        if name not in randomized and name not in declared:
+            known = (*randomized, *declared)
+            raise InvalidInput(
+                f"{name!r} is no attribute of the design ({listed(randomized)}); if it is a column that was not randomized, "
+                f"name it public{did_you_mean(name, known)}"
+            )
+        out.append(declared[name] if name in declared else mechanism.domain[name])
+    return Domain(tuple(out))
+
+
+# Doubles of the largest array: 400 MB.
+MOST_DOUBLES = 5 * 10**7
+# Products of columns, D: second moments have their square.
+MOST_PRODUCTS = 4000
+# Products of a predictors' cell, another and a report that the likelihood may have, for all public groups: an evaluation, of
+# which a result takes some hundred, is then some milliseconds. A single law may have more, up to 400 cells with two outcomes,
+# for steps with earlier curvatures take few products. Larger tables have the unbiased score.
+MOST_TOGETHER, _MORE_OF_ONE = 10**7, 13
+# Fewer records for each cell of the predictors' laws leave these laws to the prior where there are several public groups: with
+# seven, tests of 5 % rejected 6 %, with three up to 8 %, with seventeen 4 to 5 %. Fewer have the unbiased score.
+LEAST_IN_LAWS = 10
+# Doubles that what reports count may take at a time.
+_AT_A_TIME = 4 * 10**6
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A term's columns as tables of its randomized attributes, for each group of reports alike in its public ones.
+
+    ``values`` (G, *sizes, k), ``group`` (N,) of each report, ``places`` of the columns in the design.
+    """
+
+    randomized: tuple[str, ...]
+    values: FloatArray
+    group: IntArray
+    places: tuple[int, ...]
+
+    def over(self, randomized: tuple[str, ...], groups: IntArray) -> FloatArray:
+        """The values of these groups, with axes for all these attributes (1 where they do not matter): (G', *sizes, k)."""
+        sizes = dict(zip(self.randomized, self.values.shape[1:], strict=False))
+        shape = [sizes.get(name, 1) for name in randomized]
+        return np.asarray(self.values[groups].reshape(len(groups), *shape, self.values.shape[-1]))
+
+
+def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> Columns:
+    """A term's columns."""
+    randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
+    groups, group = reports.groups(public)
+    sizes = reports.sizes(randomized)
+    _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
+    chosen = every_combination(groups, sizes)
+    codes = np.zeros((len(chosen), predictors.domain.m), dtype=np.int64)
+    codes[:, [predictors.domain.index(name) for name in (*public, *randomized)]] = chosen
+    values = predictors.at(codes)[:, list(term.columns)]
+    return Columns(randomized, values.reshape(len(groups), *sizes, -1), group, term.columns)
+
+
+def outcome_column(reports: DistinctReports, outcome: str, scores: FloatArray, place: int) -> Columns:
+    """The outcome's scores as a column."""
+    if reports.randomized([outcome]):
+        return Columns((outcome,), scores[None, :, None], np.zeros(len(reports.codes), dtype=np.int64), (place,))
+    groups, group = reports.groups([outcome])
+    return Columns((), scores[groups[:, 0]][:, None], group, (place,))
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """What reports count for the products of two terms' columns: a table (G, products, cells), at each report's place in it."""
+
+    places: IntArray
+    table: FloatArray
+    group: IntArray
+    cell: IntArray
+
+    def at(self, rows: slice) -> FloatArray:
+        """(N', products)."""
+        return np.asarray(self.table[self.group[rows], :, self.cell[rows]])
+
+
+def linear_equations(
+    predictors: Predictors, reports: DistinctReports, outcome: str, scores: FloatArray
+) -> families.LinearEquations:
+    """Normal equations from the tables of every two terms.
+
+    Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
+    need.
+    """
+    p = len(predictors.labels)
+    places = families.product_places(p + 1)
+    if places.max() >= MOST_PRODUCTS:
+        raise InvalidInput(
+            f"the model has {p} columns; at most {int((2 * MOST_PRODUCTS) ** 0.5) - 2} fit, so leave some out"
+        )
+    each = [columns_of(predictors, reports, t) for t in predictors.terms]
+    each.append(outcome_column(reports, outcome, scores, p))
+    products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
+    shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
+    mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
+    largest = np.zeros(size)
+    for product in products:
+        np.maximum.at(largest, product.places, np.abs(product.table).max(axis=(0, 2)))
+    step = len(reports.codes) if reports.sample else max(1, _AT_A_TIME // size)
+    for rows in (slice(start, start + step) for start in range(0, len(reports.codes), step)):
+        g = np.zeros((len(reports.codes[rows]), size))
+        for each_product in products:
+            g[:, each_product.places] = each_product.at(rows)
+        mean += shares[:, rows] @ g
+        if reports.sample:
+            second[0] = reports.sample.of(g) + np.outer(mean, mean)
+        elif len(shares) == 1:
+            second[0] += (g * shares[0, rows, None]).T @ g
+        else:
+            second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
+    return families.LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf, largest)
+
+
+def _products(one: Columns, other: Columns, reports: DistinctReports, places: IntArray) -> _Products:
+    randomized = reports.randomized((*one.randomized, *other.randomized))
+    # groups of both terms that occur together
+    pairs, group = np.unique(one.group * (other.group.max() + 1) + other.group, return_inverse=True)
+    first, second = np.divmod(pairs, other.group.max() + 1)
+    sizes = reports.sizes(randomized)
+    where = places[np.ix_(one.places, other.places)].ravel()
+    _check_size(len(pairs) * prod(sizes) * where.size, "two terms together")
+    table = one.over(randomized, first)[..., :, None] * other.over(randomized, second)[..., None, :]
+    table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
+    table = np.moveaxis(table, -1, 1)
+    if randomized:
+        table = reports.mechanism.kernel(randomized).solve_adjoint(table)
+    return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(randomized))
+
+
+def logistic_equations(
+    predictors: Predictors, reports: DistinctReports, outcome: str, unordered: bool
+) -> families.LogisticEquations:
+    """The likelihood, or the unbiased score of an ordered outcome where randomized predictors have too many cells for it.
+
+    The chance of the second of two categories is ordered, too.
+
+    Raises InvalidInput where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the
+    unbiased score, any effect of the joint table.
+    """
+    names = {name for term in predictors.terms for name in term.attributes}
+    randomized, public = reports.randomized(names), reports.public(names)
+    groups, group = reports.groups(public)
+    sizes, r = reports.sizes(randomized), reports.domain[outcome].size
+    x = _design(predictors, reports, randomized, groups, group)
+    _check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
+    laws = len(groups) * prod(sizes)
+    most = MOST_TOGETHER * (_MORE_OF_ONE if len(groups) == 1 else 1)
+    reached = not randomized or laws * prod(sizes) ** 2 * r <= most
+    if unordered and not reached:
+        raise InvalidInput(
+            f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or "
+            "leave some out"
+        )
+    own = unrandomized([r], [outcome])
+    if reports.randomized([outcome]):
+        kernel = reports.mechanism.kernel((*randomized, outcome))
+    else:
+        kernel = ProductKernel([reports.mechanism.kernel(randomized), own]) if randomized else own
+    shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
+    cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
+    for k, row in enumerate(reports.numbers / reports.n[:, None]):
+        shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
+    shares = shares.reshape(len(shares), len(groups), *sizes, r)
+    n, sample = reports.n, reports.sample
+    many = len(groups) == 1 or (sample.kish if sample else n.min()) >= LEAST_IN_LAWS * laws
+    if not (unordered or (reached and (many or not randomized))):
+        made = (shares, x, _checked(kernel), n)
+        return families.WeightedUnbiasedEquations(*made, sample, cell) if sample else families.UnbiasedEquations(*made)
+    likely: LikelihoodEquations
+    if sample:
+        likely = WeightedLikelihoodEquations(shares, x, kernel, n, unordered, sample=sample, places=cell)
+    else:
+        likely = LikelihoodEquations(shares, x, kernel, n, unordered)
+    if not kernel.is_invertible and without_effects(likely):
+        _checked(kernel)
+    return likely
+
+
+def _design(
+    predictors: Predictors, reports: DistinctReports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
+) -> FloatArray:
+    """(G, R, q): rows of the design without its constant."""
+    kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
+    sizes = reports.sizes(randomized)
+    x = np.zeros((len(groups), *sizes, len(predictors.labels)))
+    # a report of every group, to look up which group of a term it is in
+    _, first = np.unique(group, return_index=True)
+    for term in predictors.terms:
+        columns = columns_of(predictors, reports, term)
+        x[..., list(term.columns)] = columns.over(randomized, columns.group[first])
+    return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
+
+
+def _checked(kernel: Kernel) -> Kernel:
+    try:
+        kernel.check_invertible()
+    except SingularMarginal as error:
+        remedy = "; a linear model of these attributes needs their pairs only" if len(kernel.sizes) > 2 else ""
+        raise SingularMarginal(f"{error}{remedy}") from None
+    return kernel
+
+
+def _check_size(doubles: int, what: str) -> None:
+    if doubles > MOST_DOUBLES:
+        raise InvalidInput(
+            f"{what} would take {doubles:.2g} numbers, and {MOST_DOUBLES:.2g} fit; give attributes fewer categories, or leave "
+            "some out"
+        )
+
+
+def read_sampled(  # noqa: PLR0913 (as regress takes them)
+    data: Any,
+    mechanism: Randomizer,
+    names: Sequence[str],
+    public: Iterable[str | Attribute],
+    columns: PublicColumns,
+    single_cluster: Single,
+) -> tuple[DistinctReports, DistinctReports, list[str]]:
+    """The reports of these attributes as they are counted, the same weighted, and what is to be known of the sample.
+
+    ``data`` is what :func:`optrr.analysis.estimate_weighted` takes, with its ``columns``.
+
+    Raises InvalidInput for what :func:`read_reports` and weighted estimates refuse, a column
+    that is in the formula, counts, and more distinct reports than their covariance may have.
+    """
+    if isinstance(data, Counts):
+        raise InvalidInput(f"counts have no {columns.said()}; give the records with these columns")
+    both = [name for name in columns.names if name in names]
+    if both:
+        raise InvalidInput(
+            f"{listed(both)} describes the sample and stands in the formula; give a copy of the column another name"
+        )
+    columns.apart_from(mechanism.domain)
+    domain = domain_of(data, mechanism, names, list(public))
+    sample = read_sample(data, domain, columns)
+    clusters = Clusters.of(sample.strata, single_cluster)
+    counted, weighted = distinct_sampled(sample, mechanism, clusters)
+    return counted, weighted, sample_warnings(columns, single_cluster, clusters)
+
+
+def distinct_sampled(
+    sample: SampledRecords, mechanism: Randomizer, clusters: Clusters
+) -> tuple[DistinctReports, DistinctReports]:
+    """The distinct reports of records of positive weight, counted and weighted, from records that are read already."""
+    rows = np.flatnonzero(sample.weights > 0)
+    seen, places = np.unique(sample.cells[rows], return_inverse=True)
+    if seen.size > MAX_DENSE:
+        raise InvalidInput(
+            f"the formula's attributes have {seen.size} distinct reports; weighted regressions have at most {MAX_DENSE}: give "
+            "attributes fewer categories, or leave some out"
+        )
+    cells, numbers = np.zeros_like(sample.cells), np.bincount(places.ravel())
+    cells[rows] = places.ravel()
+    weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
+    weighted.check_enough()
+    moments = families.SampleMoments(
+        moments=(weighted.n - 1) * weighted.covariance,
+        squares=weighted.squares,
+        degrees=weighted.degrees,
+        kish=weighted.kish,
+    )
+    codes = np.stack(np.unravel_index(seen, tuple(sample.domain.sizes)), axis=1).astype(np.int64)
+    counted = DistinctReports(sample.domain, codes, numbers[None].astype(np.float64), mechanism, sample.origins)
+    return counted, replace(counted, numbers=(weighted.n * weighted.shares)[None], sample=moments)

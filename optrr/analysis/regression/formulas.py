@@ -1,0 +1,304 @@
+"""Formulas such as ``income ~ sex + C(age)``: an outcome, and columns that are functions of a few attributes each.
+
+formulaic reads the formula and makes the columns; it is only ever shown categories, never records. Numbers are taken as they
+are, other categories by treatment coding against the first declared one. A column must be a function of one record: what
+depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. Records alone, and beside copies
+of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
+take none from strangers.
+
+Names that Python or formulaic would read as something else stand in the formula under aliases: names in backticks, names with
+dots such as ``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.core.display.text import category_word
+from optrr.core.domain.domain import Attribute, Domain, checked_scores, has_numbers, listed
+from optrr.core.errors import InvalidInput, did_you_mean, in_one_line, not_installed
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from optrr.core.domain.domain import Attribute
+
+# A text in quotes; a name in backticks; a name, with dots or without, that is not called.
+_NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.\[])([^\W\d]\w*(?:\.[\w.]*\w)?)(?![\w.]|\s*[(\[])""")
+# Names whose dots lead into them.
+_MODULES = ("np.", "contr.")
+# Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
+_ALONE = 32
+# A record's columns are the same where they differ by no more than this share, which rounding may take.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of a formula: its name, the attributes that it is a function of, in the domain's order, and its columns."""
+
+    name: str
+    attributes: tuple[str, ...]
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """``outcome`` and the right-hand side ``right`` (formulaic's), not yet bound to categories; ``aliases`` by name."""
+
+    text: str
+    outcome: str
+    right: Any
+    aliases: Mapping[str, str]
+
+    @staticmethod
+    def of(text: str) -> "Formula":
+        """Read a formula.
+
+        Raises InvalidInput for one that cannot be read, or that has no plain attribute on its left-hand side.
+        """
+        formulaic = _formulaic()
+        plain, aliases = _aliased(text, formulaic.transforms.TRANSFORMS)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", SyntaxWarning
+                )  # of Python's, on expressions that are refused or run below
+                parsed = formulaic.Formula(plain, _ordering="none")
+                # what stands between operators is read as Python only here
+                _ = parsed.required_variables
+        except Exception as error:  # reading Python may raise anything
+            raise InvalidInput(
+                f"the formula {text!r} cannot be read: {_named(_plain(error), aliases)}; write one such as 'y ~ a + b', a "
+                "name with spaces as `a name`"
+            ) from None
+        sides = (getattr(parsed, "lhs", None), getattr(parsed, "rhs", None))
+        left = [] if sides[0] is None else list(sides[0])
+        factors = list(left[0].factors) if len(left) == 1 else []
+        if len(factors) != 1 or factors[0].eval_method.value != "lookup" or not hasattr(sides[1], "required_variables"):
+            raise InvalidInput(
+                f"the formula {text!r} must have one attribute before its ~, as it is; write 'outcome ~ a + b'"
+            )
+        return Formula(text, _named(str(factors[0].expr), aliases), sides[1], aliases)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Names on the right-hand side."""
+        return tuple(sorted(_named(name, self.aliases) for name in self.right.required_variables))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, the outcome last."""
+        return (*(name for name in self.predictors if name != self.outcome), self.outcome)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictors:
+    """The right-hand side over the declared attributes that it names.
+
+    ``values`` are (r,) numbers for those that count as numbers, ``spec`` is formulaic's specification of the columns, and
+    ``aliases`` are those of the formula.
+    """
+
+    domain: Domain
+    values: Mapping[str, FloatArray]
+    spec: Any
+    aliases: Mapping[str, str]
+
+    @staticmethod
+    def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> "Predictors":
+        """Bind a formula to the attributes that it names; ``scores`` by attribute, where categories are to count as numbers.
+
+        Raises InvalidInput for an expression that fails, or that depends on other records.
+        """
+        values = {a.name: number for a in domain if (number := numbers_of(a, scores.get(a.name))) is not None}
+        size = max((a.size for a in domain), default=1)
+        # every category occurs, so that what formulaic keeps of this frame is the declaration's
+        codes = np.stack([np.arange(size) % a.size for a in domain], axis=1) if domain.m else np.zeros((1, 0), np.int64)
+        frame = _frame(domain, values, codes).rename(columns=formula.aliases)
+        try:
+            with _quiet():
+                spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
+            out = Predictors(domain, values, spec, formula.aliases)
+            out._check(formula, codes)
+        except InvalidInput:
+            raise
+        except Exception as error:  # an expression of a formula may raise anything
+            missing = any(None in a.codes for a in domain)
+            remedy = "; leave out missing values, which are a category here (complete cases)" if missing else ""
+            raise InvalidInput(
+                f"the formula {formula.text!r} fails on these attributes: {_named(_plain(error), formula.aliases)}{remedy}"
+            ) from None
+        return out
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each column is called."""
+        return tuple(_named(str(name), self.aliases) for name in self.spec.column_names)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """In the order of the columns; those without columns left out."""
+        known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
+        out = []
+        for term, columns in self.spec.term_indices.items():
+            used = {_named(v, self.aliases) for v in {str(v) for v in self.spec.term_variables[term]} & known}
+            if columns:
+                out.append(
+                    Term(
+                        _named(str(term), self.aliases),
+                        tuple(n for n in self.domain.names if n in used),
+                        tuple(columns),
+                    )
+                )
+        return tuple(out)
+
+    @property
+    def intercept(self) -> int | None:
+        """Which column is the constant 1."""
+        return next((t.columns[0] for t in self.terms if t.name == "1"), None)
+
+    def at(self, codes: IntArray) -> FloatArray:
+        """The columns (N, p) at records (N, m) of codes."""
+        with _quiet():
+            frame = _frame(self.domain, self.values, codes).rename(columns=self.aliases)
+            return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
+
+    def _check(self, formula: Formula, codes: IntArray) -> None:
+        whole = self.at(codes)
+        # records have the columns that they have together also alone, twice and in another order
+        both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
+        rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
+        frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
+        alike = (np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
+        if self.spec.transform_state or not all(alike):
+            raise InvalidInput(
+                f"the formula {formula.text!r} has a term that depends on other records (such as center or x.max()), which "
+                "are randomized; write the numbers that it stands for"
+            )
+        if not np.isfinite(whole).all():
+            raise InvalidInput(
+                f"the formula {formula.text!r} is not a finite number for every category; give other scores"
+            )
+
+
+def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
+    """(r,) numbers for an attribute: as given, or its categories where all are numbers; None where it has none."""
+    return checked_scores(attribute, scores) if scores is not None or has_numbers(attribute) else None
+
+
+def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> None:
+    """Refuse scores of attributes that the formula has not. Raises InvalidInput."""
+    for name in scores:
+        if name not in names:
+            raise InvalidInput(
+                f"scores are given for {name!r}, which is not in the formula ({listed(names)}){did_you_mean(name, names)}"
+            )
+
+
+def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415 (slow to import, and comes with the extra)
+
+    columns: dict[str, Any] = {}
+    for i, attribute in enumerate(domain):
+        if attribute.name in values:
+            columns[attribute.name] = values[attribute.name][codes[:, i]]
+        else:
+            labels = list(map(category_word, attribute.texts))
+            columns[attribute.name] = pd.Categorical.from_codes(codes[:, i], categories=labels)
+    return pd.DataFrame(columns, index=range(len(codes)))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without numpy's warnings: what is not a finite number is refused by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def _aliased(text: str, functions: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The formula with aliases for names that are no Python names or are formulaic's ``functions``, and these by name."""
+    aliases: dict[str, str] = {}
+
+    def alias(found: re.Match[str]) -> str:
+        quoted, plain = found[2], found[3]
+        if found[1] or (plain and (plain.startswith(_MODULES) or not ("." in plain or plain in functions))):
+            return found[0]
+        return aliases.setdefault(quoted or plain, f"optrr_{len(aliases)}_")
+
+    return _NAMES.sub(alias, text), aliases
+
+
+def _named(text: str, aliases: Mapping[str, str]) -> str:
+    """The text with names for their aliases."""
+    for name, alias in aliases.items():
+        text = text.replace(alias, name)
+    return text
+
+
+def _formulaic() -> Any:
+    try:
+        import formulaic  # noqa: PLC0415 (an extra)
+        import formulaic.errors  # noqa: PLC0415
+        import formulaic.transforms  # noqa: PLC0415
+    except ImportError as error:
+        raise not_installed(error, "formulas need", "regression") from error
+    return formulaic
+
+
+def _plain(error: Exception) -> str:
+    """What formulaic says, in one line and without the marks that colour it on terminals."""
+    return in_one_line(Exception(re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
+
+    formula: str
+    family: str
+    outcome: Attribute
+    predictors: Predictors
+    scores: FloatArray | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
+        columns = list(self.predictors.labels)
+        if self.family == "linear":
+            return columns
+        if self.family == "multinomial":
+            return [f"{category_word(text)}: {columns[c]}" for text in self.outcome.texts[1:] for c in self.columns]
+        rest = [label for c, label in enumerate(self.predictors.labels) if c != self.predictors.intercept]
+        if self.family == "logistic":
+            return ["Intercept", *rest]
+        return [
+            *(f"{self.outcome.name} >= {category_word(self.outcome.texts[c])}" for c in range(1, self.outcome.size)),
+            *rest,
+        ]
+
+    @property
+    def columns(self) -> list[int]:
+        """The columns, the constant first."""
+        return sorted(range(len(self.predictors.labels)), key=lambda c: c != self.predictors.intercept)
+
+    def places(self, column: int) -> list[int]:
+        """Where a column's coefficients are among the parameters: one, or one for every category but the first."""
+        if self.family == "multinomial":
+            width = len(self.predictors.labels)
+            return [j * width + self.columns.index(column) for j in range(self.outcome.size - 1)]
+        return [self.labels.index(self.predictors.labels[column])]
+
+    @property
+    def thresholds(self) -> int:
+        """Levels before the coefficients that belong to no column: those of an ordered outcome."""
+        return self.outcome.size - 1 if self.family == "ordered" else 0

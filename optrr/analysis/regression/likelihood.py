@@ -1,0 +1,547 @@
+"""Maximum likelihood of a categorical outcome, whatever law its predictors have where they are randomized.
+
+A record of group g (alike in all public columns) reports v with the chance
+
+    λ_gv = Σ_x γ_gx K_gx(v),      K_gx(v) = Σ_c p_c(x, g; θ) P[(x, c), v],
+
+x a cell of the randomized predictors, γ_g their law, which is free, p the chances of the model. θ maximises
+
+    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),
+
+ŵ the groups' shares, p̂ the outcome's: one answer more for each cell keeps laws off 0, and one for each of p parameters, spread
+over the cells with the outcome's shares, keeps θ finite where records say next to nothing of it, such as of a category that few
+have. γ is found by Newton's method, which needs no safeguard near its end since ℓ is self-concordant in γ; so is θ, with the
+curvature of the profile.
+
+What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
+
+    s*_v = s_v − Σ_x c_x K_x(v)/λ_v,       Σ_v K_x(v) s*_v = 0 for every cell x,
+
+what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993, §3). λ
+is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed
+at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
+moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
+(:mod:`optrr.analysis.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of
+its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
+
+An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
+the maximum else. Where all predictors are public (Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg`
+and `RRlog` of R's rr and RRreg) or nothing is randomized, s* = s, and it is the maximum of plain likelihood.
+
+Arrays are (B, G, R, …): data sets, groups, cells of the randomized predictors; V reports, p parameters, r categories. An
+evaluation takes O(B G R V (R + r)) and holds O(B G R V).
+
+**Weighted, stratified or clustered samples** have the pseudo-likelihood, or the weighted unbiased score: the weighted shares
+λ̂ of the reports take the place of shares in the estimating equations, so that Ψ(θ) = Σ_v λ̂_v ψ_v(θ) is 0 at what the
+equations of the whole population would give, up to sampling. Its variance is that of a linear function of the weighted
+reports, ψᵀ V ψ with V their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within clusters, the
+randomization included, is among the differences between them. With it in the place of second moments everything else of a
+regression stays as it is (:mod:`optrr.analysis.regression.solving`). What stands there is the second moment of one of n records,
+so it is M = (n − 1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
+
+Standard errors are H⁻¹ ψᵀMψ H⁻¹/n, the sandwich, times n/(n − p) as other robust ones. In tests and intervals of the
+likelihood, whose H is the information I* of the hypothesis, the second moment is the hypothesis's, too, since the sample's own
+is too small just where a report happens to be rare: what strata and clusters do to a variance is the sample's, and how often
+each report occurs is the hypothesis's, as in the tests of :mod:`optrr.analysis.weighted`. With equal weights and no clusters this
+is I*, so that tests are those without weights.
+
+Tests of k parameters have F = T (ν − k + 1)/(ν k) ~ F(k, ν − k + 1), those of one parameter Student's law, with ν
+Satterthwaite's degrees of freedom of V.
+
+Sources: Binder, Int. Stat. Rev. 51 (1983), 279–292; Skinner, Holt and Smith, Analysis of Complex Surveys (1989), ch. 3; Korn
+and Graubard, Am. Stat. 44 (1990), 270–276, for F; Lumley, Complex Surveys (2010), ch. 5 and 6.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+
+from optrr.analysis.regression.families import MARGIN, Choices, Equations, Levels, LogisticEquations, SampleMoments
+from optrr.analysis.weighted import expected_squares, independent_records, root, under_hypothesis
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
+_OF_LAW, _OF_OUTCOME = 1.0, 1.0
+# Newton's method for laws ends after the step that promised less than this per record, which squares what is left; one that
+# promises less than the second, in all, raises the likelihood.
+_DONE, _NEAR = 1e-13, 0.01
+_ROUNDS, _HALVINGS = 200, 40
+# A profile that curves the wrong way, or less than this share of the information, is taken to curve the other way.
+_LEAST_CURVED = 0.01
+# Of what a law's cells tell apart, what stands for nothing; of curvatures, to take their root.
+_RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
+TINY = 1e-300
+# Levels that have moved by less than this change the curvature by so small a share that steps with the old one reach the
+# solution, too.
+_NEARBY = 0.05
+# A step for a law with the curvature of an earlier one leaves some share of its promise: the search ends after one that
+# promised less than the first, and has the curvature made anew where one promises more than the second of what the one before
+# did.
+_OLD_DONE, _SLOW = 1e-19, 0.1
+# Rows from which a matrix is multiplied by its own transpose apart from others.
+_LARGE = 50
+# The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
+_FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
+# Information this small against true records' is none.
+_HIDDEN = 1e-10
+# By which no step moves a level further.
+_LONGEST = 3.0
+# No interval's end is looked for where levels would move by more.
+_MOST_LEVELS = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell; the channel (R r, V)."""
+
+    shares: FloatArray
+    levels: Levels
+    scores: FloatArray
+    k: FloatArray
+    law: FloatArray
+    expected: FloatArray
+    ratio: FloatArray
+    behind: FloatArray
+    channel: FloatArray
+    curvature: list[FloatArray] = field(default_factory=list)
+
+    @cached_property
+    def moved(self) -> FloatArray:
+        """∂λ/∂θ, (B, G, V, p)."""
+        weighted = (self.law[..., None] * self.levels.p)[..., None] * self.scores
+        return np.asarray(self.channel.T @ weighted.reshape(*self.law.shape[:2], len(self.channel), -1))
+
+    @cached_property
+    def efficient(self) -> tuple[FloatArray, FloatArray]:
+        """The mean of s*, and I*: (B, p) and (B, p, p)."""
+        return np.sum(self.shares[..., None] * self.own, axis=(1, 2)), _square(self.own, self.expected[..., None])
+
+    @cached_property
+    def own(self) -> FloatArray:
+        """s*, (B, G, V, p)."""
+        root = np.sqrt(self.expected)[..., None]
+        # scaled so that a cell that next to nobody has divides nothing by 0
+        k, moved = np.sqrt(self.law)[..., None] * self.k / np.swapaxes(root, -1, -2), self.moved / root
+        within = _gram(k) + _RIDGE * np.eye(k.shape[2])
+        left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
+        return np.asarray(left / root)
+
+    @cached_property
+    def known_laws(self) -> FloatArray:
+        """The information if laws were known, (B, p, p): in no direction less than I*."""
+        return _square(self.moved, 1 / self.expected[..., None])
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodEquations(LogisticEquations):
+    """Of B data sets; ``unordered`` outcomes have coefficients of their own for every category but the first.
+
+    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
+    ``steep`` is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
+    """
+
+    unordered: bool = False
+    laws: FloatArray | None = None
+    rows: IntArray | None = None
+    steep: list[FloatArray] = field(default_factory=list)
+    bends: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, init=False)
+    last: list[tuple[FloatArray, State]] = field(default_factory=list, init=False)
+
+    from_residuals = False
+    # what a result says of how it was estimated
+    method = "maximum likelihood"
+
+    @property
+    def parameters(self) -> int:
+        """By level and coefficient, or by category and column."""
+        return int(self.columns.shape[-1])
+
+    @cached_property
+    def channel(self) -> FloatArray:
+        """P, (R, r, V)."""
+        return np.asarray(self.kernel.matrix().reshape(self.x.shape[1], self.categories, -1))
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """λ̂, (B, G, V)."""
+        return np.asarray(self.reports.reshape(*self.reports.shape[:2], -1))
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """How each level moves with θ, (G, R, r − 1, p)."""
+        levels = self.categories - 1
+        each = np.broadcast_to(np.eye(levels), (*self.x.shape[:2], levels, levels))
+        if self.unordered:
+            rows = np.concatenate([np.ones((*self.x.shape[:2], 1)), self.x], axis=-1)
+            return np.asarray((each[..., None] * rows[:, :, None, None]).reshape(*each.shape[:3], -1))
+        effects = np.broadcast_to(self.x[:, :, None], (*each.shape[:3], self.x.shape[-1]))
+        return np.concatenate([each, effects], axis=-1)
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Categories without order have no levels that must fall."""
+        return Equations.near(self, start, which, values) if self.unordered else super().near(start, which, values)
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
+        moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
+        return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, TINY))[:, None])
+
+    @property
+    def reach(self) -> FloatArray:
+        """How far each parameter may move, (p,)."""
+        return np.asarray(_MOST_LEVELS / np.maximum(np.abs(self.columns).max(axis=(0, 1, 2)), TINY))
+
+    @cached_property
+    def _outcome(self) -> FloatArray:
+        """About the outcome's shares, (B, r), all above 0."""
+        r = self.categories
+        own = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=2).mean(axis=0)
+        seen = self.shares.reshape(len(self.shares), -1, r).sum(axis=1)
+        shares = np.maximum(seen @ np.linalg.pinv(own), MARGIN)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def _held(self) -> FloatArray:
+        """What is added to the cells' outcomes, (B, G, R, r)."""
+        whole = self.shares.sum(axis=2)[:, :, None, None] / self.n[:, None, None, None]
+        held = _OF_OUTCOME * self.parameters / len(self.channel) * whole * self._outcome[:, None, None]
+        return np.broadcast_to(held, (*self.shares.shape[:2], *self.channel.shape[:2]))
+
+    def start(self) -> FloatArray:
+        """The levels of the outcome's shares, and no effect."""
+        shares, levels = self._outcome, self.categories - 1
+        out = np.zeros((len(shares), self.parameters))
+        if self.unordered:
+            out[:, :: self.parameters // levels] = np.log(shares[:, 1:] / shares[:, :1])
+        else:
+            above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:]
+            out[:, :levels] = np.log(above / (1 - above))
+        return out
+
+    def levels(self, theta: FloatArray) -> Levels:
+        """Chances at θ."""
+        level = np.einsum("grjp,bp->bgrj", self.columns, theta)
+        return Choices.of(level) if self.unordered else Levels.of(level)
+
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """ℓ in nats per record; −∞ where the levels do not fall."""
+        at = self._at(theta)
+        value = np.sum(self.shares * np.log(at.expected), axis=(1, 2))
+        value += np.sum(np.log(np.maximum(at.law, TINY)), axis=(1, 2)) * _OF_LAW / self.n
+        value += np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3))
+        return np.where(at.levels.ordered, value, -np.inf)
+
+    def score(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ; γ is the likeliest, and adds nothing."""
+        at = self._at(theta)
+        weights = at.law[..., None] * at.behind * at.levels.p + self._held
+        return np.asarray(np.einsum("bgrc,bgrcp->bp", weights, at.scores))
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
+        curvature, at = self.profile_curvature(theta), self._at(theta)
+        turned = ~_curves(curvature, at.known_laws)
+        return curvature if not turned.any() else _turned(curvature, at.efficient[1], turned)
+
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """That of a θ from which no level has moved far, if there was one: solutions of 10^6 records are that near."""
+        if self.bends and len(self.bends[0][0]) == len(theta):
+            moved = self.columns.reshape(-1, self.parameters) @ (theta - self.bends[0][0]).T
+            if np.abs(moved).max() <= _NEARBY:
+                return self.bends[0][1]
+        self.bends[:] = [(theta.copy(), self.curvature(theta))]
+        return self.bends[0][1]
+
+    def profile_curvature(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ, with γ the likeliest at each θ."""
+        at = self._at(theta)
+        if at.curvature:
+            return at.curvature[0]
+        seen, weight = at.behind * at.levels.p, (at.ratio / at.expected)[..., None]
+        weights = at.law[..., None] * seen
+        out = self._bent(at.levels, weights + self._held)
+        # −∂²p/p is −∂²ln p − ∂ln p ∂ln p
+        out -= _square(at.scores, weights[..., None])
+        out += _square(at.moved, weight)
+        cross = at.k @ (weight * at.moved) - np.einsum("bgrc,bgrcp->bgrp", seen, at.scores)
+        own, cross = at.law[..., None] * at.k, at.law[..., None] * cross
+        within = _gram(own * np.sqrt(np.swapaxes(weight, -1, -2)))
+        within += (_OF_LAW / self.n)[:, None, None, None] * np.eye(within.shape[-1])
+        at.curvature.append(out - np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1))
+        return at.curvature[0]
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean of s*, and I*."""
+        return self._at(theta).efficient
+
+    def settled(self, theta: FloatArray) -> FloatArray:
+        """Where the mean of s* is 0, if that is near the maximum θ."""
+        out, before, working = theta.copy(), np.full(len(theta), _FARTHEST_PULL), np.arange(len(theta))
+        for _ in range(_PULLS):
+            part = self.part(working)
+            score, information = part.efficient(out[working])
+            scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), TINY))
+            relative = information / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(scale.shape[1])
+            step = np.linalg.solve(relative, (score / scale)[:, :, None])[:, :, 0] / scale
+            size = part.n * np.sum(step * score, axis=1)
+            moved = out[working] + step
+            good = (size <= before[working]) & part.levels(moved).ordered
+            out[working] = np.where(good[:, None], moved, theta[working])
+            before[working] = size * _SHRINKING**2
+            working = working[good & (size > _DONE)]
+            if not working.size:
+                return out
+        out[working] = theta[working]
+        return out
+
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """I*."""
+        return self.efficient(theta)[1]
+
+    def complete(self) -> FloatArray:
+        """What true records would tell where nothing has an effect, (B, p, p)."""
+        at = self._at(self.start())
+        return self._bent(at.levels, at.law[..., None] * at.levels.p)
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """Of the outcome given public predictors, (B,); None where laws of others are free."""
+        if self.x.shape[1] > 1:
+            return None
+        whole = np.maximum(self.shares.sum(axis=2, keepdims=True), TINY)
+        return np.asarray(self.n * np.sum(self.shares * np.log(self._at(theta).expected / whole), axis=(1, 2)))
+
+    def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of I*, which has no error: its direction is not left out, and weighs as little as it tells."""
+        value = np.einsum("bp,bpq,bq->b", direction, self.spread(theta), direction)
+        return np.maximum(value, TINY), np.zeros_like(value)
+
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """Nothing: V is the information at θ, and no mean over records."""
+        del theta, noise
+        return np.zeros((*weights.shape[:2], weights.shape[1]))
+
+    def part(self, which: IntArray) -> "LikelihoodEquations":
+        """Some of the data sets."""
+        if len(which) == len(self.reports):
+            return self
+        laws, rows = self._laws
+        out = LikelihoodEquations(
+            self.reports[which], self.x, self.kernel, self.n[which], self.unordered, laws, rows[which]
+        )
+        out.__dict__.update(channel=self.channel, columns=self.columns, _outcome=self._outcome[which])
+        return out
+
+    @cached_property
+    def _laws(self) -> tuple[FloatArray, IntArray]:
+        if self.laws is not None and self.rows is not None:
+            return self.laws, self.rows
+        cells = self.x.shape[1]
+        even = np.maximum(self.shares.sum(axis=2, keepdims=True), TINY) / cells
+        return np.repeat(even, cells, axis=2), np.arange(len(self.n))
+
+    def _bent(self, levels: Levels, weights: FloatArray) -> FloatArray:
+        """−Σ w ∂²ln p in θ, (B, p, p)."""
+        bends = np.einsum("bgrjk,grkq->bgrjq", levels.curvature(weights), self.columns)
+        p = self.parameters
+        return np.asarray(self.columns.reshape(-1, p).T @ bends.reshape(len(bends), -1, p))
+
+    def _at(self, theta: FloatArray) -> State:
+        if not self.last or not np.array_equal(self.last[0][0], theta):
+            self.last[:] = [(theta.copy(), self._made(theta))]
+        return self.last[0][1]
+
+    def _made(self, theta: FloatArray) -> State:
+        levels, (b, g, v) = self.levels(theta), self.shares.shape
+        cells = levels.p.shape[2:]
+        k = (levels.p[..., None, :] @ self.channel)[..., 0, :]
+        laws, rows = self._laws
+        law, expected = self._likeliest(k, laws[rows])
+        laws[rows] = law
+        ratio = self.shares / expected
+        behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
+        scores = levels.cell_scores() @ self.columns
+        return State(self.shares, levels, scores, k, law, expected, ratio, behind, self.channel.reshape(-1, v))
+
+    def _likeliest(self, k: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """γ and λ at K, from a law to begin with."""
+        r, v = k.shape[2:]
+        shares, prior = self.shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
+        # multiplies what a law sums to, so that it sums to its group's share
+        total = 1 + prior * r / np.maximum(shares.sum(axis=1), TINY)
+        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), self.steep)
+        working, before = np.arange(len(shares)), np.inf
+        for _ in range(_ROUNDS):
+            old = bool(self.steep)
+            promise = at.step(working)
+            working = working[promise > (_OLD_DONE if old else _DONE)]
+            if old and working.size and promise.max() > _SLOW * before:
+                self.steep.clear()
+            before = float(promise.max())
+            if not working.size:
+                break
+        out = at.law.reshape(law.shape)
+        return out, np.maximum((out[:, :, None] @ k)[:, :, 0], TINY)
+
+
+def without_effects(equations: LikelihoodEquations) -> bool:
+    """Whether the reports tell nothing of what true records would tell in some direction."""
+    first = equations.part(np.zeros(1, dtype=np.int64))
+    whole, seen = first.complete()[0], first.efficient(first.start())[1][0]
+    # columns that determine each other are refused elsewhere
+    values, vectors = np.linalg.eigh(whole)
+    kept = vectors[:, values > _HIDDEN * values[-1]] / np.sqrt(values[values > _HIDDEN * values[-1]])
+    return bool(np.linalg.eigvalsh(kept.T @ seen @ kept)[0] < _HIDDEN)
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Laws (F, r) of all groups of all data sets, of reports' shares (F, V) through K (F, r, V), which steps change."""
+
+    k: FloatArray
+    shares: FloatArray
+    prior: FloatArray
+    total: FloatArray
+    law: FloatArray
+    steep: list[FloatArray]
+
+    def step(self, of: IntArray) -> FloatArray:
+        """One of Newton's method for some, in shares of each cell; what it promised."""
+        x, k, prior = self.law[of], self._through(of), self.prior[of]
+        expected = np.maximum((x[:, None] @ k)[:, 0], TINY)
+        ratio = self.shares[of] / expected
+        gradient = x * ((k @ ratio[..., None])[..., 0] - self.total[of, None]) + prior[:, None]
+        way = self._way(of, expected, gradient)
+        promise = np.sum(way * gradient, axis=1)
+        length = np.minimum(1.0, 0.9 / np.maximum(-way.min(axis=1), TINY))
+        far = np.flatnonzero(promise > _NEAR * prior)
+        before = self._value(of[far]) if far.size else promise
+        self.law[of] = x * (1 + length[:, None] * way)
+        if not far.size:
+            return np.asarray(promise)
+        for _ in range(_HALVINGS):
+            worse = ~(self._value(of[far]) > before)
+            far, before = far[worse], before[worse]
+            if not far.size:
+                break
+            length[far] /= 2
+            self.law[of[far]] = x[far] * (1 + length[far, None] * way[far])
+        return np.asarray(promise)
+
+    def _way(self, of: IntArray, expected: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The gradient through the inverse of the curvature: of a large law that of steps before, while these make it."""
+        if self.steep:
+            return np.asarray(cho_solve((self.steep[0], True), gradient[0], check_finite=False)[None])
+        own = self.law[of][..., None] * self._through(of)
+        hessian = _gram(own * (np.sqrt(self.shares[of]) / expected)[:, None])
+        hessian += self.prior[of][:, None, None] * np.eye(hessian.shape[1])
+        if len(self.law) == 1 and hessian.shape[1] >= _LARGE:
+            self.steep[:] = [np.linalg.cholesky(hessian[0])]
+            return self._way(of, expected, gradient)
+        return np.asarray(np.linalg.solve(hessian, gradient[..., None])[..., 0])
+
+    def _through(self, of: IntArray) -> FloatArray:
+        """K of some, not copied where it is of all."""
+        return self.k if len(of) == len(self.k) else self.k[of]
+
+    def _value(self, of: IntArray) -> FloatArray:
+        x = self.law[of]
+        expected = np.maximum((x[:, None] @ self._through(of))[:, 0], TINY)
+        logs = np.sum(self.shares[of] * np.log(expected), axis=1)
+        logs += self.prior[of] * np.log(np.maximum(x, TINY)).sum(axis=1)
+        return np.asarray(logs - self.total[of] * x.sum(axis=1))
+
+
+def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
+    """Σ w a aᵀ over all axes but the first and the last, (B, p, p)."""
+    flat, weighted = (a.reshape(len(of), -1, of.shape[-1]) for a in (of, weights * of))
+    return np.asarray(np.swapaxes(flat, 1, 2) @ weighted)
+
+
+def _gram(rows: FloatArray) -> FloatArray:
+    """A Aᵀ, (…, R, R) of (…, R, V): one matrix at a time where they are large, which takes half the products."""
+    if rows.shape[-2] < _LARGE:
+        return np.asarray(rows @ np.swapaxes(rows, -1, -2))
+    flat = rows.reshape(-1, *rows.shape[-2:])
+    return np.stack([each @ each.T for each in flat]).reshape(*rows.shape[:-1], rows.shape[-2])
+
+
+def _scaled(
+    curvature: FloatArray, information: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+    """The curvature against the information: its eigenvalues (B, p) and what leads back; 1 where there are no numbers."""
+    sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
+    each = np.eye(curvature.shape[1])
+    bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
+    scale = np.sqrt(np.maximum(np.diagonal(known, axis1=1, axis2=2), TINY))
+    both = scale[:, :, None] * scale[:, None, :]
+    root = np.linalg.cholesky(known / both + _ROOT_RIDGE * each)
+    half = np.linalg.solve(root, bent / both)
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.swapaxes(half, 1, 2)))
+    return values, root @ vectors, both, sound
+
+
+def _curves(curvature: FloatArray, information: FloatArray) -> NDArray[np.bool_]:
+    """Where a curvature is so large a share of the information in every direction that it needs no turning, (B,)."""
+    values, _, _, sound = _scaled(curvature, information)
+    return np.asarray((values[:, 0] >= _LEAST_CURVED) & sound[:, 0, 0])
+
+
+def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.bool_]) -> FloatArray:
+    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    values, back, both, sound = _scaled(curvature, information)
+    out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
+    return np.where(turned[:, None, None], np.where(sound, out, np.nan), curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLikelihoodEquations(LikelihoodEquations):
+    """The pseudo-likelihood of one sample; ``places`` (N,) of its distinct reports in the tables."""
+
+    sample: SampleMoments = field(kw_only=True)
+    places: IntArray = field(kw_only=True)
+
+    @property
+    def degrees(self) -> float:
+        """Of freedom of the sample's variances."""
+        return self.sample.degrees
+
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """The second moment of s* under the hypothesis, (1, p, p): I* times what the sample does to it."""
+        at = self._at(theta)
+        own, information = at.own.reshape(1, -1, self.parameters), at.efficient[1]
+        half = root(information, -0.5)
+        counted = half @ np.swapaxes(own, 1, 2)
+        shares, expected = self.shares.reshape(1, -1), at.expected.reshape(1, -1)
+        ratio = under_hypothesis(
+            half @ self.sample.of(own[0, self.places])[None] @ half,
+            independent_records(counted, self._squares, shares),
+            independent_records(counted, expected_squares(self._squares, shares, expected), expected),
+        )
+        back = root(information, 0.5)
+        return np.asarray(back @ ratio @ back)
+
+    def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I*, and the sample's own second moment of s* times n/(n − p) as of other robust errors; (1, p, p) each.
+
+        Of the law that one step of the EM algorithm makes of the likeliest: this takes the prior's answers off again, so that
+        where nothing is randomized errors are those that are known.
+        """
+        at = self._at(theta)
+        law = at.law * (at.k @ at.ratio[..., None])[..., 0]
+        expected = np.maximum((law[:, :, None] @ at.k)[:, :, 0], TINY)
+        freed = replace(at, law=law, expected=expected, curvature=[])
+        factor = self.n / (self.n - self.parameters)
+        spread = self.sample.of(freed.own.reshape(-1, self.parameters)[self.places])
+        return freed.efficient[1], np.asarray(factor[:, None, None] * spread)
+
+    def log_likelihood(self, theta: FloatArray) -> None:
+        """None: weighted records have none."""
+        del theta
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        squares = np.bincount(self.places, weights=self.sample.squares, minlength=self.shares.size)
+        return np.asarray(squares[None], dtype=np.float64)

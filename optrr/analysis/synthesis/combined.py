@@ -1,0 +1,204 @@
+"""Estimates from several synthetic data sets, combined, with intervals that count the error of randomization.
+
+Each of m sets is drawn from a law of its own, which differs from the fitted law as that does from the truth
+(:mod:`optrr.analysis.synthesis.laws`). What set l says of a number Q is q_l = Q + e + e_l + s_l: e is the error of the fitted
+law, which all sets share, e_l that of the set's own law, both of variance U, and s_l that of drawing records, of variance S.
+With q̄ the mean and b = Σ(q_l − q̄)²/(m − 1),
+
+    E b = U + S,      Var(q̄ − Q) = U + (U + S)/m,
+
+so that the variance is estimated without bias by T = (1 + 1/m) b − S. U counts the sampling of the people and the
+randomization of their answers. For sets that are random samples S is the mean v̄ of the sets' own squared errors, the rule for
+fully synthetic data (Raghunathan, Reiter & Rubin, J. Off. Stat. 19, 2003), whose T may be negative. Here sets are systematic
+samples of their laws (:func:`optrr.analysis.synthesis.laws.drawn`): S is next to 0, and
+
+    T = (1 + 1/m) b,      (q̄ − Q)/√T ~ t with m − 1 degrees of freedom,
+
+which is never negative, and errs by S on the side of caution. The rule for partially synthetic data (Reiter, Surv. Methodol.
+29, 2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many people who answered truthfully. So the sets' own errors
+do not enter; where they are given, they show by how much one set alone would mislead. `benchmarks/results/synthesis.md` has
+the coverage of each rule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan, nan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.core.display.result import TableResult, arrow_rows, intervals_said
+from optrr.core.display.text import amount
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import norm, t
+from optrr.core.estimation.estimator import check_confidence
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NUMBERS = ("estimate", "standard_error", "lower", "upper", "error_of_one_set", "held_by_one_set")
+
+
+@dataclass(frozen=True)
+class CombinedEstimate:
+    """A number from all sets: their mean, its standard error and interval.
+
+    ``error_of_one_set`` is the root mean square of the sets' own errors, NaN where they are not given, and ``held_by_one_set``
+    about how often an interval of one set alone would hold the truth.
+    """
+
+    parameter: str
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+    error_of_one_set: float
+    held_by_one_set: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combined(TableResult):
+    """Numbers from several synthetic data sets, combined: ``rows`` with intervals at ``confidence``."""
+
+    rows: tuple[CombinedEstimate, ...]
+    sets: int
+    confidence: float
+
+    in_summary = ("sets", "df", "confidence", "rows", "warnings")
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom of the intervals."""
+        return self.sets - 1
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        wide = f"{amount(self.sets, 'set')} make intervals {self._wider:.0%} wider than many sets would; draw 20"
+        alike = [row.parameter for row in self.rows if isnan(row.standard_error)]
+        same = (
+            f"all sets say the same of {', '.join(alike)}, which shows no error; give the sets of one draw with sets=20, not "
+            "one set several times, and ask for what differs"
+        )
+        return (*((wide,) if self._wider > _WIDE else ()), *((same,) if alike else ()))
+
+    @property
+    def _wider(self) -> float:
+        tail = (1 - self.confidence) / 2
+        return float(sqrt(1 + 1 / self.sets) * t.isf(tail, self.df) / norm.isf(tail)) - 1
+
+    def headline(self) -> str:
+        """How many numbers, from how many sets."""
+        return f"{amount(len(self.rows), 'estimate')} from {amount(self.sets, 'synthetic set')}, combined"
+
+    def to_arrow(self) -> "pa.Table":
+        """One row per number."""
+        return arrow_rows(self.rows, ("parameter",), _NUMBERS)
+
+    def _axis(self) -> tuple[str, float | None]:
+        return f"estimate, {intervals_said(self.confidence)}", None
+
+
+# Intervals this much wider than with many sets are worth a word.
+_WIDE = 0.25
+
+
+def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 0.95) -> Combined:
+    """Numbers computed from each of several synthetic data sets, combined into one estimate and interval each.
+
+    The sets must be those of one :func:`optrr.analysis.synthesize` with ``sets``; the intervals then count the sampling of the
+    people, the randomization of their answers, and the drawing of the sets.
+
+    Parameters
+    ----------
+    estimates
+        of each set in turn: (m,) numbers, (m, k) arrays, or m mappings or series by parameter; or a frame with a row a set.
+    standard_errors
+        of the same shape: what each set's own analysis says of its errors. They are shown beside, and do not enter.
+    confidence
+        of the intervals.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than two sets, sets that disagree on the parameters, or a number that is not finite.
+
+    A number of which all sets say the same has no error and no interval, and a warning says so.
+    """
+    check_confidence(confidence)
+    names, values = _table(estimates, "estimates")
+    errors = np.full(values.shape, nan)
+    if standard_errors is not None:
+        others, errors = _table(standard_errors, "standard errors")
+        if others not in (names, _numbered(values.shape[1])) or errors.shape != values.shape:
+            raise InvalidInput(
+                f"the standard errors are of {errors.shape[0]} sets × {errors.shape[1]} numbers, the estimates of "  # type: ignore[misc]  # numpy's types take the result of full() for a row
+                f"{values.shape[0]} × {values.shape[1]}, or of other parameters; give one for each estimate, in its place"
+            )
+        _check_finite(names, errors, "standard error")
+        if (errors < 0).any():
+            raise InvalidInput("a standard error is below 0; give the root of each variance")
+    if len(values) < 2:
+        raise InvalidInput(
+            "one synthetic set does not tell how far it may lie from the truth; draw several, with sets=20, and give the "
+            "estimates of each"
+        )
+    _check_finite(names, values, "estimate")
+    m, tail = len(values), (1 - confidence) / 2
+    middle = values.mean(axis=0)
+    error = np.sqrt((1 + 1 / m) * values.var(axis=0, ddof=1))
+    # sets that all say the same show no error, as one set that was given again and again does
+    error = np.where(np.ptp(values, axis=0) > 0, error, nan)
+    half, own = float(t.isf(tail, m - 1)) * error, np.sqrt((errors**2).mean(axis=0))
+    # one set's estimate errs by e + e_l, of variance 2 m/(m + 1) T
+    spread = sqrt(2 * m / (m + 1)) * error
+    held = 2 * norm.cdf(norm.isf(tail) * np.divide(own, spread, out=np.full(own.shape, nan), where=spread > 0)) - 1
+    rows = zip(names, middle, error, middle - half, middle + half, own, held, strict=True)
+    return Combined(tuple(CombinedEstimate(name, *map(float, row)) for name, *row in rows), m, confidence)
+
+
+def _table(given: Any, what: str) -> tuple[tuple[str, ...], FloatArray]:
+    """Names of the parameters (k,) and numbers (m, k)."""
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):
+        return tuple(map(str, given.columns)), _numbers(given.to_numpy(), what)
+    rows = list(given) if np.iterable(given) else []
+    if rows and all(hasattr(row, "keys") for row in rows):
+        keys = [tuple(row.keys()) for row in rows]
+        odd = next((k for k, each in enumerate(keys) if each != keys[0]), None)
+        if odd is not None:
+            raise InvalidInput(
+                f"the {what} of set {odd + 1} are of {', '.join(map(str, keys[odd]))}, those of set 1 of "
+                f"{', '.join(map(str, keys[0]))}; give the same parameters of every set, in one order"
+            )
+        return tuple(map(str, keys[0])), _numbers([[row[key] for key in keys[0]] for row in rows], what)
+    values = _numbers(rows, what)
+    if values.ndim == 1:
+        values = values[:, None]
+    return _numbered(values.shape[1]), values
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """What parameters without names are called."""
+    return tuple(f"number {k + 1}" for k in range(count))
+
+
+def _numbers(given: ArrayLike, what: str) -> FloatArray:
+    try:
+        out = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the {what} are not numbers of one shape for every set; give (m, k) numbers") from None
+    if out.ndim not in (1, 2) or not out.size:
+        raise InvalidInput(f"the {what} have shape {out.shape}; give one row of numbers for every set")
+    return out
+
+
+def _check_finite(names: Sequence[str], values: FloatArray, what: str) -> None:
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        row, column = bad[0]
+        raise InvalidInput(
+            f"the {what} of {names[column]} in set {row + 1} is not a finite number, as where a set has an empty cell; combine "
+            "what every set has, or name fewer attributes, or collect more records"
+        )

@@ -1,0 +1,418 @@
+"""From randomized records to synthetic ones, and how near these are to what the randomized ones say directly."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.analysis.loglinear.fitting import Terms
+from optrr.analysis.regression.building import read_reports
+from optrr.analysis.regression.families import Equations
+from optrr.analysis.regression.fitting import fitted, modelled
+from optrr.analysis.regression.formulas import Fit, Formula
+from optrr.analysis.regression.solving import estimated
+from optrr.analysis.synthesis.laws import (
+    KeptTables,
+    affordable,
+    all_pairs,
+    candidates,
+    check_affordable,
+    drawn,
+    every_record,
+    likeliest,
+    likeliest_again,
+    product,
+    proper_pairs,
+    raked,
+    sums,
+    with_margins,
+)
+from optrr.core.display.charts import interval_figure
+from optrr.core.display.result import TableResult
+from optrr.core.display.text import amount, crossed
+from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation.distributions import norm
+from optrr.core.estimation.estimator import check_confidence, check_records, estimate
+from optrr.core.estimation.plausibility import warn_of_records
+from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
+from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.provenance.provenance import SyntheticNote
+from optrr.core.records.counts import Counts, count, count_many
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """A table, or a regression, of the synthetic records beside its direct estimate from the randomized ones.
+
+    ``within`` of its ``cells`` (a regression's: coefficients) lie in the direct estimate's intervals, and none is further from
+    it than ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs
+    from independence in the direction of the unbiased estimate, over how far that does; of a regression the same of its
+    coefficients in standard errors, levels left out. An effect in an additive model shrinks about as much as its pair.
+    ``covered`` is about how often the interval of a share would hold that takes the records of one set for people, on average
+    over the cells; NaN of a regression.
+    """
+
+    attributes: tuple[str, ...]
+    cells: int
+    within: int
+    largest_difference: float
+    kept: float
+    covered: float = nan
+    formula: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is compared, for people."""
+        return self.formula or " × ".join(self.attributes)
+
+
+def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
+    codes: IntArray, domain: Domain, counts: Counts, mechanism: Randomizer, confidence: float, sets: int
+) -> Closeness:
+    """A table of the records (N, m) of all sets beside its direct estimate."""
+    direct = estimate(counts, mechanism, confidence=confidence)
+    table = count(codes, domain, counts.domain.names).proportions
+    inside = (direct.lower <= table) & (table <= direct.upper)
+    difference = float(np.abs(table - direct.proportions).max())
+    known = direct.standard_errors > 0
+    halves = norm.isf((1 - confidence) / 2) * np.sqrt(table * (1 - table) * sets / len(codes))
+    chances = 2 * norm.cdf(halves[known] / direct.standard_errors[known]) - 1
+    covered = float(chances.mean()) if known.any() else nan
+    share = kept(table, direct.proportions)
+    return Closeness(counts.domain.names, table.size, int(inside.sum()), difference, share, covered)
+
+
+def kept(table: FloatArray, unbiased: FloatArray) -> float:
+    """The share of an unbiased table's departure from independence that a table has (least squares); 1 without one."""
+    has, wanted = (each - product([sums(each, axis) for axis in range(each.ndim)]) for each in (table, unbiased))
+    return _share(has.ravel(), wanted.ravel())
+
+
+def _share(has: FloatArray, wanted: FloatArray) -> float:
+    square = float(np.sum(wanted**2))
+    return max(float(np.sum(has * wanted)) / square, 0.0) if square > 0 else 1.0
+
+
+def regression_closeness(  # noqa: PLR0913 (as above)
+    codes: IntArray, domain: Domain, formula: str, counts: Counts, mechanism: Randomizer, confidence: float
+) -> Closeness | None:
+    """A regression of the records beside the one of the randomized records; None where these have no estimates.
+
+    Raises InvalidInput as :func:`optrr.analysis.regression.fitting.regress` for the formula.
+    """
+    plain = MatrixMechanism(counts.domain, tuple(from_probabilities(np.eye(r)) for r in counts.domain.sizes))
+    try:
+        direct = fitted(*_modelled(formula, counts, mechanism), confidence)
+        drawn = estimated(_modelled(formula, count(codes, domain, counts.domain.names), plain)[1])
+    except TooFewRecords:
+        return None
+    if not (direct.estimated and drawn.converged[0]):
+        return None
+    limits = np.array([(row.lower, row.upper) for row in direct.coefficients])
+    wanted, has = direct.estimates, drawn.theta[0]
+    errors = np.array([row.standard_error for row in direct.coefficients])
+    fit = direct.fit
+    columns = [c for c in range(len(fit.predictors.labels)) if c != fit.predictors.intercept]
+    # levels do not count, and neither do effects of rare categories, of which reports say next to nothing
+    effects = [k for column in columns for k in fit.places(column) if errors[k] > 0]
+    return Closeness(
+        counts.domain.names,
+        len(wanted),
+        int(((limits[:, 0] <= has) & (has <= limits[:, 1])).sum()),
+        float(np.abs(has - wanted).max()),
+        _share(has[effects] / errors[effects], wanted[effects] / errors[effects]),
+        formula=formula,
+    )
+
+
+def _modelled(formula: str, counts: Counts, mechanism: Randomizer) -> tuple[Fit, Equations]:
+    read = Formula.of(formula)
+    return modelled(read, read_reports(counts, mechanism, read.names, ()), None, {})
+
+
+# With fewer cells inside their intervals than this, the model does not do.
+ENOUGH = 0.9
+# The column that says which of several sets a record belongs to.
+SET = "synthetic_set"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Synthetic(TableResult):
+    """Synthetic records: ``codes`` (sets · size, m) over ``domain``, one set after the other.
+
+    ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals that they are compared with:
+    ``pairs``, and what was to be kept beside them, ``margins`` and ``regressions``. ``shrunk`` says that pair tables were drawn
+    towards independence. ``missing`` has a sentence for each thing that could not be kept or compared.
+    """
+
+    domain: Domain
+    codes: IntArray
+    n: int
+    confidence: float
+    pairs: tuple[Closeness, ...]
+    note: SyntheticNote
+    margins: tuple[Closeness, ...] = ()
+    regressions: tuple[Closeness, ...] = ()
+    shrunk: bool = True
+    missing: tuple[str, ...] = ()
+
+    in_summary = ("n", "sets", "confidence", "within", "kept", "covered", "pairs", "margins", "regressions", "warnings")
+
+    @property
+    def sets(self) -> int:
+        """Number of data sets."""
+        return self.note.sets
+
+    @property
+    def within(self) -> float:
+        """Share of all pairs' cells inside the estimates' intervals."""
+        return sum(p.within for p in self.pairs) / sum(p.cells for p in self.pairs)
+
+    @property
+    def covered(self) -> float:
+        """About how often intervals of pairs' shares would hold that take one set's records for people."""
+        return float(np.average([p.covered for p in self.pairs], weights=[p.cells for p in self.pairs]))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever is handed the records must know."""
+        lines = [self._errors]
+        if self.shrunk:
+            least = min(self.pairs, key=lambda p: p.kept)
+            lines.append(
+                f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records "
+                f"show, {least.name} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
+                "pair; name what is to be kept (keep), or take effects from the randomized records (regress, measure)"
+            )
+        if self.within < ENOUGH:
+            lines.append(
+                f"only {self.within:.0%} of the cells of pairs lie within the estimates' intervals; synthesize fewer attributes"
+            )
+        return (*lines, *self.missing)
+
+    @property
+    def kept(self) -> float:
+        """The share of its association that the median pair keeps."""
+        return float(np.median([p.kept for p in self.pairs]))
+
+    @property
+    def _errors(self) -> str:
+        """What errors taken from these records are worth."""
+        wrong = (
+            f"these records are drawn from a model of the estimates: {100 * self.confidence:g}% intervals that take them for "
+            f"people hold a share of a pair in about {self.covered:.0%} of surveys"
+        )
+        if self.sets == 1:
+            return (
+                f"{wrong}; take errors from the randomized records (estimate, test, regress), or draw several sets and combine "
+                "them"
+            )
+        return f"{wrong}; compute each number from every set and combine them (optrr combine). {NOT_KEPT}"
+
+    def headline(self) -> str:
+        """How many records, of what, and how near."""
+        share = f"{self.within:.1%} of the cells of pairs within {100 * self.confidence:g}% intervals"
+        share += f", {self.kept:.0%} of the median pair's association kept"
+        several = f" in {self.sets} sets" if self.sets > 1 else ""
+        return f"{amount(len(self.codes), 'synthetic record')}{several} of {self.domain.m} attributes, {share}"
+
+    def to_arrow(self) -> "pa.Table":
+        """The records, one column per attribute; their metadata says that they are synthetic.
+
+        Of several sets, the first column, ``synthetic_set``, says which set a record is of, from 1.
+        """
+        import pyarrow as pa  # noqa: PLC0415 (slow to import)
+
+        columns = {a.name: _values(a).take(pa.array(self.codes[:, i])) for i, a in enumerate(self.domain)}
+        if self.sets > 1:
+            number = np.repeat(np.arange(1, self.sets + 1), len(self.codes) // self.sets)
+            columns = {SET: pa.array(number), **columns}
+        return pa.table(columns).replace_schema_metadata(self.note.metadata())
+
+    def to_pandas(self) -> Any:
+        """The records as a pandas data frame, which says so in its ``attrs``."""
+        out = self.to_arrow().to_pandas()
+        out.attrs.update(self.note.metadata())
+        return out
+
+    def each_set(self) -> Iterator[Any]:
+        """One pandas data frame after the other, of the attributes alone: what is computed from each is combined."""
+        frame = self.to_pandas()
+        size = len(frame) // self.sets
+        for k in range(self.sets):
+            yield frame.iloc[k * size : (k + 1) * size].drop(columns=SET, errors="ignore").reset_index(drop=True)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the records to a CSV or Parquet file that says that they are synthetic, whole or not at all."""
+        from optrr.core.records.writing import released_file  # noqa: PLC0415 (readers and writers are slow to import)
+
+        table = self.to_arrow()
+        with released_file(Path(path), table.schema.remove_metadata(), self.note) as writer:
+            writer.write(table.to_batches())
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {"records": len(self.codes), "attributes": list(self.domain.names), **super().summary()}
+
+    def plot(self) -> "Figure":
+        """The share of its association that each pair, and all else that is kept, has."""
+        compared = (*self.pairs, *self.margins, *self.regressions)
+        names, none = [each.name for each in compared], np.full(len(compared), np.nan)
+        return interval_figure(names, [each.kept for each in compared], (none, none), "association kept")
+
+
+def _values(attribute: Attribute) -> "pa.Array":
+    """Categories by code: numbers or truth values where all are, else texts; null for the missing value."""
+    import pyarrow as pa  # noqa: PLC0415 (as above)
+
+    kinds = {type(c) for c in attribute.categories if c is not None}
+    alike = len(kinds) == 1 or kinds <= {int, float}
+    return pa.array(attribute.categories if alike else attribute.texts)
+
+
+# Said of several sets.
+NOT_KEPT = (
+    "Combined intervals hold for pairs, additive effects and what is kept; interactions of three attributes or more that are "
+    "not kept are not in the records (measured: 0.1% of 95% intervals held such an interaction, 96% where it was kept)"
+)
+# Codes of so many records of some attributes: 800 MB at a hundred attributes.
+MOST_RECORDS = 10**6
+
+
+def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
+    data: Any,
+    mechanism: Randomizer,
+    attributes: str | Iterable[str] | None = None,
+    *,
+    keep: str | Iterable[str | Sequence[str]] = (),
+    sets: int = 1,
+    size: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    confidence: float = 0.95,
+) -> Synthetic:
+    """Synthetic records whose pair tables, and what else is to be kept, are those estimated from randomized records.
+
+    They are drawn from the log-linear model of all pairs and of what is kept, so other interactions of three attributes or more
+    are missing. One set with nothing named has pair tables that are drawn towards independence by what of them is noise. What
+    is named is kept as it is estimated, and so are all pairs where there are several sets, or where the model with what is
+    named is small enough to be fitted to the table of all attributes. What is computed from randomized records costs nobody
+    any further ε.
+
+    Parameters
+    ----------
+    data
+        randomized records, as :func:`optrr.count` takes them.
+    attributes
+        all of the mechanism's unless given; at least two.
+    keep
+        regressions and tables beyond pairs: formulas such as "income ~ sex + age", tables such as "sex*age*income", or
+        tuples of names.
+    sets
+        number of data sets, each of ``size`` records, for intervals (:func:`optrr.analysis.combine`): 20 do for most purposes.
+    size
+        number of records, at most a million in all sets; as many as there are randomized ones unless given.
+    random_state
+        for the draw.
+    confidence
+        of the estimates' intervals that the records are compared with.
+
+    Raises
+    ------
+    InvalidInput
+        for one attribute, fewer than two records, or another size; for what cannot be read or kept; for several sets of more
+        attributes than the model can be fitted to. SingularMarginal naming a table that the mechanism hides.
+    """
+    check_confidence(confidence)
+    known = checked_mechanism(mechanism).domain
+    domain = known if attributes is None else known.subset(attributes)
+    wanted = KeptTables.of(keep, domain, mechanism)
+    whole = bool(wanted.margins) and affordable(wanted.terms)
+    if sets != 1:
+        if not isinstance(sets, int | np.integer) or sets < 1:
+            raise InvalidInput(f"sets = {sets!r}; give a whole number of data sets, such as 20")
+        if SET in domain.names:
+            raise InvalidInput(f"an attribute is called {SET!r}, which names the set of each record; rename it")
+        check_affordable(wanted.terms)
+        whole = True
+    counts = _counted(data, known, wanted, whole)
+    of_pairs = {pair: counts[domain.names[pair[0]], domain.names[pair[1]]] for pair in all_pairs(domain)}
+    n = of_pairs[0, 1].n
+    check_records(n)
+    warn_of_records(list(of_pairs.values()), mechanism)
+    each = _checked_size(n if size is None else size, sets)
+    rng = np.random.default_rng(random_state)
+    if whole:
+        pool = every_record(domain.sizes.tolist())
+        laws = [likeliest(wanted.terms, counts[domain.names], mechanism)]
+        if sets > 1:
+            laws = [likeliest_again(wanted.terms, laws[0], n, mechanism, rng) for _ in range(sets)]
+    else:
+        full = {axes: Terms.of(domain.subset(names), [names]) for axes, names in wanted.axes.items()}
+        kept = {axes: likeliest(terms, counts[terms.domain.names], mechanism) for axes, terms in full.items()}
+        tables = with_margins(proper_pairs(of_pairs, mechanism), kept)
+        pool = candidates(tables, domain.sizes.tolist(), each, rng)
+        # in order, for a systematic sample
+        pool = pool[np.lexsort(pool.T[::-1])]
+        laws = [raked(pool, tables)]
+    codes = np.concatenate([drawn(pool, law.ravel(), each, rng) for law in laws])
+
+    def compared(names: Sequence[str]) -> Closeness:
+        return table_closeness(codes, domain, counts[tuple(names)], mechanism, confidence, len(laws))
+
+    regressions = {
+        text: regression_closeness(codes, domain, text, counts[names], mechanism, confidence)
+        for text, names in wanted.formulas.items()
+    }
+    return Synthetic(
+        domain=domain,
+        codes=codes,
+        n=n,
+        confidence=confidence,
+        pairs=tuple(compared(c.domain.names) for c in of_pairs.values()),
+        note=SyntheticNote(mechanism.digest, n, len(laws)),
+        margins=tuple(compared(names) for names in wanted.margins if len(names) > 2),
+        regressions=tuple(each for each in regressions.values() if each is not None),
+        shrunk=not whole,
+        missing=tuple(_missing(wanted, regressions)),
+    )
+
+
+def _checked_size(size: int, sets: int) -> int:
+    if not isinstance(size, int | np.integer) or not 1 <= size * sets <= MOST_RECORDS:
+        of_each = f" for each of {sets} sets" if sets > 1 else ""
+        raise InvalidInput(
+            f"size = {size!r}{of_each}; give a whole number of records from 1 to {MOST_RECORDS // max(sets, 1)}"
+        )
+    return int(size)
+
+
+def _counted(data: Any, known: Domain, wanted: KeptTables, whole: bool) -> Mapping[tuple[str, ...], Counts]:
+    """The tables of pairs, of what is kept and, where the ``whole`` table is fitted, of all attributes; in one pass."""
+    names = wanted.domain.names
+    pairs = [(names[i], names[j]) for i, j in all_pairs(wanted.domain)]
+    tables: list[tuple[str, ...]] = list(dict.fromkeys([*pairs, *wanted.margins, *wanted.formulas.values()]))
+    if not whole:
+        return count_many(data, known, tables, allow_extra=True)
+    joint = count_many(data, known, [names], allow_extra=True)[names]
+    return {names: joint} | {each: joint.marginal(each) for each in tables}
+
+
+def _missing(wanted: KeptTables, regressions: Mapping[str, Closeness | None]) -> Iterator[str]:
+    for names in wanted.hidden:
+        yield (
+            f"the mechanism hides the interaction {crossed(names)}, so that these records do not have it; additive effects "
+            "need pairs of the outcome and the table of the predictors"
+        )
+    for text, near in regressions.items():
+        if near is None:
+            yield f"the randomized records say too little of {text!r} by itself to compare it with; it follows from the model"

@@ -1,0 +1,279 @@
+"""Randomized records with public columns become weighted tables, for all people or by group, each with its errors."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.analysis.weighting.linearised import (
+    Clusters,
+    Single,
+    WeightedReports,
+    alike_cells,
+    effective_records,
+    said_sample,
+    sample_warnings,
+    through,
+)
+from optrr.analysis.weighting.sampled import Label, SampledRecords, sample_of
+from optrr.core.display.result import TableResult, in_json, intervals_said
+from optrr.core.display.text import category_word
+from optrr.core.domain.domain import Domain, cells_table
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.estimator import check_confidence, without_error
+from optrr.core.estimation.score_interval import score_intervals
+from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr_solvers.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The estimates of one group, or of all; arrays have the shape of the domain's sizes.
+
+    ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all records.
+    ``n`` records have a positive weight, ``total_weight`` in all; ``kish``, (Σw)²/Σw², would say as much if weights were equal
+    (Kish 1965). ``proportions`` are Σ w g/Σ w and ``totals`` Σ w g; cells may be negative. ``standard_errors`` and
+    ``total_errors`` are by linearisation, NaN where reports show no variance; ``lower`` and ``upper`` the ends of each share's
+    interval, within [0, 1]. ``effective`` is n over the design effect, by which the sample's design and the weights multiply
+    each variance, ``covariance`` (R, R) that of the shares of R cells, in row-major order.
+    """
+
+    label: Label
+    n: int
+    total_weight: float
+    kish: float
+    proportions: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    totals: FloatArray
+    total_errors: FloatArray
+    effective: FloatArray
+    covariance: FloatArray
+
+    @property
+    def design_effects(self) -> FloatArray:
+        """By how much the sample's design and the weights multiply each variance."""
+        return self.n / self.effective
+
+    def columns(self) -> dict[str, FloatArray]:
+        """The numbers of each cell, by name."""
+        return {
+            "estimate": self.proportions,
+            "standard_error": self.standard_errors,
+            "lower": self.lower,
+            "upper": self.upper,
+            "total": self.totals,
+            "total_standard_error": self.total_errors,
+            "design_effect": self.design_effects,
+            "effective_n": self.effective,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Tables as nested lists."""
+        numbers: dict[str, Any] = in_json(self.columns())
+        return numbers | {"n": self.n, "total_weight": self.total_weight, "kish_effective_n": self.kish}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedEstimate(TableResult):
+    """Weighted estimates of one attribute set: a single one of the ``tables``, or one for each group of people.
+
+    ``columns`` are the public columns that were used, ``columns.group`` those that groups are made of. There are so many
+    ``clusters`` and ``strata``; every record is a cluster where no column says otherwise. ``confidence`` is that of the
+    intervals: of each cell alone, or ``simultaneous`` of all cells of all tables together.
+    """
+
+    domain: Domain
+    columns: PublicColumns
+    tables: tuple[GroupTable, ...]
+    n: int
+    clusters: int
+    strata: int
+    confidence: float
+    simultaneous: bool
+    warnings: tuple[str, ...] = ()
+
+    method = "weighted"
+    in_summary = ("n", "method", "strata", "clusters", "confidence", "simultaneous", "interval_note", "warnings")
+
+    @property
+    def table(self) -> GroupTable:
+        """The first table: the only one where there are no groups."""
+        return self.tables[0]
+
+    @property
+    def interval_note(self) -> str:
+        """One sentence on what the intervals hold for, and where they come from."""
+        cells = sum(t.proportions.size for t in self.tables)
+        each = f"all {cells} cells together" if self.simultaneous else "each cell alone"
+        return (
+            f"intervals for the sampled population, {100 * self.confidence:g}% for {each}, by inverting a test of every share "
+            "with the effective number of records"
+        )
+
+    @property
+    def sampling(self) -> str:
+        """One sentence on how the records were sampled."""
+        return said_sample(self.columns, self.n, self.strata, self.clusters)
+
+    def headline(self) -> str:
+        """Which table, of which sample."""
+        by = f" by {' × '.join(self.columns.group)}" if self.columns.group else ""
+        return f"{' × '.join(self.domain.names)}{by}, weighted: {self.sampling}"
+
+    def _keys(self) -> int:
+        return len(self.columns.group) + self.domain.m
+
+    def to_arrow(self) -> pa.Table:
+        """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""
+        parts = []
+        for table in self.tables:
+            rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.proportions.shape, table.n)})
+            for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
+                rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
+            parts.append(rows)
+        return pa.concat_tables(parts)
+
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {intervals_said(self.confidence)}", None
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: the tables under ``groups`` where there are groups, else at the top."""
+        c = self.columns
+        out: dict[str, Any] = {
+            "attributes": list(self.domain.names),
+            "categories": [list(a.categories) for a in self.domain],
+            "public": {"weight": c.weight, "stratum": c.stratum, "cluster": c.cluster, "by": list(c.group)},
+            **super().summary(),
+        }
+        if not c.group:
+            return out | self.table.summary()
+        groups = [{"group": dict(zip(c.group, t.label, strict=True))} | t.summary() for t in self.tables]
+        return out | {"groups": groups}
+
+    def only(self, table: GroupTable) -> "WeightedEstimate":
+        """One group's table alone, without the groups' columns."""
+        return replace(self, tables=(replace(table, label=()),), columns=replace(self.columns, group=()))
+
+    def titles(self) -> list[str]:
+        """What each table is called: its group's values."""
+        pairs = [zip(self.columns.group, t.label, strict=True) for t in self.tables]
+        return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
+
+
+# More groups than this are rather numbers of people than groups, and their tables nobody reads.
+MOST_GROUPS = 10_000
+
+
+def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of the user)
+    data: Any,
+    mechanism: Randomizer,
+    attributes: str | Iterable[str],
+    *,
+    weights: str | None = None,
+    strata: str | None = None,
+    clusters: str | None = None,
+    by: str | Iterable[str] = (),
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    single_cluster: Single = "refuse",
+) -> WeightedEstimate:
+    """Shares and totals of a population from a sample of randomized records with weights, strata, clusters or groups.
+
+    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
+    records (:mod:`optrr.analysis.weighting.linearised`).
+
+    Raises InvalidInput for columns that are not there or are randomized, weights that are none, a stratum with one cluster, or
+    large tables. SingularMarginal where the mechanism hides an effect of the table.
+
+    Parameters
+    ----------
+    data
+        randomized records with public columns beside the attributes: whatever :func:`optrr.count` takes, with named columns.
+    mechanism
+        that randomized the attributes; it knows nothing of the public columns.
+    attributes
+        of the table, at most 4096 cells; axes in this order.
+    weights
+        column of how many people each record stands for, up to a factor that only totals feel; at least 0.
+    strata, clusters
+        columns of where each record was sampled, and of what was sampled there first. Without clusters every record is one.
+    by
+        columns whose combinations make the groups: one table for each that occurs.
+    confidence, simultaneous
+        of the intervals: each cell alone, or all cells of all tables together (Bonferroni).
+    single_cluster
+        what a stratum with one cluster does, which shows no variance: "refuse", or "centred", the difference from the mean
+        of all clusters.
+    """
+    groups = (by,) if isinstance(by, str) else tuple(by)
+    columns = PublicColumns(weights, strata, clusters, groups)
+    sample = sample_of(data, mechanism, attributes, columns)
+    return estimate_sample(sample, mechanism, columns, confidence, simultaneous, single_cluster)
+
+
+def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
+    sample: SampledRecords,
+    mechanism: Randomizer,
+    columns: PublicColumns,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    single_cluster: Single = "refuse",
+) -> WeightedEstimate:
+    """The same from records that are read already; ``columns`` are those they were read with."""
+    check_confidence(confidence)
+    kernel = mechanism.kernel(sample.domain.names)
+    if kernel.cells > MAX_DENSE:
+        raise InvalidInput(f"the table has {kernel.cells} cells; weighted estimates have at most {MAX_DENSE}")
+    kernel.check_invertible()
+    known = sample.by_group()
+    if len(known) > MOST_GROUPS:
+        raise InvalidInput(
+            f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
+        )
+    sampled = Clusters.of(sample.strata, single_cluster)
+    level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
+    tables = tuple(
+        _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
+    )
+    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
+    warnings = (
+        *without_error(missing, "the reports that tell about them are"),
+        *sample_warnings(columns, single_cluster, sampled),
+    )
+    named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
+    return WeightedEstimate(sample.domain, *named, warnings)
+
+
+def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float) -> GroupTable:
+    def shaped(values: FloatArray) -> FloatArray:
+        return np.asarray(values.reshape(kernel.sizes))
+
+    covariance = through(kernel, reports.covariance, reports)
+    of_totals = np.diag(through(kernel, reports.totals_covariance, reports, reports.total))
+    proportions = kernel.solve(shaped(reports.shares))
+    variances = np.diag(covariance)
+    effective = effective_records(kernel, reports, variances)
+    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
+    for cells, means in alike_cells(kernel, reports, effective, level):
+        lower[cells], upper[cells] = score_intervals(means, level)
+    inside = np.clip(proportions, 0.0, 1.0)
+    return GroupTable(
+        label,
+        reports.n,
+        reports.total,
+        reports.kish,
+        proportions,
+        shaped(np.sqrt(np.where(variances > 0, variances, np.nan))),
+        np.minimum(shaped(lower), inside),
+        np.maximum(shaped(upper), inside),
+        reports.total * proportions,
+        shaped(np.sqrt(np.where(of_totals > 0, of_totals, np.nan))),
+        shaped(effective),
+        covariance,
+    )

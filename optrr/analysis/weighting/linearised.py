@@ -1,0 +1,471 @@
+"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample (design §4.9).
+
+A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
+in. For weights w_i the total (Horvitz and Thompson) and the share (Hájek) of a cell are estimated by
+
+    Σ w_i g(v_i)    and    Σ w_i g(v_i)/Σ w_i.
+
+Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is applied to table and covariance
+afterwards. With W = Σ w_i and e(v) the indicator of cell v, the share's error is, to first order, the sum over all records of
+
+    z_i = w_i (e(v_i) − λ̂)/W.
+
+With clusters c = 1..n_h drawn in stratum h, z_hc the sum of z_i over a cluster,
+
+    V = Σ_h n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ.
+
+This is the first stage alone, taken as if drawn with replacement: whatever varies within clusters, the randomization of every
+report included, is among the differences between clusters. Where a large part of a stratum was sampled, V is too large, never
+too small. For the people of a group, z_i is 0 outside it, W is the group's, and n_h counts all clusters of the sample. One
+cluster alone in its stratum shows no variance; "centred" takes its difference from the mean of all clusters, as R's survey
+package does under the name "adjust". Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), §5.5 to 5.7
+and 10.3; Wolter, Introduction to Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A.
+
+Intervals of weighted shares are those of unweighted ones (:mod:`optrr.core.estimation.score_interval`), for as many records
+as would be as accurate if sampled alone. Korn and Graubard (Survey Methodology 24, 1998, 193) take this *effective* number to
+be n over the design effect, which is the variance under the sample's design over that of as many records sampled one by one
+with equal weights; and, because V is itself uncertain, fewer by the square of the normal over Student's quantile, here with
+Satterthwaite's degrees of freedom, because strata may differ much in weights. A design effect below 1 counts as 1: it may be
+chance, and the interval is then wide enough in any case.
+
+A cell's own variance is no guide where few records decide about it: of a rare cell that happens to hold none of the few large
+weights it is far too small. If weights have nothing to do with reports, it is as uncertain as one with degrees of freedom
+
+    ν/(1 + κ/2),
+
+κ the excess kurtosis of what a report counts for the cell and ν the degrees that normal numbers would leave. Where these are
+few, a cell has at most as many effective records as the weights alone leave (Kish), and as all cells of the table have
+together; where even these are unsure, the people of a cluster count as if all of them were alike.
+
+A measure is tested at tables other than the estimate (:mod:`optrr.analysis.measures.quantities`), where reports have
+probabilities λ; from records of equal weights that were sampled one by one their covariance is
+
+    T(λ)/n,    T(λ) = diag λ − λ λᵀ.
+
+V is known at λ̂ alone. It may be carried to λ, as in :mod:`optrr.analysis.weighted`, because what the sample's design does to a
+variance is the sample's, and how often each report occurs is the hypothesis's:
+
+    C(λ) = F(λ) E F(λ)ᵀ/n,    F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
+    E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
+
+λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
+records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
+without a sample. Where a few records have most of the weight, V is small by chance if these happen to be alike: below
+:data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)².
+For a sum of cells by which each report counts y_v, the variance is
+
+    zᵀ E z/n,    z_v = √λ_v (y_v − Σ λ y).
+
+V of normal numbers is a sum over strata of χ² variables, stratum h with a share c_h of it and ν_h degrees of freedom, so that
+an estimate t standard errors out has the tail, instead of that of the normal law,
+
+    (1/π) ∫ Π_h (1 + t² c_h/(ν_h sin² θ))^(−ν_h/2) dθ    over 0..π/2
+
+(Craig's form of the normal tail, MILCOM 1991, averaged over V). In one stratum it is Student's. Satterthwaite's approximation
+of it by one number of degrees is measured to be too wide where one stratum of two or three clusters has most of the weight.
+Where few records decide about what is measured, V depends on whether large weights are among them, and has ν_h/(1 + κ/2)
+degrees; where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: the design
+effect is then 1 whoever was sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from scipy.special import ndtri
+
+from optrr.analysis.weighting.sampled import SampledRecords, sample_of
+from optrr.core.domain.public import UNPROTECTED, PublicColumns
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation.distributions import norm
+from optrr.core.estimation.intervals import Sampling, padded
+from optrr.core.estimation.plausibility import CountedTable
+from optrr.core.estimation.score_interval import Means, Moments, cell_means, weighted_means
+from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+Single = Literal["refuse", "centred"]
+SINGLE: tuple[str, ...] = get_args(Single)
+# Strata whose sums are held at once times cells: 128 MB of doubles.
+_AT_A_TIME = 1 << 24
+# Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
+SEEN = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The strata of some of a sample's clusters, and by how much each cluster's squares count.
+
+    ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone; of the whole sample
+    ``count`` clusters, ``alone`` of them the only one of their stratum.
+    """
+
+    strata: IntArray
+    sizes: IntArray
+    factors: FloatArray
+    count: int
+    alone: int
+
+    @staticmethod
+    def of(strata: IntArray, single: Single) -> Clusters:
+        """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        if single not in SINGLE:
+            raise InvalidInput(f"single_cluster = {single!r}; give one of {', '.join(SINGLE)}")
+        sizes = np.bincount(strata)
+        alone = int(np.sum(sizes == 1))
+        if strata.size == 1:
+            raise TooFewRecords("all records are of one cluster, which shows no variance; give records of two or more")
+        if alone and single == "refuse":
+            raise InvalidInput(
+                f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "
+                "strata, or take single_cluster='centred' (--single-cluster centred)"
+            )
+        factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
+        return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
+
+    def only(self, seen: IntArray) -> Clusters:
+        """These clusters alone; the others have nobody of a group, so that sums over them are 0."""
+        known, strata = np.unique(self.strata[seen], return_inverse=True)
+        return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
+
+    def parts(self, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each stratum's share and degrees of freedom, (H,), of a variance to which clusters add about their ``squares`` (C,).
+
+        A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
+        large weights in few clusters leave few degrees of freedom, however many clusters there are elsewhere. Of a group only
+        clusters that have some of it count (Korn and Graubard).
+        """
+        sizes, sums = np.bincount(self.strata), np.bincount(self.strata, squares)
+        seconds = np.bincount(self.strata, squares**2) * sizes / np.maximum(sizes - 1, 1)
+        return np.asarray(sums / sums.sum()), np.asarray(sums**2 / seconds)
+
+    def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
+        """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
+
+        Clusters have reports in few cells, so squares are taken of sparse sums, and only strata have sums in every cell.
+        """
+        scaled = sums.multiply(self.factors[:, None]).tocsr()
+        cross = np.asarray(scaled.T @ offset).ravel()
+        out = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
+        out += float(self.factors @ offset**2) * np.outer(mean, mean) - np.outer(cross, mean) - np.outer(mean, cross)
+        step = max(1, _AT_A_TIME // mean.size)
+        for start in range(0, self.sizes.size, step):
+            members = np.flatnonzero((self.strata >= start) & (self.strata < start + step))
+            sizes = self.sizes[start : start + step]
+            within = _sums(sums, offset, mean, members, self.strata[members] - start, sizes.size)
+            out -= (within.T * np.divide(1.0, sizes - 1, out=np.zeros(sizes.size), where=sizes > 1)) @ within
+        if self.alone:
+            (total,) = _sums(sums, offset, mean, np.arange(offset.size), np.zeros(offset.size, np.int64), 1)
+            single = np.flatnonzero(self.sizes[self.strata] == 1)
+            (lone,) = _sums(sums, offset, mean, single, np.zeros(single.size, np.int64), 1)
+            centre = total / self.count
+            out += self.alone * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
+        return out
+
+
+def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
+    sums: csr_matrix, offset: FloatArray, mean: FloatArray, members: IntArray, rows: IntArray, count: int
+) -> FloatArray:
+    """Σ (y_c − o_c μ) over the members of each of ``count`` rows, (count, R)."""
+    from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
+
+    choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(count, offset.size))
+    return np.asarray((choose @ sums).toarray() - np.outer(choose @ offset, mean))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedReports:
+    """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
+
+    ``n`` records of positive weight with sum ``total``; ``squares`` (R,) are by report their squared weights over the total's
+    square, ``cluster_kish`` is (Σw)²/Σw² of clusters' weights. ``strata``: each stratum's share of the variances of normal
+    numbers, and its degrees of freedom, (H,) each.
+    ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without clusters.
+    """
+
+    n: int
+    total: float
+    squares: FloatArray
+    cluster_kish: float
+    shares: FloatArray
+    covariance: FloatArray
+    totals_covariance: FloatArray
+    strata: tuple[FloatArray, FloatArray]
+    alone: float
+
+    @cached_property
+    def kish(self) -> float:
+        """Effective number of records if weights have nothing to do with reports (Kish 1965)."""
+        return 1 / float(self.squares.sum())
+
+    @cached_property
+    def degrees(self) -> float:
+        """Degrees of freedom of those variances, by Satterthwaite."""
+        shares, degrees = self.strata
+        return float(1 / np.sum(shares**2 / degrees))
+
+    @staticmethod
+    def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
+        """Of these records, all of positive weight, and at least one."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 (as above)
+
+        weights = sample.weights[rows]
+        seen, where = np.unique(sample.clusters[rows], return_inverse=True)
+        some = clusters.only(seen)
+        sums = csr_matrix((weights, (where, sample.cells[rows])), shape=(seen.size, cells))
+        total, squares = float(weights.sum()), np.bincount(where, weights=weights**2).astype(np.float64)
+        shares = np.asarray(sums.sum(axis=0)).ravel() / total
+        offset = np.bincount(where, weights=weights).astype(np.float64)
+        return WeightedReports(
+            n=int(weights.size),
+            total=total,
+            squares=np.bincount(sample.cells[rows], weights=weights**2, minlength=cells) / total**2,
+            cluster_kish=total**2 / float(np.sum(offset**2)),
+            shares=shares,
+            covariance=some.covariance(sums, offset, shares) / total**2,
+            totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
+            strata=some.parts(squares),
+            alone=float(np.sum(weights**4) / np.sum(squares**2)),
+        )
+
+    def check_enough(self) -> None:
+        """Raise TooFewRecords where the weights leave fewer records than show a variance."""
+        if self.kish < _FEWEST:
+            raise TooFewRecords(
+                f"the weights are so unequal that these {self.n} records count as {self.kish:.2g}, and {_FEWEST} are needed; "
+                "look at the largest weights, or collect more"
+            )
+
+
+def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:
+    """The covariance (R, R) of the kernel's unbiased estimate times ``scale``, from that of the reports times its square.
+
+    Variances that are rounding, because all reports that tell about a cell are alike, are 0.
+    """
+    half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
+    out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
+    least = scale**2 / reports.kish * kernel.rounding(reports.shares.reshape(kernel.sizes)).ravel()
+    place = np.arange(len(out))
+    out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
+    return out
+
+
+# Fewer effective records than this have no interval but everything.
+_FEWEST = 2
+# A cell's own variance counts alone where it is as sure as one of so many degrees of freedom, and that of all cells where it is
+# as sure as one of the second number: benchmarks/weighted_coverage.py.
+_SURE, _SURE_TOGETHER = 100.0, 20.0
+
+
+def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
+    """(R,): n over each cell's design effect; where that is unsure, no more than weights alone and all cells together leave."""
+    alone = kernel.variance(reports.shares.reshape(kernel.sizes), reports.n).ravel() if reports.n > 1 else 0 * variances
+    own = np.full(variances.shape, reports.kish)
+    np.divide(reports.n * alone, variances, out=own, where=variances > 0)
+    degrees, most = _degrees(kernel, reports), reports.kish
+    if variances.sum() > 0:
+        most = min(most, reports.n * alone.sum() / variances.sum())
+    if alone.sum() < _SURE_TOGETHER * np.sum(alone / degrees):
+        most = min(most, reports.cluster_kish)
+    return np.asarray(np.where(degrees >= _SURE, own, np.minimum(own, most)))
+
+
+def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
+    """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
+    means = weighted_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
+    # one more record that counts in full would be no surprise
+    least = min(1 / reports.kish, 0.5)
+    p = np.clip(means.estimate, least, 1 - least)
+    each = Moments.mixed(p, means.inside, means.outside)
+    second = each.second - p**2
+    fourth = each.fourth - 4 * p * each.third + 6 * p**2 * each.second - 3 * p**4
+    # half of the people in a cell, told without noise, have the variance that they have, whoever was sampled
+    with np.errstate(divide="ignore"):
+        return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(fourth / second**2 - 3, -2) / 2))
+
+
+def alike_cells(
+    kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
+) -> Iterator[tuple[IntArray, Means]]:
+    """Cells with the same number of records that count, and their means of that many; cells of too few are left out."""
+    from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
+
+    # (z/t)²: by how much the uncertainty of the variance makes records fewer
+    student = float((norm.isf(level / 2) / stdtrit(reports.degrees, 1 - level / 2)) ** 2)
+    counted = np.floor(np.minimum(effective, reports.n) * student).astype(np.int64)
+    means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
+    for number in np.unique(counted[counted >= _FEWEST]):
+        cells = np.flatnonzero(counted == number)
+        yield cells, replace(means[cells], n=int(number))
+
+
+def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
+    """How so many records were sampled, by which columns."""
+    weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
+    parts = [f"{n} records", weighted]
+    if columns.stratum is not None:
+        parts.append(f"{strata} strata of {columns.stratum!r}")
+    if columns.cluster is not None:
+        parts.append(f"{clusters} clusters of {columns.cluster!r}")
+    return ", ".join(parts)
+
+
+def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:
+    """What is to be known of how records were sampled."""
+    out = []
+    if clusters.alone:
+        out.append(
+            f"{clusters.alone} of {clusters.sizes.size} strata have only one cluster, whose variance is taken around the mean "
+            f"of all (single cluster {single!r}); merge such strata if you can"
+        )
+    if columns:
+        out.append(f"{columns.said()} are public: {UNPROTECTED}")
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class ShownDesign:
+    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
+
+    ``squares`` (R,) are n times those of :class:`WeightedReports`.
+    ``shares`` and ``degrees`` (H,) are c and ν of the strata; ``unsure`` is how much of an excess kurtosis counts against ν.
+    """
+
+    covariance: FloatArray
+    effects: FloatArray
+    weighting: float
+    squares: FloatArray
+    shares: FloatArray
+    degrees: FloatArray
+    unsure: float
+
+    @staticmethod
+    def of(reports: WeightedReports) -> ShownDesign:
+        """By the module's formula."""
+        shares, weighting = reports.shares, reports.n / reports.kish
+        plain, own = np.diag(shares) - np.outer(shares, shares), (reports.n - 1) * reports.covariance
+        # where all reports are alike, only the weights are seen
+        together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
+        root = np.sqrt(padded(shares, reports.n / weighting))
+        effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
+        if reports.n / weighting < SEEN:
+            values, vectors = np.linalg.eigh(effects)
+            effects = (vectors * np.maximum(values, weighting)) @ vectors.T
+        unsure = reports.alone * min(weighting - 1, 1.0)
+        return ShownDesign(reports.covariance, effects, weighting, reports.n * reports.squares, *reports.strata, unsure)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSampling(Sampling):
+    """How weighted estimates vary; ``n`` is the number of records, or the one that is asked about."""
+
+    shown: ShownDesign = field(kw_only=True)
+
+    def padded(self, observed: FloatArray) -> FloatArray:
+        """(R,) with half an effective record more in every cell."""
+        return padded(observed, self.n / self.shown.weighting)
+
+    def _standard(self, observed: FloatArray, influence: FloatArray) -> FloatArray:
+        """z (R, K), or of one estimate (R,)."""
+        return (np.sqrt(observed) * (influence - observed @ influence).T).T
+
+    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
+        """(K, K) of the unbiased estimates where reports have these probabilities."""
+        z = self._standard(observed, self.influence)
+        return np.asarray(z.T @ self.shown.effects @ z) / (n or self.n)
+
+    def mechanism_noise(self, observed: FloatArray) -> FloatArray:
+        """Σ w² of what randomization adds to the covariance of each record's estimates, over (Σ w)²."""
+        squares = self.shown.squares / self.n
+        true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()
+        sums = np.eye(true.size) if self.sums is None else self.sums
+        return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
+
+    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
+        """(R,) covariance of reports with a weighted sum of the estimates where reports have these probabilities."""
+        root = np.sqrt(observed)
+        along = self.shown.effects @ self._standard(observed, self.influence @ weights)
+        return np.asarray(root * (along - root * (root @ along))) / self.n
+
+    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Third moment of as many records as are as accurate."""
+        z = self._standard(observed, self.influence @ gradient[:, None])
+        plain = float(np.sum(z**2))
+        if not plain > 0:
+            return 0.0
+        effect = float((z.T @ self.shown.effects @ z)[0, 0]) / plain
+        return super().third(observed, gradient) * effect**2
+
+    def linearised(self, gradient: FloatArray) -> float:
+        """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""
+        along = self.influence @ gradient
+        return float(along @ self.shown.covariance @ along)
+
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
+        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain."""
+        return averaged_tail(float(ndtri(normal)), self.shown.shares, self.degrees(observed, gradient))
+
+    def degrees(self, observed: FloatArray, gradient: FloatArray) -> FloatArray:
+        """(H,) degrees of freedom of each stratum's part of the variance in a direction (K,)."""
+        likely, influence = self.padded(observed), self.influence @ gradient
+        influence = influence - likely @ influence
+        variance = float(likely @ influence**2)
+        if not variance > 0:
+            return self.shown.degrees
+        excess = float(likely @ influence**4) / variance**2 - 3
+        return np.asarray(self.shown.degrees / (1 + self.shown.unsure * max(excess, 0.0) / 2))
+
+
+# Nodes and weights on 0..π/2: probabilities below 0.3 to 10^−10, and to 3·10^−5 near a half, where no limit lies.
+_NODES, _WEIGHTS = (half * np.pi / 4 for half in np.polynomial.legendre.leggauss(48))
+_SINES = np.sin(_NODES + np.pi / 4) ** 2
+
+
+def averaged_tail(z: float, shares: FloatArray, degrees: FloatArray) -> float:
+    """Probability below z of a normal number over the root of its variance Σ_h c_h χ²(ν_h)/ν_h; c (H,) and ν (H,)."""
+    powers = np.log1p(z**2 * shares[:, None] / (degrees[:, None] * _SINES)) * degrees[:, None] / 2
+    tail = float(_WEIGHTS @ np.exp(-powers.sum(axis=0))) / np.pi
+    return tail if z < 0 else 1 - tail
+
+
+def weighted_table(
+    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
+) -> CountedTable:
+    """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
+
+    Raises InvalidInput for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal
+    where the mechanism hides an effect of the table.
+    """
+    kernel = mechanism.kernel(sample.domain.names)
+    if kernel.cells > MAX_DENSE:
+        raise InvalidInput(
+            f"the table has {kernel.cells} cells; weighted measures are of at most {MAX_DENSE}: name fewer attributes"
+        )
+    kernel.check_invertible()
+    clusters = Clusters.of(sample.strata, single_cluster)
+    reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
+    reports.check_enough()
+    sampling = WeightedSampling(kernel, reports.n, shown=ShownDesign.of(reports))
+    said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
+    observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
+    return CountedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
+
+
+def read_table(
+    data: Any,
+    mechanism: Randomizer,
+    attributes: Iterable[str],
+    columns: PublicColumns,
+    single_cluster: Single = "refuse",
+) -> CountedTable:
+    """The same from randomized records with public columns, as :func:`optrr.analysis.estimate_weighted` takes them."""
+    return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)

@@ -1,0 +1,556 @@
+"""Ways of asking people, and the design, the one whose every record can be used for any table.
+
+There is one type for all ways of asking: people give a randomized record (:class:`optrr.Design`), answer one random table each
+(:class:`optrr.SampledTables`) or follow one of the papers' protocols (:mod:`optrr.core.protocols`). Allocations compare ways of
+asking by what this type promises:
+
+    epsilon              what one person spends in all, of the answers as they are drawn, rounded up
+    table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
+    perturb, estimate    the answers, and a table from them, with the error that is promised
+    optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
+
+A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below it. Three
+numbers belong together and are always shown together: the total ε of the whole record; each attribute ε, the accuracy that was
+bought; and each conditional ε, what an observer who already knows a person's other attributes learns about this one. Under
+Kronecker the last two agree; at the optimum the conditional ε goes up to the total.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, prod, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
+from optrr.core.display.parts import Table
+from optrr.core.display.result import TableResult
+from optrr.core.display.text import amount, bound_text, epsilon_text
+from optrr.core.domain.domain import Domain
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import SingularMarginal
+from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
+from optrr.core.provenance.accounting import Release, total_epsilon
+from optrr.core.records.reading.source import Places
+from optrr_solvers import Solution, Status
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws import Law
+from optrr_solvers.solution import shortfalls
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+
+    from optrr.core.estimation.estimator import Estimate
+    from optrr.core.estimation.plausibility import CountedTable
+    from optrr.core.inference.drawn_power import PredictedPower
+    from optrr.core.reports import Reports
+    from optrr_solvers.randomness import RandomState
+
+# Pair eigenvalues are listed for at most this many attributes (2016 pairs).
+MAX_PAIRS_REPORTED = 64
+# Decimals of an epsilon in a table for people.
+_DECIMALS = 4
+# Attributes up to which a chart of pairs has room for numbers.
+_MOST_NUMBERED = 12
+# Ratios of eigenvalues that differ by less than this are equal but for rounding.
+_EQUAL = 1e-9
+# Nats by which a slower sampler's draws may be less accurate than their law before that is said.
+FELT = 0.01
+# A file of more categories than this is larger than a person expects; each takes about so many bytes.
+_MANY_CATEGORIES = 100_000
+_CATEGORY_BYTES = 12
+_NO_AUTOMATON = (
+    "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
+    "total covers by a proven bound, and an export solves it again on a coarser grid"
+)
+# Below this share of Kronecker's visibility a pair's table takes four times the records or more.
+FAINT = 0.5
+
+
+class Asking(ABC):
+    """One way of asking people for the attributes of ``domain``."""
+
+    if TYPE_CHECKING:
+        # some subclasses have fields of these names and others properties, so they are declared for type checkers only
+        @property
+        def name(self) -> str:
+            """What it is called in tables and messages."""
+            ...
+
+        @property
+        def domain(self) -> Domain:
+            """The attributes asked for."""
+            ...
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats of everything one person answers, rounded up."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """What identifies it wherever its answers go (:mod:`optrr.core.provenance.provenance`)."""
+
+    @property
+    @abstractmethod
+    def keeps_records(self) -> bool:
+        """Whether any table can be estimated, now or later."""
+
+    @abstractmethod
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V of the table over these attributes: n E‖π̂ − π‖² is at most this for every population of many people.
+
+        ``inf`` where the table cannot be estimated without bias.
+
+        Raises InvalidInput for unknown or repeated attributes.
+        """
+
+    @abstractmethod
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
+
+        None draws random bits from the operating system.
+        """
+
+    @abstractmethod
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Unbiased proportions over these attributes from the answers, with standard errors and intervals.
+
+        Raises InvalidInput for answers that this way of asking cannot give, or a table that it cannot estimate.
+        """
+
+    def reports(self, *given: Any) -> Reports:
+        """What people answered, from each place or frame; opened once, whatever is made of them.
+
+        Each is what :func:`optrr.count` takes. The same given twice, and what was asked otherwise, are refused as soon
+        as something is asked of them.
+        """
+        from optrr.core.reports import Reports  # noqa: PLC0415 (as in FullRecords)
+
+        return Reports.of(self, *given)
+
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
+        """A table with the law of its estimate, for measures, tests and models, from answers that are no records.
+
+        ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.
+
+        Raises InvalidInput where there is none.
+        """
+        raise InvalidInput(f"{self.name} gives plain tables only: estimate(…)")
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases of the same people that this way of asking follows."""
+        return ()
+
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+        return NONE
+
+    def randomize(
+        self,
+        data: Any,
+        target: str | os.PathLike[str] | None = None,
+        random_state: RandomState = None,
+        **options: Any,
+    ) -> Any:
+        """Everybody's randomized answer: to a frame as the same kind of frame, to a file in another one.
+
+        Parameters
+        ----------
+        data
+            a data frame, whose index and order stay; or, with ``target``, a place of records.
+        target
+            the file to write, shuffled, whole or not at all; what it says of its answers is returned
+            (:class:`optrr.core.mechanisms.mechanism.FileRelease`).
+        random_state
+            None draws random bits from the operating system; a seed is for studies, and marks what it drew.
+        options
+            of a file: ``progress``, ``drop``, ``keep_order`` and the others of
+            :class:`optrr.core.mechanisms.mechanism.ReleaseOptions`.
+        """
+        if target is None:
+            if options:
+                raise InvalidInput(
+                    f"a frame is randomized without {', '.join(options)}; name a target file, or leave it out"
+                )
+            return self.perturb(data, random_state)
+        return self.release_file(data, target, random_state, ReleaseOptions(**options))
+
+    @abstractmethod
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """The answers to the records of one file in another, as :meth:`randomize` with a ``target`` and options writes them."""
+
+    def standard_error(self, names: str | Iterable[str], n: int) -> float:
+        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most.
+
+        Raises InvalidInput for n below 1.
+        """
+        if not n >= 1:
+            raise InvalidInput(f"n = {n}; give a number of people of at least 1")
+        cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
+        return sqrt(self.table_error(names) / (n * cells))
+
+
+class FullRecords(Asking):
+    """Everybody's whole record, randomized by one mechanism: any table can be estimated, now or later."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def mechanism(self) -> Mechanism:
+            """What randomizes each record."""
+            ...
+
+    @property
+    def keeps_records(self) -> bool:
+        """True."""
+        return True
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """Σ_{∅≠W⊆U} c_W/λ_W² (design §3.2); ``inf`` where the mechanism hides an effect of the table."""
+        # statistics take longer to import than most designs take to solve, so they come where they are used
+        from optrr.core.estimation.accuracy import expected_squared_error  # noqa: PLC0415
+
+        try:
+            return expected_squared_error(self.mechanism.kernel(names), 1)
+        except SingularMarginal:
+            return inf
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Randomized records, as the same kind of frame; see :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb`.
+
+        Public columns go through as they are.
+        """
+        if self.public:
+            return perturbed_frame(data, self.mechanism, self.public, random_state)
+        return self.mechanism.perturb(data, random_state)
+
+    @property
+    def digest(self) -> str:
+        """The mechanism's."""
+        digest: str = self.mechanism.digest
+        return digest
+
+    @property
+    def mechanism_name(self) -> str:
+        """The mechanism's."""
+        return self.mechanism.mechanism_name
+
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Randomize a file into another; see :func:`optrr.core.mechanisms.perturb.release_file`. Public columns go through."""
+        from optrr.core.mechanisms.perturb import release_file  # noqa: PLC0415 (files bring Arrow's readers)
+
+        return release_file(source, self.mechanism, target, random_state, self.with_public(options))
+
+    def with_public(self, options: ReleaseOptions | None) -> ReleaseOptions | None:
+        """The options of a release with the public columns that were declared, beside those that it declares itself."""
+        if not self.public:
+            return options
+        how = options or ReleaseOptions()
+        return replace(how, public=self.public.merged(how.public))
+
+    def power(
+        self, *attributes: str, truth: ArrayLike, n: float, level: float = 0.05, **hypothesis: Any
+    ) -> PredictedPower:
+        """The chance that a test at this level rejects where ``truth`` is true of n people.
+
+        Raises InvalidInput for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism
+        hides the effect.
+
+        Parameters
+        ----------
+        attributes
+            that the test is about, as in :meth:`optrr.core.reports.Reports.test`.
+        truth
+            the true proportions, an axis for each attribute, those of ``given`` last.
+        hypothesis
+            ``hypothesis``, ``given``, ``proportions`` and ``scores``, as there.
+        """
+        from optrr.core.reports import chance_to_reject  # noqa: PLC0415 (as above)
+
+        return chance_to_reject(self, attributes, truth, n, level, **hypothesis)
+
+    def records_for(
+        self, *attributes: str, truth: ArrayLike, power: float = 0.8, level: float = 0.05, **hypothesis: Any
+    ) -> int:
+        """How many people a test needs to reject with this chance; all else as in :meth:`power`."""
+        from optrr.core.reports import records_to_reject  # noqa: PLC0415 (as above)
+
+        return records_to_reject(self, attributes, truth, power, level, **hypothesis)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
+
+        Records of another design are refused, and so is a release that is given twice.
+        Weights, strata and clusters among public columns are ignored, with a warning;
+        :func:`optrr.analysis.estimate_weighted` takes them into account.
+        """
+        from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (as above)
+
+        reports = self.reports(answers)
+        twice, (counts,) = reports.twice, reports.counts(attributes)
+        out = estimate(counts, self.mechanism, confidence=confidence)
+        return replace(out, warnings=(*twice, *out.warnings, *reports.public.ignored()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Labelled, FullRecords, TableResult):
+    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
+
+    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes. ``earlier`` are
+    releases of the same people that it follows, such as the round its clusters were learned from; ``public`` are columns that
+    stand beside the attributes and are not randomized.
+    """
+
+    domain: Domain
+    solution: Solution
+    earlier: tuple[Release, ...] = ()
+    public: PublicColumns = NONE
+
+    in_summary = ("epsilon", "epsilon_in_all", "lower_bound", "gap", "method", "kronecker_epsilon", "warnings")
+
+    def __post_init__(self) -> None:
+        self.public.apart_from(self.domain)
+        if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
+            raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
+
+    def headline(self) -> str:
+        """Total, bound, method, and how many attributes; no bound of a baseline, which claims nothing by it."""
+        baseline = self.solution.status is Status.BASELINE
+        bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
+        return (
+            f"total epsilon {epsilon_text(self.epsilon)}{bound}, Kronecker "
+            f"{epsilon_text(self.kronecker_epsilon)}, {amount(self.domain.m, 'attribute')}, method {self.method}"
+            + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
+        )
+
+    @property
+    def epsilon_in_all(self) -> float:
+        """What a person has spent, in nats, who took part in the earlier releases as well: the sum, rounded up."""
+        return total_epsilon((*self.earlier, Release.of(self)))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
+        return pa.table(
+            {
+                "name": list(self.domain.names),
+                "size": self.domain.sizes,
+                "requested_epsilon": self.requested_epsilons,
+                "epsilon": self.attribute_epsilons,
+                "conditional_epsilon": self.conditional_epsilons,
+            }
+        )
+
+    def shown(self, most: int | None = None) -> Table:
+        """One row per attribute, every ε rounded up."""
+        chosen = slice(0, most)
+        columns = (self.requested_epsilons, self.attribute_epsilons, self.conditional_epsilons)
+        rows = [
+            (a.name, a.size, requested, achieved, epsilon_text(conditional, _DECIMALS))
+            for a, requested, achieved, conditional in zip(
+                self.domain.attributes[chosen], *(c[chosen].tolist() for c in columns), strict=True
+            )
+        ]
+        heads = ["attribute", "categories", "requested epsilon", "attribute epsilon", "conditional epsilon"]
+        more = self.domain.m - len(rows)
+        return Table(heads, rows, note=f"… and {amount(more, 'more attribute')}" if more else "")
+
+    def plot(self) -> Figure:
+        """Attribute and conditional ε of every attribute, beside the total, as bars."""
+        figure = new_figure(PAGE_WIDTH, 1.4 + 0.4 * self.domain.m)
+        axes = figure.subplots()
+        places = np.arange(self.domain.m)
+        axes.barh(places - 0.2, self.attribute_epsilons, 0.36, color=COLOURS[0], label="attribute (accuracy)")
+        axes.barh(places + 0.2, self.conditional_epsilons, 0.36, color=COLOURS[1], label="conditional (others known)")
+        axes.axvline(self.epsilon, color=COLOURS[5], linewidth=1, label="total")
+        axes.set_yticks(places, [label_text(name) for name in self.domain.names])
+        axes.invert_yaxis()
+        axes.set_xlabel("epsilon, nats")
+        legend_below(figure)
+        return figure
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """The mechanism to perturb with."""
+        return Mechanism(self.domain, self.law)
+
+    @property
+    def law(self) -> Law:
+        """Probability of each change set."""
+        return self.solution.law
+
+    @property
+    def method(self) -> str:
+        """The solver that produced the law."""
+        return self.solution.method
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        return self.method
+
+    @property
+    def lower_bound(self) -> float:
+        """No mechanism with what was asked for (:func:`requirements`) has a total ε below this many nats."""
+        return self.solution.lower
+
+    @property
+    def gap(self) -> float:
+        """Total ε minus lower bound, in nats."""
+        return self.epsilon - self.lower_bound
+
+    @property
+    def requested_epsilons(self) -> FloatArray:
+        """ε_i asked for, in nats, shape (m,)."""
+        return self.solution.problem.epsilons
+
+    @property
+    def kronecker_epsilon(self) -> float:
+        """Σ ε_i: the total of randomizing every attribute on its own."""
+        return self.solution.problem.kronecker_epsilon
+
+    @cached_property
+    def faintest_pair(self) -> tuple[float, str, str] | None:
+        """λ_ij/(λ_i λ_j) nearest to 0, with its sign, and the two names; None for one attribute or more than 64.
+
+        λ_i is that of the *requested* ε_i, so that the ratio compares with Kronecker at the same request: preserved pairs have
+        at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
+        the ratio nears 0 from either side; a negative one turns the association's sign, which estimates undo.
+        """
+        ratio = self.pair_visibilities
+        if ratio is None:
+            return None
+        i, j = np.triu_indices(self.domain.m, 1)
+        visible = np.abs(ratio[i, j])
+        # the first of equal pairs, whatever the rounding
+        k = int(np.argmax(visible <= visible.min() + _EQUAL))
+        return float(ratio[i[k], j[k]]), self.domain.names[i[k]], self.domain.names[j[k]]
+
+    @cached_property
+    def pair_visibilities(self) -> FloatArray | None:
+        """λ_ij/(λ_i λ_j) of every pair, shape (m, m), NaN on the diagonal; None for one attribute or more than 64.
+
+        λ_i is that of the *requested* ε_i; 1 is what randomizing each attribute on its own would show.
+        """
+        if not 2 <= self.domain.m <= MAX_PAIRS_REPORTED:
+            return None
+        requested = self.solution.problem.eigenvalues
+        ratio = np.asarray(self.law.pair_eigenvalues() / np.outer(requested, requested))
+        np.fill_diagonal(ratio, np.nan)
+        return ratio
+
+    def plot_pairs(self) -> Figure:
+        """How much of the association of each pair comes through, relative to Kronecker: darker is more, red turns its sign.
+
+        Raises InvalidInput for one attribute, or more than 64.
+        """
+        ratio = self.pair_visibilities
+        if ratio is None:
+            raise InvalidInput(f"{self.domain.m} attributes have no chart of pairs; 2 to {MAX_PAIRS_REPORTED} have one")
+        lower = np.where(np.tri(self.domain.m, k=-1, dtype=bool), ratio, np.nan)[1:, :-1]
+        numbered = self.domain.m <= _MOST_NUMBERED
+        texts = np.array(
+            [[f"{v:.2f}" if numbered and np.isfinite(v) else "" for v in row] for row in lower], dtype=object
+        )
+        most = float(max(1.0, np.nanmax(np.abs(lower))))
+        said = "visibility of the pair, 1 under Kronecker"
+        shading = Shading(lower, texts, said, (-most, most), "RdBu")
+        return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user must know before using this design, one line each."""
+        out = [*([self.public.warning()] if self.public else []), *solution_warnings(self)]
+        categories = int(self.domain.sizes.sum())
+        if categories > _MANY_CATEGORIES:
+            out.append(
+                f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
+                "merge categories, or declare ranges, if nobody needs them apart"
+            )
+        if self.law.automaton is None:
+            lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))
+            out.append(
+                f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy"
+                if lost > FELT
+                else _NO_AUTOMATON
+            )
+        faint = self.faintest_pair
+        if faint is not None and abs(faint[0]) < FAINT:
+            out.append(
+                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
+                f"Kronecker at the requested epsilons; if you need its table, {_how_to_keep(self, faint[1], faint[2])}"
+            )
+        return tuple(out)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
+        out = super().summary() | {
+            "status": str(self.solution.status),
+            "seconds": self.solution.seconds,
+            "attributes": self.to_arrow().to_pylist(),
+        }
+        if self.faintest_pair is not None:
+            ratio, a, b = self.faintest_pair
+            out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
+        if self.public:
+            out["public"] = self.public.summary()
+        return out
+
+
+def requirements(design: Design) -> str:
+    """What a design's lower bound takes for granted of a mechanism, in words: accuracies, and pairs and caps asked for."""
+    problem = design.solution.problem
+    capped = problem.caps is not None and np.isfinite(problem.caps).any()
+    words = ["accuracies", *(["preserved pairs"] if problem.pairs else []), *(["conditional caps"] if capped else [])]
+    return " and ".join(words)
+
+
+def _how_to_keep(design: Design, first: str, second: str) -> str:
+    """What to ask for so that a pair stays visible, given what was asked for."""
+    problem = design.solution.problem
+    if design.solution.status is Status.BASELINE:
+        return "use method 'auto' with --preserve pairs (preserve='pairs')"
+    if (design.domain.index(first), design.domain.index(second)) in problem.pairs:
+        return f"raise kappa, which is {problem.kappa:g}"
+    if problem.pairs:
+        return "name it among the pairs to preserve"
+    return "use --preserve pairs (preserve='pairs')"
+
+
+def solution_warnings(design: Design) -> tuple[str, ...]:
+    """What a user must know of how far this design was solved, one line each."""
+    out = list(design.solution.notes)
+    if design.solution.status is Status.BASELINE:
+        out.append(f"method {design.method!r} is a baseline, not certified: {_where_the_optimum_is(design)}")
+    elif design.solution.status is Status.BRACKETED:
+        out.append(f"stopped early: the optimum is only known to lie within {design.gap:.3g} nats below this total")
+    return tuple(out)
+
+
+def _where_the_optimum_is(design: Design) -> str:
+    if shortfalls(design.solution.problem, design.law).any():
+        return f"it misses requested epsilons; with them a total is at least {bound_text(design.lower_bound, 4)} nats"
+    return f"the optimum lies between {bound_text(design.lower_bound, 4)} and {epsilon_text(design.epsilon, 4)} nats"

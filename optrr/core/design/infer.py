@@ -1,0 +1,509 @@
+"""A domain proposed from data: the categories that occur there.
+
+This looks at the records, no ε covers it, and the proposal says so.
+
+Order is kept where a column has one, numbers and dates are binned where that is asked for, rare categories are merged into
+``other``, which then takes every undeclared value, so that the rare ones need not be written down.
+
+It also says what looks wrong about columns: slips of writing, scales out of order, rows that are counts. Each such check looks
+at which values occur and how often, and says one sentence; none changes a value. A sentence is said of what is often wrong and
+of little that is right, so each check asks for more than one sign.
+"""
+
+import math
+import re
+import shlex
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from optrr.core.display.text import amount, brief
+from optrr.core.domain.bins import Bins, Edge, bins_of
+from optrr.core.domain.columns import MISSING_MARKS
+from optrr.core.domain.domain import Attribute, Category, Domain, binned, listed, shown
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.records.frames import checked_columns
+from optrr.core.records.observed import ObservedColumn
+from optrr.core.records.reading.registry import open_source
+
+REST = "other"
+# A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
+MOST_CATEGORIES = 50
+# Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
+_DIGITS = 3
+
+# Notes by attribute and key of the specification.
+Notes = dict[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Proposing:
+    """How to look at the data.
+
+    Parameters
+    ----------
+    columns
+        which to propose attributes for; None for all.
+    bins
+        by column: a number of bins with about as many records each, or their edges. Under "" a number for every column of
+        more than 50 different numbers or dates.
+    missing
+        marks that stand for a missing value, such as "NA"; none is assumed.
+    rare
+        categories that occur fewer times than this are merged into "other".
+    public
+        columns that are no attributes, because they are not to be randomized.
+    """
+
+    columns: Sequence[str] | None = None
+    bins: Mapping[str, int | Sequence[Any]] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    rare: int = 0
+    public: PublicColumns = NONE
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What was proposed: the domain, notes on what a person should confirm, columns left out and why, and the look's cost.
+
+    ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
+    them.
+    """
+
+    domain: Domain
+    records: int
+    notes: Notes
+    left_out: dict[str, str]
+    disclosed: list[str]
+    doubts: list[str] = field(default_factory=list)
+
+    def warnings(self) -> list[str]:
+        """What a person must know before using it, one line each: columns that are left out and why, and what looks wrong."""
+        return [*(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts]
+
+
+def propose(data: Any, wanted: Proposing) -> Proposal:
+    """A domain for PUBLIC data, or for data whose owner accepts what the look gives away. One pass, bounded memory.
+
+    Raises InvalidInput for columns that are not there, bins for text, or data in which no column can be an attribute.
+    """
+    source = open_source(data)
+    present = source.column_names()
+    columns = [n for n in (present if wanted.columns is None else wanted.columns) if n not in wanted.public.names]
+    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
+    checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
+    seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
+    counts = CountsSought(columns)
+    records, last = 0, None
+    for batch in source.batches(columns):
+        records += batch.num_rows
+        counts.add(batch)
+        for name, column in seen.items():
+            column.add(batch.column(name))
+        last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
+    if last is None:
+        raise InvalidInput(f"{source.name} holds no records; give at least one")
+    attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes, *counts.said()]
+    if columns and records > 1 and _plain(str(last.column(0)[0])) in _TOTALS:
+        records -= 1
+        doubts.append("the last row is a total and left out here; delete it, because every row is one person")
+        for name, column in seen.items():
+            column.remove(last.column(name))
+    for name, column in seen.items():
+        attribute = _attribute(column, wanted, notes)
+        if isinstance(attribute, str):
+            left_out[name] = attribute
+        else:
+            attributes.append(attribute)
+        doubts += _doubts(column, wanted)
+    if not attributes:
+        first = next(iter(left_out))
+        raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
+    return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
+
+
+def _doubts(column: ObservedColumn, wanted: Proposing) -> list[str]:
+    """What looks wrong about a column's values; bins that are given say what its numbers are."""
+    known = {v: n for v, n in column.typed().items() if v is not None}
+    said = doubtful(column.name, known, wanted.missing)
+    order = None if column.order is not None else scale_order(known)
+    if order is not None:
+        said.append(
+            f"column {shown(column.name)}: its words are in the order of a scale, {shown(str(order[0]))} to "
+            f"{shown(str(order[-1]))}, not the alphabet's; confirm it"
+        )
+    return said
+
+
+def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attribute | str:
+    """The attribute of a column, or why it can be none."""
+    name, values = column.name, column.typed()
+    marks = tuple(m for m in wanted.missing if column.holds(m))
+    none = (None,) if None in values else ()
+    known: dict[Category, int] = {v: n for v, n in values.items() if v is not None}
+    bins = _bins(column, known, wanted)
+    if none:
+        notes[name, "missing"] = "confirm: it is a category of its own, and costs accuracy"
+    if bins is not None:
+        notes[name, "bins"] = (
+            "confirm: the edges you gave"
+            if not isinstance(_asked(name, wanted), int)
+            else "confirm: edges read off the data"
+        )
+        return replace(binned(name, bins, marks), categories=(*bins.labels, *none))
+    if len(known) < 2:
+        return f"{amount(len(known), 'different value')}, which carries no information"
+    if len(known) > MOST_CATEGORIES:
+        numbers = column.dated or _as_numbers(known) is not None
+        kind = (
+            f"numbers or dates; give it bins, --bins {shlex.quote(f'{name}=5')}"
+            if numbers
+            else "texts; merge them with --rare, or leave it out"
+        )
+        if not (wanted.rare and not numbers):
+            if written_as_dates(known):
+                kind = "texts that look like dates; give --date-format, such as %d.%m.%Y, and bins"
+            return f"{len(known)} different {kind}"
+    kept = [v for v, n in known.items() if n >= wanted.rare]
+    rest = None if len(kept) == len(known) else REST
+    if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
+        return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
+    order = scale_order(known) if column.order is None and rest is None else None
+    absent = no_answers(known)
+    theirs = "the alphabet's or by number" if column.order is None else "the column's"
+    notes[name, "categories"] = (
+        f"confirm: {listed(absent)} may mean a missing value; if so, propose again with --missing"
+        if absent
+        else "confirm: add what may occur and does not here; their order is " + ("a scale's" if order else theirs)
+    )
+    if rest is not None:
+        notes[name, "rest"] = (
+            f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
+        )
+    categories = (*(order or kept), *(() if rest is None or rest in kept else (rest,)))
+    return Attribute(name, (*categories, *none), bool(column.order or order), None, marks, rest)
+
+
+def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
+    return wanted.bins.get(name, wanted.bins.get(""))
+
+
+def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposing) -> Bins | None:
+    name, dated = column.name, column.dated
+    asked = _asked(name, wanted)
+    general = name not in wanted.bins
+    plain = None if dated else _as_numbers(known)
+    numbers, known = dated or plain is not None, known if plain is None else plain
+    if asked is None or (general and (not numbers or len(known) <= MOST_CATEGORIES)):
+        return None
+    if not numbers:
+        raise InvalidInput(
+            f"column {shown(name)} is not one of numbers such as 1.5 or dates such as 2024-03-01; write "
+            "them so, or leave out its bins"
+        )
+    if not isinstance(asked, int):
+        return bins_of(list(asked))
+    if column.full:
+        raise InvalidInput(f"column {shown(name)} has too many values to find quantiles of; give the edges of its bins")
+    if asked < 2:
+        raise InvalidInput(f"column {shown(name)} is to have {asked} bins; ask for two or more")
+    if asked > len(known):  # and before room is made for more edges than there are values
+        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
+    values = np.array([_number(v) for v in known])
+    edges = _quantiles(values, np.array(list(known.values())), asked)
+    inner: list[Edge] = [date(1970, 1, 1) + timedelta(days=int(e)) for e in edges] if dated else list(edges)
+    if len(set(inner)) < asked - 1:
+        raise InvalidInput(f"column {shown(name)} has too few different values for {asked} bins; ask for fewer")
+    return Bins((-math.inf, *inner, math.inf))
+
+
+def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
+    """Inner edges of bins with about as many records each, to three digits of themselves or of the quartiles' distance."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) / weights.sum()
+    places = np.searchsorted(below, np.arange(1, bins) / bins)
+    step = values[order][np.minimum(places + 1, values.size - 1)]
+    whole = bool(np.all(values == np.round(values)))
+    # dates, and years, lie close together far from 0, so that their own digits would not tell them apart
+    quartiles = values[order][np.searchsorted(below, (0.25, 0.75))]
+    spread = _places(float(np.ptp(quartiles)) or float(np.ptp(values)))
+    edges = [
+        round(e, min(digits, 0) if whole else digits) for e in step.tolist() for digits in [max(_places(e), spread)]
+    ]
+    return sorted({float(e) for e in edges if e > values.min()})
+
+
+def _places(number: float) -> int:
+    """Digits behind the point that make three significant ones; fewer than none where it is large."""
+    return _DIGITS - 1 - math.floor(math.log10(abs(number))) if number else 0
+
+
+def _as_numbers(known: Mapping[Category, int]) -> dict[Category, int] | None:
+    """How often each number occurs, also where texts keep zeros behind the point (12.50); None where some are no numbers."""
+    out: dict[Category, int] = {}
+    for value, n in known.items():
+        if isinstance(value, bool) or (isinstance(value, str) and not _WRITTEN.fullmatch(value)):
+            return None
+        number = float(value)  # type: ignore[arg-type]  # the missing value is not among them
+        out[number] = out.get(number, 0) + n
+    return out
+
+
+_DAY = 86_400.0
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        return math.floor((moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / _DAY)
+    return float(value)
+
+
+def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
+    """What the proposal gives away, one sentence each."""
+    plain = [a.name for a in attributes if a.bins is None]
+    cut = [a.name for a in attributes if a.bins is not None and isinstance(_asked(a.name, wanted), int)]
+    missing = [a.name for a in attributes if a.missing_code is not None]
+    out = ["looking at the records is not private: no epsilon covers what this specification says of them"]
+    if plain:
+        least = f"at least {wanted.rare} times" if wanted.rare else "even once"
+        out.append(f"which categories occur {least} in {listed(plain)}")
+    if cut:
+        out.append(f"where the quantiles of {listed(cut)} lie, to three digits")
+    if missing:
+        out.append(f"that somebody's {listed(missing)} is missing")
+    return [
+        *out,
+        "for records that must stay protected, write the categories and edges down beforehand, or use public data",
+    ]
+
+
+# Scales as questionnaires have them, from the lowest to the highest; a column may have any three of one.
+_SCALES = (
+    "strongly disagree|disagree strongly|disagree|somewhat disagree|slightly disagree|neutral|undecided|"
+    "neither agree nor disagree|slightly agree|somewhat agree|agree|agree strongly|strongly agree",
+    "never|almost never|very rarely|rarely|seldom|occasionally|sometimes|often|frequently|very often|usually|almost always|"
+    "always",
+    "very poor|very bad|poor|bad|fair|average|good|very good|excellent",
+    "very low|low|medium|moderate|high|very high",
+    "none|mild|moderate|severe|very severe",
+    "very dissatisfied|dissatisfied|somewhat dissatisfied|neutral|somewhat satisfied|satisfied|very satisfied",
+    "very unlikely|unlikely|neutral|likely|very likely",
+    "very small|small|medium|large|very large",
+    "not at all|a little|slightly|somewhat|moderately|quite a bit|a lot|very much|extremely",
+    "not important|slightly important|moderately important|important|very important|extremely important",
+    "much worse|worse|about the same|better|much better",
+    "primary|secondary|tertiary",
+    "daily|weekly|monthly|quarterly|yearly",
+    "never|sometimes|about half the time|most of the time|always",
+    "none at all|a little|a moderate amount|a lot|a great deal",
+    "extremely dissatisfied|somewhat dissatisfied|neither satisfied nor dissatisfied|somewhat satisfied|extremely satisfied",
+    "extremely unlikely|somewhat unlikely|neither likely nor unlikely|somewhat likely|extremely likely",
+    "definitely not|probably not|might or might not|probably yes|definitely yes",
+    "strongly oppose|oppose|somewhat oppose|neither support nor oppose|somewhat support|support|strongly support",
+    "terrible|poor|average|good|excellent",
+    "far too little|too little|about right|too much|far too much",
+    "very uncomfortable|uncomfortable|neutral|comfortable|very comfortable",
+    "very difficult|difficult|neutral|easy|very easy",
+    "nie|selten|manchmal|oft|häufig|immer",
+    "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils/teils|teils teils|trifft eher zu|trifft zu|trifft voll zu",
+    "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils/teils|neutral|stimme eher zu|stimme zu|stimme voll zu",
+    "sehr unzufrieden|unzufrieden|neutral|teils/teils|zufrieden|sehr zufrieden",
+    "sehr schlecht|schlecht|mittel|gut|sehr gut",
+    "niedrig|mittel|hoch",
+)
+_RANKS = [{word: k for k, word in enumerate(scale.split("|"))} for scale in _SCALES]
+_FEWEST_WORDS = 3
+# How surveys write ranges of numbers: what stands below all others, between two, and above all others.
+_BELOW = "under|less than|below|up to|<|<=|or less|or under|unter|weniger als|bis zu"
+_BETWEEN = "to|-|–|—|and under|to under|bis|bis unter"
+_ABOVE = "over|more than|above|>|>=|+|or more|or over|and over|and above|and more|über|mehr als|und mehr"
+_RANGE_RANKS = {word: rank for rank, words in ((-1, _BELOW), (0, _BETWEEN), (1, _ABOVE)) for word in words.split("|")}
+_UNITS = re.compile(r"[$€£%]|\b(?:years?|jahre?|old)\b")
+_RANGED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+# The first entry of a row of totals.
+_TOTALS = frozenset("total|totals|grand total|sum|gesamt|summe|insgesamt".split("|"))  # noqa: SIM905
+# Words beside the marks of domain.columns that people write for an answer that is not there.
+_NO_ANSWERS = (
+    "refused|refusal|missing|unknown|not known|don't know|dont know|do not know|dk|no answer|not answered|no response|"
+    "not stated|not applicable|prefer not to say|prefer not to answer|declined|keine angabe|k.a.|k. a.|weiß nicht|unbekannt"
+)
+_NO_ANSWER = frozenset(_NO_ANSWERS.split("|"))
+# Numbers that stand for no answer where they lie apart from all others.
+_NO_NUMBER = frozenset([-1, -7, -8, -9, -77, -88, -98, -99, -777, -888, -998, -999, -9999, 99, 999, 9999, 99999])
+# How far above the largest other number such a number lies, as a multiple of it.
+_APART = 2
+_DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})*(\.\d+)?\s*")
+# A number as programs write it; one with zeros before it is a code.
+_WRITTEN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+_NUMBER = re.compile(r"\s*[-+]?\d+([.,]\d+)?\s*")
+# Names of columns that say how many people a row stands for.
+_COUNTS = frozenset(
+    "freq|frequency|frequencies|count|counts|n|number|wfreq|anzahl|häufigkeit|haeufigkeit|effectif".split("|")  # noqa: SIM905
+)
+# Rows above which a table is one of people: a table of counts has as many rows as cells.
+MOST_ROWS = 10_000
+
+
+def scale_order(values: Iterable[Category]) -> list[Category] | None:
+    """The categories in the order of a scale of words that holds them all, or None where there is none."""
+    words: dict[str, str] = {}
+    for value in values:
+        if not isinstance(value, str):
+            return None
+        words[value] = _plain(value)
+    if len(words) < _FEWEST_WORDS:
+        return None
+    ranges = {word: place for word in words.values() if (place := _range_place(word)) is not None}
+    scales: list[Mapping[str, Any]] = [*_RANKS, ranges if len(set(ranges.values())) == len(ranges) else {}]
+    for ranks in scales:
+        if len(set(words.values())) == len(words) and all(word in ranks for word in words.values()):
+            return [*sorted(words, key=lambda value: ranks[words[value]])]
+    return None
+
+
+def _range_place(word: str) -> tuple[float, int] | None:
+    """Where a range such as "2,600 to 5,200", "under 18" or "65+" stands among others; None for what is none."""
+    numbers = [float(text.replace(",", "")) for text in _RANGED.findall(word)]
+    rank = _RANGE_RANKS.get(" ".join(_UNITS.sub(" ", _RANGED.sub(" ", word)).split()))
+    return None if rank is None or len(numbers) != 1 + (rank == 0) else (numbers[0], rank)
+
+
+def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
+    """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
+    said: list[str] = []
+    if name != name.strip():
+        said.append(
+            "its name begins or ends with a space, which no list of names in a command can hold; mend it in the file"
+        )
+    elif not unicodedata.is_normalized("NFC", name):
+        said.append(
+            "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"
+        )
+    words = {v: _plain(v) for v in known if isinstance(v, str)}
+    alike: dict[str, list[str]] = defaultdict(list)
+    for word, plain in words.items():
+        alike[plain].append(word)
+    several = [values for values in alike.values() if len(values) > 1]
+    spaced = [values[0] for values in alike.values() if values[0] != values[0].strip()]
+    if several:
+        said.append(
+            f"{_quoted(several[0])} differ only in spaces, capitals or how accents are stored, and would be different "
+            "categories; write them alike"
+        )
+    elif spaced:
+        said.append(f"{_quoted(spaced[:1])} has spaces around it; take them away, or answers without them are refused")
+    if written_as_dates(known):
+        said.append(
+            "its texts look like dates such as 01.03.2024; give --date-format %d.%m.%Y, so that they can have bins"
+        )
+    elif _all_match(_THOUSANDS, known) and any("," in word for word in words):
+        said.append(
+            "its texts look like numbers with thousands separators; write 1234 for 1,234, so that they can have bins"
+        )
+    elif _all_match(_NUMBER, known) and any(map(_DECIMAL_COMMA.fullmatch, words)):
+        said.append("its texts look like numbers with a decimal comma; give --decimal ',' so that they can have bins")
+    if same := [v for v in words if v.isdecimal() and v.lstrip("0") != v and (v.lstrip("0") or "0") in map(str, known)]:
+        other = same[0].lstrip("0") or "0"
+        said.append(
+            f"{shown(same[0])} and {shown(other)} are one number, and would be different categories; write them alike"
+        )
+    if marks := no_answers(known):
+        quoted = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
+        more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in quoted)
+        said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
+    scaled = [[v for v, plain in words.items() if plain in ranks] for ranks in _RANKS]
+    enough = next((values for values in scaled if len(values) >= _FEWEST_WORDS), None)
+    if enough and scale_order(v for v in known if not (isinstance(v, str) and _is_mark(v))) is None:
+        said.append(f"{listed(enough)} look like a scale, and stand in the order of the alphabet; declare their order")
+    return [f"column {shown(name)}: {line}" for line in said]
+
+
+def written_as_dates(values: Iterable[Category]) -> bool:
+    """Whether all values are texts such as 01.03.2024."""
+    return _all_match(_DATE, values)
+
+
+def _plain(text: str) -> str:
+    """A text without what people do not see or do not mean: spaces around and between, capitals, how accents are stored."""
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
+
+
+def _quoted(values: Sequence[str]) -> str:
+    """Texts that may look alike: what does not stand in ASCII is escaped where they would."""
+    plain = len({unicodedata.normalize("NFC", v) for v in values}) == len(values)
+    return " and ".join(shown(v) if plain else ascii(v) for v in values[:4])
+
+
+def _all_match(form: re.Pattern[str], values: Iterable[Category]) -> bool:
+    """Whether every value that is not a mark of a missing one is a text of this form."""
+    texts = [v for v in values if not (isinstance(v, str) and _is_mark(v))]
+    return len(texts) > 1 and all(isinstance(v, str) and form.fullmatch(v) for v in texts)
+
+
+def _is_mark(text: str) -> bool:
+    return text.strip() in MISSING_MARKS or _plain(text) in _NO_ANSWER
+
+
+def no_answers(known: Iterable[Category]) -> list[Category]:
+    """The values that may stand for an answer that is not there: marks, words, and numbers far from all others."""
+    values = list(known)
+    marks: list[Category] = [v for v in values if isinstance(v, str) and _is_mark(v)]
+    numbers = {v: number for v in values if (number := _number_of(v)) is not None}
+    odd = [v for v, number in numbers.items() if number in _NO_NUMBER]
+    rest = [number for v, number in numbers.items() if v not in odd]
+    if len(rest) > 1:
+        # 99 is an age among ages; it is a mark where nothing else comes near it
+        marks += [v for v in odd if (numbers[v] < 0 <= min(rest)) or numbers[v] > _APART * max(rest) >= 0]
+    return marks
+
+
+def _number_of(value: Category) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(r"\s*-?\d+\s*", value) else None
+    return None if value is None else float(value)
+
+
+class CountsSought:
+    """Whether a table has one row for each combination of its columns, and a column of how many people that row stands for."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.column = next((name for name in columns if _plain(name) in _COUNTS), None) if len(columns) > 1 else None
+        self.others = [name for name in columns if name != self.column]
+        self._rows: list[tuple[Any, ...]] = []
+        self._counts: list[Any] = []
+
+    def add(self, batch: Any) -> None:
+        """Look at a batch of records, until they are too many."""
+        if self.column is None:
+            return
+        if len(self._counts) + batch.num_rows > MOST_ROWS:
+            self.column = None
+            return
+        self._counts += batch.column(self.column).to_pylist()
+        self._rows += zip(*(batch.column(name).to_pylist() for name in self.others), strict=True)
+
+    def said(self) -> Iterator[str]:
+        """One sentence where it is such a table."""
+        counts = [_number_of(value) for value in self._counts]
+        whole = [c for c in counts if c is not None and c >= 0 and c == round(c)]
+        if self.column is None or len(whole) < len(counts) or sum(whole) <= len(whole) or len(whole) < 2:
+            return
+        each = [len({row[k] for row in self._rows}) == len(self._rows) for k in range(len(self.others))]
+        # a column that tells all rows apart by itself is a person's number, unless it is the table's only one
+        if len(set(self._rows)) == len(self._rows) and (len(each) == 1 or not any(each)):
+            yield (
+                f"this looks like a table of counts: its {len(whole)} rows are all different, and column "
+                f"{shown(self.column)} may say how many people each stands for, {sum(whole):.0f} in all; here every row is one "
+                "person, so write one row for each person first"
+            )

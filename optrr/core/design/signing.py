@@ -1,0 +1,174 @@
+"""Detached signatures of design and deployment files, and of what randomized records say of themselves: who made them.
+
+Ed25519 (RFC 8032) over one line of text, which says of which version the signature is, what kind of file it signs and the
+SHA-256 of its bytes; the signature is 64 bytes in a file of its own, keys are PEM files (PKCS #8 and SubjectPublicKeyInfo). So
+none holds for a file that is read as another kind, or for what another program asks to be signed. OpenSSL makes and checks the
+same:
+
+    openssl genpkey -algorithm ed25519 -out key.pem
+    openssl pkey -in key.pem -pubout -out public.pem
+    echo "optrr-signature/1 optrr-design $(sha256sum design.json | cut -c 1-64)" > line
+    openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in line -sigfile design.json.sig
+
+A signature says whose file it is, not that its numbers hold: :func:`optrr.verify` recomputes those. Whose key
+it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from optrr.core.design.verification import Check
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, path_of
+from optrr.core.records.atomic import refuse_replacing, whole_file
+
+__all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
+
+# What the line begins with that is signed; another version signs another line.
+_VERSION = "optrr-signature/1"
+_SIGNATURE_BYTES = 64
+# A PEM file of such a key has some 120 bytes, an encrypted one some 300.
+_MOST_KEY_BYTES = 1 << 14
+# What the library raises for keys that it does not know, and for some whose length is not that of their kind.
+_UNREADABLE = (UnsupportedAlgorithm, InternalError)
+_MAKE_KEY = "make one by: openssl genpkey -algorithm ed25519 -out key.pem"
+_MAKE_PUBLIC = "make it by: openssl pkey -in key.pem -pubout -out public.pem"
+
+
+def signature_path(file: Path) -> Path:
+    """Where the signature of a file is looked for: FILE.sig."""
+    return file.with_name(f"{file.name}.sig")
+
+
+def signed_line(kind: str, raw: bytes) -> bytes:
+    """What is signed of a file of this kind with these bytes."""
+    return f"{_VERSION} {kind} {hashlib.sha256(raw).hexdigest()}\n".encode()
+
+
+def sign_file(
+    file: Given,
+    key: Path,
+    signature: Path | None = None,
+    passphrase: Callable[[], str] | None = None,
+    kind: str = DESIGN,
+) -> str:
+    """Sign the bytes of a file of this kind; returns the public key's fingerprint.
+
+    The 64 bytes of the signature are written beside the file (:func:`signature_path`), or where ``signature`` says.
+    ``passphrase`` is asked for it where the key is encrypted. Raises InvalidInput where a file cannot be read, the key is no
+    private Ed25519 key in PEM, or the passphrase does not open it.
+    """
+    private = _private_key(key, passphrase)
+    held = content_of(file, "the file to sign")
+    signed = private.sign(signed_line(kind, held.raw))
+    target = signature_path(held.path) if signature is None else signature
+    refuse_replacing(
+        target, [held.path, key], f"{target} is what is signed, or the key; write the signature to another file"
+    )
+    with whole_file(target) as partial:
+        partial.write_bytes(signed)
+    return fingerprint(private.public_key())
+
+
+def signature_check(file: Given, key: Path, signature: Path | None = None, kind: str = DESIGN) -> Check:
+    """Whether the file was signed, as one of this kind, by the owner of a public key.
+
+    Raises InvalidInput where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
+    is in the result.
+    """
+    public = _public_key(key)
+    place = signature_path(path_of(file)) if signature is None else signature
+    signed = _content(place, "the signature", most=_SIGNATURE_BYTES + 1)
+    try:
+        public.verify(signed, signed_line(kind, content_of(file, "the signed file").raw))
+        holds = True
+    except InvalidSignature:
+        holds = False
+    whose = "by it" if holds else "not by it" if len(signed) == _SIGNATURE_BYTES else "no signature of 64 bytes"
+    return Check("signature", f"by key {fingerprint(public)}", whose, f"Ed25519, {_VERSION} {kind}", holds)
+
+
+def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> Content:
+    """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked.
+
+    Raises InvalidInput also for a signature without a key.
+    """
+    if key is None:
+        if signature is not None:
+            raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
+        return file
+    check = signature_check(file, key, signature, kind)
+    if not check.holds:
+        raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
+    return file
+
+
+def is_exposed(key: Path) -> bool:
+    """Whether others on this machine may read a private key."""
+    return os.name == "posix" and bool(key.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def fingerprint(public: Ed25519PublicKey) -> str:
+    """SHA-256 of the key's DER form: openssl pkey -pubin -in public.pem -outform DER | sha256sum."""
+    return hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def _content(path: Path, what: str, most: int = -1) -> bytes:
+    """The bytes of a file, or the first ``most`` of them."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {what} {path}: {error.strerror or error}; check the path") from error
+
+
+def _pem(path: Path, what: str, make: str) -> bytes:
+    raw = _content(path, what, most=_MOST_KEY_BYTES + 1)
+    if len(raw) > _MOST_KEY_BYTES or not raw.lstrip().startswith(b"-----BEGIN "):
+        raise InvalidInput(f"{path} is not {what} in PEM; {make}")
+    return raw
+
+
+def _private_key(path: Path, passphrase: Callable[[], str] | None) -> Ed25519PrivateKey:
+    raw = _pem(path, "a private key", _MAKE_KEY)
+    if b"PUBLIC KEY" in raw:
+        raise InvalidInput(f"{path} is a public key; sign with the private one")
+    password = None
+    if b"ENCRYPTED" in raw:
+        if passphrase is None:
+            raise InvalidInput(f"the key {path} is encrypted; sign in a terminal, or by: openssl pkeyutl -sign -rawin")
+        password = passphrase().encode()
+    try:
+        key = load_pem_private_key(raw, password)
+    except (ValueError, TypeError, *_UNREADABLE) as error:
+        # the library's reasons name its own internals; the passphrase is by far the most frequent one
+        why = "does not open with this passphrase" if password is not None else "is not a private key in PEM"
+        raise InvalidInput(f"{path} {why}; {_MAKE_KEY}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidInput(f"{path} is a key of another kind than Ed25519; {_MAKE_KEY}")
+    return key
+
+
+def _public_key(path: Path) -> Ed25519PublicKey:
+    raw = _pem(path, "a public key", _MAKE_PUBLIC)
+    if b"PRIVATE KEY" in raw:
+        raise InvalidInput(f"{path} is a private key, which nobody but its owner should have; {_MAKE_PUBLIC}")
+    try:
+        key = load_pem_public_key(raw)
+    except (ValueError, *_UNREADABLE) as error:
+        raise InvalidInput(f"{path} is not a public key in PEM; {_MAKE_PUBLIC}") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidInput(f"{path} is a key of another kind than Ed25519; {_MAKE_KEY}")
+    return key

@@ -1,0 +1,217 @@
+"""From what is asked for to a design: one solve, or a search for the accuracies that spend a given total (POR §IV)."""
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.core.design.design import Design
+from optrr.core.display.text import brief
+from optrr.core.domain.domain import Domain
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput, MethodTooLarge
+from optrr_solvers import Problem, SolveOptions, solve
+from optrr_solvers.arrays import FloatArray, real
+from optrr_solvers.calibrate import TOLERANCE, calibrate, scale_range
+from optrr_solvers.laws import Law
+from optrr_solvers.por import MOST_BY_PROGRAM
+from optrr_solvers.problem import EPSILON_RANGE
+from optrr_solvers.solution import checked
+
+# A million pairs take a minute to set up and half a gigabyte.
+MAX_PAIRS_KEPT = 1 << 20
+
+Preserve = Literal["marginals", "pairs"] | Sequence[tuple[str, str]]
+# One number of nats for every attribute, a mapping by name for some, or no limit.
+Limits = float | Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What to ask for beside the accuracies; all limits in nats.
+
+    Parameters
+    ----------
+    preserve
+        "marginals": only the one-way accuracies. "pairs": also every pair at least ``kappa`` times as visible as under
+        Kronecker at the design's requested ε_i (the achieved ones may be larger); a list of name pairs: only these. At
+        kappa = 1 the total still never exceeds Kronecker's and the expected summed squared error of every kept pair table
+        is no larger than Kronecker's; single cells may be worse, effects among three attributes may vanish or change sign,
+        and the conditional ε is larger than Kronecker's.
+    kappa
+        share of Kronecker's pair visibility to keep; above 1 may be infeasible.
+    conditional_cap
+        largest conditional ε; up to about 10 attributes, never below the attribute's ε or floor.
+    floors
+        for allocations: smallest ε_i, this attribute must be at least so accurate.
+    ceilings
+        for allocations: largest ε_i. With the ε_i one would like as ceilings, and weights that say which attributes need
+        their accuracy most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
+    """
+
+    preserve: Preserve = "marginals"
+    kappa: float = 1.0
+    conditional_cap: Limits = None
+    floors: Limits = None
+    ceilings: Limits = None
+
+    def problem(self, domain: Domain, epsilons: FloatArray) -> Problem:
+        """The design problem over ``domain``; raises InvalidInput where a wish names nothing or is no number of nats."""
+        caps = self.caps(domain)
+        return Problem(
+            domain.sizes,
+            epsilons,
+            pairs=self.pairs(domain),
+            kappa=self.kappa,
+            caps=caps if np.isfinite(caps).any() else None,
+            names=domain.names,
+        )
+
+    def pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:
+        """Indices of the pairs to keep."""
+        if self.preserve == "marginals":
+            return ()
+        if self.preserve == "pairs":
+            count = domain.m * (domain.m - 1) // 2
+            if count > MAX_PAIRS_KEPT:
+                raise MethodTooLarge(
+                    f"{domain.m} attributes have {count} pairs; at most {MAX_PAIRS_KEPT} can be preserved: name those that "
+                    "matter, preserve=[(name, name), …], or split the record"
+                )
+            return tuple(combinations(range(domain.m), 2))
+        if isinstance(self.preserve, str):
+            raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")
+        return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
+
+    def caps(self, domain: Domain) -> FloatArray:
+        """Largest conditional ε of each attribute, shape (m,); inf where there is none."""
+        return limits(domain, self.conditional_cap, math.inf, "conditional cap")
+
+    def floor(self, domain: Domain) -> FloatArray:
+        """Smallest ε_i, shape (m,); 0 where there is none."""
+        return limits(domain, self.floors, 0.0, "floor")
+
+    def ceiling(self, domain: Domain) -> FloatArray:
+        """Largest ε_i, shape (m,); inf where there is none."""
+        return limits(domain, self.ceilings, math.inf, "ceiling")
+
+
+def limits(domain: Domain, given: Limits, default: float, what: str) -> FloatArray:
+    """One number for each attribute, shape (m,): ``given``, or ``default`` where it names none. Raises InvalidInput."""
+    if given is None:
+        return np.full(domain.m, default)
+    if not isinstance(given, Mapping):
+        return np.full(domain.m, _nats(given, f"the {what} is"))
+    out = np.full(domain.m, default)
+    for name, value in given.items():
+        out[domain.index(name)] = _nats(value, f"attribute {name!r} has {what}")
+    return out
+
+
+def _nats(value: Any, said: str) -> float:
+    number = real(value)
+    if math.isnan(number):
+        raise InvalidInput(f"{said} {brief(value)}; give a number of nats")
+    return number
+
+
+def design(  # noqa: PLR0913 (each argument is one question a user answers)
+    domain: Domain | Mapping[str, int | Iterable[Any]],
+    epsilons: float | ArrayLike | Mapping[str, float],
+    *,
+    total: float | None = None,
+    method: str = "auto",
+    preserve: Preserve = "marginals",
+    kappa: float = 1.0,
+    conditional_cap: Limits = None,
+    options: SolveOptions = SolveOptions(),
+    public: PublicColumns | Mapping[str, Any] = NONE,
+) -> Design:
+    """The mechanism of flips with the smallest total ε; parameters, result and errors as of :func:`optrr.design`."""
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
+    wishes = Wishes(preserve, kappa, conditional_cap)
+    asked = epsilon_vector(declared, epsilons)
+    if total is None:
+        return Design(declared, solve(wishes.problem(declared, asked), method, options), public=beside)
+    bad = np.flatnonzero(~(np.isfinite(asked) & (asked > 0)))
+    if bad.size:
+        i = int(bad[0])
+        raise InvalidInput(f"attribute {declared.names[i]!r} has proportion {asked[i]}; give a positive number")
+    if not (math.isfinite(real(total)) and total > 0):
+        raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
+    scales = scale_range(asked)
+    if scales[0] > scales[1]:
+        low, high = EPSILON_RANGE
+        raise InvalidInput(
+            f"the proportions reach from {asked.min():g} to {asked.max():g}; their ratio can be at most {high / low:g}"
+        )
+    # no ε_i is above its cap
+    most = float(np.min(wishes.caps(declared) / asked)) * (1 - 2.0**-50)
+    calibrated = calibrate(
+        lambda s: solve(wishes.problem(declared, s * asked), method, options),
+        float(total),
+        (scales[0], min(scales[1], max(most, scales[0]))),
+        # where every attribute stands alone the ε_i add up to the total
+        guess=total / float(asked.sum()),
+        # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
+        scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
+    )
+    solution = calibrated.solution
+    if wishes != Wishes() and solution.upper < total * (1 - 2 * TOLERANCE):
+        said = (
+            f"the design spends {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or preserved "
+            "pairs allow no more; other proportions may spend the rest"
+        )
+        solution = replace(solution, notes=(*solution.notes, said))
+    return Design(declared, solution, public=beside)
+
+
+def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
+    """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
+    try:
+        if isinstance(epsilons, Mapping):
+            for name in epsilons:
+                domain.index(name)
+            missing = [n for n in domain.names if n not in epsilons]
+            if missing:
+                raise InvalidInput(f"attribute {missing[0]!r} has no epsilon; give it one in nats")
+            return np.asarray([epsilons[n] for n in domain.names], dtype=np.float64)
+        values = np.asarray(epsilons, dtype=np.float64)
+        if values.ndim and values.shape != (domain.m,):
+            raise InvalidInput(f"{values.size} epsilons for {domain.m} attributes; give one number or one for each")
+        return np.broadcast_to(values, (domain.m,)).astype(np.float64)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"epsilons are numbers of nats, one for all or one for each attribute; got {brief(epsilons)}"
+        ) from error
+
+
+def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
+    domain: Domain,
+    law: Law,
+    method: str,
+    requested: FloatArray | None = None,
+    *,
+    notes: tuple[str, ...] = (),
+    started: float | None = None,
+) -> Design:
+    """The design of ``law``, with status "baseline": it claims no optimality, and the bound below it holds all the same.
+
+    ``requested`` are the ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
+    ``started`` is by :func:`time.perf_counter`, for the seconds it took.
+
+    Raises InvalidProblem where an accuracy is outside 1e-6..50 nats from below: such an attribute says nothing and should not
+    be asked for.
+    """
+    epsilons = np.minimum(law.attribute_epsilons(), EPSILON_RANGE[1]) if requested is None else requested
+    problem = Problem(domain.sizes, epsilons, names=domain.names)
+    began = time.perf_counter() if started is None else started
+    return Design(domain, checked(problem, method, law, None, started=began, tolerance=None, notes=notes))

@@ -1,0 +1,494 @@
+"""Specifications: which attributes, how many categories, and how accurate each must be (TOML, JSON or name=size:epsilon).
+
+    {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
+
+A size stands for the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left" or
+"right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
+``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
+undeclared. A top-level ``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes
+and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
+``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+
+Messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
+"""
+
+import codecs
+import json
+import math
+import re
+import shlex
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from optrr.core.design.infer import Proposing, propose
+from optrr.core.display.text import brief, one_line, prints
+from optrr.core.domain.bins import Bins, Closed, bins_of
+from optrr.core.domain.domain import Attribute, Category, Domain, category_text, numbered, shown
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput, did_you_mean, in_one_line, warn
+from optrr.core.provenance.sealed import Given, path_of, read_named
+from optrr_solvers.arrays import FloatArray, real
+from optrr_solvers.problem import SIZE_RANGE
+
+
+@dataclass(frozen=True)
+class AttributeSpec:
+    """One attribute, as the file says it."""
+
+    name: str
+    size: int | None = None
+    categories: list[Category] | None = None
+    epsilon: float | None = None
+    question: str | None = None
+    bins: list[Any] | None = None
+    closed: Closed = "left"
+    ordered: bool = False
+    missing: list[Category] | bool = False
+    rest: str | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A whole file, as it says it."""
+
+    attributes: list[AttributeSpec]
+    epsilon: float | None = None
+    title: str | None = None
+    asker: str | None = None
+    introduction: str | None = None
+    language: str | None = None
+    public: dict[str, Any] | None = None
+
+
+# Points in a key, which the TOML reader takes the square of in time and memory, and what ends a key.
+_MOST_PARTS, _BETWEEN_KEYS = 300, re.compile(r"[,=\[\]{}\n]")
+# What a key may hold: its Python types, and how a person would say it.
+_Kind = tuple[tuple[type, ...], str]
+_TEXT: _Kind = ((str,), "a text in quotes")
+_NUMBER: _Kind = ((int, float), "a number of nats without quotes, such as 1.0")
+_ATTRIBUTE: dict[str, _Kind] = {
+    "name": _TEXT,
+    "size": ((int,), "a whole number without quotes"),
+    "categories": ((list,), "a list in brackets"),
+    "epsilon": _NUMBER,
+    "question": _TEXT,
+    "bins": ((list,), "a list of edges, such as [-inf, 18, 65, inf]"),
+    "closed": ((str,), '"left" or "right"'),
+    "ordered": ((bool,), "true or false"),
+    "missing": ((list, bool), 'a list of marks, such as ["NA", "."], or true'),
+    "rest": _TEXT,
+}
+_WHOLE: dict[str, _Kind] = {
+    "attributes": ((list,), "a list of attributes, each under [[attributes]]"),
+    "epsilon": _NUMBER,
+    "title": _TEXT,
+    "asker": _TEXT,
+    "introduction": _TEXT,
+    "language": _TEXT,
+    "public": ((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
+}
+# The first key of a plan, which has attributes, too.
+_PLAN = re.compile(rb'\s*format\s*=\s*"optrr-plan/')
+# A line of TOML with which attributes begin.
+_TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
+
+
+def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) -> None:
+    for key, value in given.items():
+        if key not in keys:
+            hint = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
+            raise InvalidInput(f"{place} has the unknown key {shown(key)}{hint}")
+        types, said = keys[key]
+        # Python takes true for a whole number; a person who writes it does not mean one
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise InvalidInput(f"{place} has {key} = {_said(value)}; give {said}")
+
+
+def _said(value: Any) -> str:
+    """A value as a message shows it."""
+    if value is None:
+        return "null"
+    # of a number no more digits than anybody writes
+    return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
+
+
+def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o {}") -> None:
+    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy.
+
+    ``command`` makes the design that is wanted of a file, in another.
+    """
+    # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
+    text = raw.removeprefix(codecs.BOM_UTF8)
+    if _PLAN.match(text):
+        raise InvalidInput(f"{source} is a plan; give the design that was saved with it, design.json in its folder")
+    try:
+        outline = msgspec.json.decode(text, type=_Outline)
+        mistaken = outline.format is msgspec.UNSET and outline.law is msgspec.UNSET
+    except (ValueError, RecursionError):
+        mistaken = not text.lstrip().startswith(b"{") and _TOML_ATTRIBUTES.search(text) is not None
+    if mistaken:
+        made = "design.json" if path_of(source).name != "design.json" else "made.json"
+        remedy = command.format(shlex.quote(str(source)), made)
+        raise InvalidInput(f"{source} is a specification, not yet a design: optrr {remedy} makes one")
+
+
+class _Outline(msgspec.Struct):
+    """Keys of a specification, and those that only files made of one have; what they hold is passed over."""
+
+    attributes: msgspec.Raw
+    format: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    law: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+# Elements of a list that fit a line; longer ones get a line each.
+_SHORT = 8
+# Categories 0..r−1 beyond so many are written as their size; what is to be confirmed of them stands there.
+_NOTED = {"size": "categories"}
+
+
+def _fields(attribute: Attribute) -> dict[str, Any]:
+    """The keys of an attribute: nothing that would follow from the others."""
+    out: dict[str, Any] = {"name": attribute.name}
+    bins, numbers = attribute.bins, attribute.numbers
+    known = range(numbers) if numbers is not None else [c for c in attribute.categories if c is not None]
+    if bins is not None:
+        out["bins"] = [e if isinstance(e, date) or math.isinf(e) or not e.is_integer() else int(e) for e in bins.edges]
+        if bins.closed != "left":
+            out["closed"] = bins.closed
+    if bins is None and numbers is not None and numbers > _SHORT:
+        out["size"] = numbers
+    elif bins is None or list(known) != list(bins.labels):
+        out["categories"] = list(known)
+    if attribute.ordered and bins is None:
+        out["ordered"] = True
+    if len(known) < attribute.size:
+        out["missing"] = list(attribute.missing) or True
+    if attribute.rest is not None:
+        out["rest"] = attribute.rest
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """A value without what JSON lacks: dates and infinite edges as their texts."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+# Keys that TOML takes without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """Plain values as TOML, in their order: a mapping becomes a table, and a list of mappings one table for each.
+
+    What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
+    """
+    return "\n".join([*_tables_in_order(content, ()), ""])
+
+
+def _tables_in_order(content: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
+    keys = {key: key if _BARE.fullmatch(key) else _value(key) for key in content}
+    tables = {
+        key: value if isinstance(value, list) else [value]
+        for key, value in content.items()
+        if isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
+    }
+    lines = [_entry(keys[key], value, None) for key, value in content.items() if key not in tables]
+    for key, each_of in tables.items():
+        inside = (*place, keys[key])
+        heading = f"[[{'.'.join(inside)}]]" if isinstance(content[key], list) else f"[{'.'.join(inside)}]"
+        for each in each_of:
+            lines += [*([""] if lines else []), heading, *_tables_in_order(each, inside)]
+    return lines
+
+
+def _entry(key: str, value: Any, note: str | None) -> str:
+    """A line, or several where a list is long."""
+    comment = "" if note is None else f" # {one_line(note)}"
+    if not isinstance(value, list):
+        return f"{key} = {_value(value)}{comment}"
+    texts = [_value(v) for v in value]
+    if len(texts) <= _SHORT:
+        return f"{key} = [{', '.join(texts)}]{comment}"
+    return "\n".join([f"{key} = [", *(f"    {text}," for text in texts), f"]{comment}"])
+
+
+def _value(value: Any) -> str:
+    """Texts and booleans as JSON writes them, which TOML reads alike; numbers and dates as Python does."""
+    if isinstance(value, date):
+        return value.isoformat()
+    text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    # in such strings an escape says the same as a character that nobody sees
+    return text if text.isprintable() else "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
+
+
+# Digits of a number that a message shows.
+_SHOWN = 24
+
+
+class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the people asked are shown: texts in ``language`` (such as ``de``), None where the specification gives none.
+
+    ``asker`` says who asks, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's name; an attribute
+    without one is asked by its name.
+    """
+
+    title: str | None = None
+    asker: str | None = None
+    introduction: str | None = None
+    language: str | None = None
+    questions: dict[str, str] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in).
+
+    ``public`` are columns that stand beside the attributes and are not randomized.
+    """
+
+    domain: Domain
+    epsilons: FloatArray
+    wording: Wording = field(default_factory=Wording)
+    public: PublicColumns = NONE
+
+    def required_epsilons(self) -> FloatArray:
+        """The ε_i. Raises InvalidInput naming the first attribute that has none."""
+        missing = np.flatnonzero(np.isnan(self.epsilons))
+        if missing.size:
+            name = self.domain.names[int(missing[0])]
+            raise InvalidInput(
+                f"attribute {shown(name)} has no epsilon; give it one in nats, or a top-level epsilon for all"
+            )
+        return self.epsilons
+
+    @classmethod
+    def from_frame(cls, data: Any, proposing: Proposing | None = None, epsilon: float | None = None) -> "Specification":
+        """A specification read off PUBLIC data, a frame or whatever else holds records; see :func:`propose`.
+
+        Never use it on the records to be protected without asking who may see the result: which categories occur, and where
+        edges lie, are answers about them that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) say which columns are
+        left out and why, and what looks wrong about the values.
+        """
+        wanted = proposing or Proposing()
+        proposal = propose(data, wanted)
+        warn(proposal.warnings())
+        domain = proposal.domain
+        epsilons = np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon))
+        return cls(domain, epsilons, public=wanted.public)
+
+    def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
+        """The specification as TOML; ``notes`` are comments by (attribute, key), "" for the whole; ``opening`` stands first.
+
+        Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
+        """
+        epsilons, questions = self.epsilons, self.wording.questions
+        common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
+        lines = [f"# {one_line(line)}" for line in opening]
+        whole = {"epsilon": common} | msgspec.to_builtins(self.wording)
+        whole |= {f"public.{role}": names for role, names in self.public.summary().items()}
+        known = notes or {}
+        lines += [
+            _entry(key, value, known.get(("", key)))
+            for key, value in whole.items()
+            if value is not None and key != "questions"
+        ]
+        for attribute, epsilon in zip(self.domain, epsilons.tolist(), strict=True):
+            fields = _fields(attribute)
+            if common is None and not math.isnan(epsilon):
+                fields["epsilon"] = epsilon
+            if attribute.name in questions:
+                fields["question"] = questions[attribute.name]
+            lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
+            lines += [_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
+        return "\n".join([*lines, ""])
+
+    def record(self) -> dict[str, Any]:
+        """What :func:`declared` reads, as plain values for JSON and TOML: what nobody gave is left out."""
+        texts: dict[str, Any] = msgspec.to_builtins(self.wording)
+        epsilons = self.epsilons.tolist()
+        questions = texts.pop("questions", {})
+        attributes = [
+            {key: _plain(value) for key, value in _fields(a).items()}
+            | ({} if math.isnan(e) else {"epsilon": e})
+            | ({"question": questions[a.name]} if a.name in questions else {})
+            for a, e in zip(self.domain, epsilons, strict=True)
+        ]
+        public = self.public.summary()
+        return texts | ({"public": public} if public else {}) | {"attributes": attributes}
+
+    def proportions(self) -> FloatArray:
+        """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
+        return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
+
+
+def read_specification(path: Given) -> Specification:
+    """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
+    raw = read_declared(path, "specification", "attributes")
+    if isinstance(raw, Mapping) and str(form := raw.get("format")).startswith("optrr-"):
+        raise InvalidInput(
+            f"specification {path_of(path)}: it is a file of {shown(str(form))}; give a file of questions, such as a plan's "
+            "specification.toml"
+        )
+    try:
+        return declared(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"specification {path_of(path)}: {in_one_line(error)}") from error
+
+
+def declared(raw: Any) -> Specification:
+    """The specification that a file's content declares.
+
+    Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
+    """
+    if not isinstance(raw, Mapping):
+        raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
+    _checked(raw, _WHOLE, "the specification")
+    if "attributes" not in raw:
+        raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
+    attributes = []
+    for number, given in enumerate(raw["attributes"], 1):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
+        named = given.get("name")
+        place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
+        _checked(given, _ATTRIBUTE, place)
+        if named is None:
+            raise InvalidInput(f"{place} has no name; give it one")
+        attributes.append(AttributeSpec(**given))
+    return _specification(Spec(**{**raw, "attributes": attributes}))
+
+
+def read_declared(path: Given, what: str, parts: str) -> Any:
+    """What a TOML or JSON file declares, by its suffix; ``what`` it is, and of which ``parts``, for messages.
+
+    Raises InvalidInput with the place in the file and the remedy, where it is neither, empty, not UTF-8, or has a key twice.
+    """
+    source = path_of(path)
+    try:
+        text = read_named(path, what).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{what} {source} is not UTF-8; save it in that encoding") from error
+    suffix = source.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise InvalidInput(f"{what} {source} ends in {suffix!r}; name it .toml or .json")
+    if not text.strip():
+        raise InvalidInput(f"{what} {source} is empty; list the {parts}")
+    if suffix == ".toml" and max(piece.count(".") for piece in _BETWEEN_KEYS.split(text)) > _MOST_PARTS:
+        raise InvalidInput(f"{what} {source} has a key or a text of more than {_MOST_PARTS} points; mend it there")
+    try:
+        return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} {source}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        # raised by malformed text, by numbers of thousands of digits, and by brackets nested thousands deep
+        raise InvalidInput(
+            f"{what} {source} is not {suffix[1:].upper()}: {in_one_line(error)}; mend it there"
+        ) from error
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; of a key written twice, json would keep the second and say nothing."""
+    by_key = dict(pairs)
+    if len(by_key) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise InvalidInput(f"the key {shown(twice)} is given twice in one object; keep one")
+    return by_key
+
+
+def parse_attributes(texts: Sequence[str]) -> Specification:
+    """Attributes written ``name=size:epsilon`` (``name=size`` where no ε is asked for)."""
+    specs = []
+    for text in texts:
+        name, equals, rest = text.rpartition("=")
+        size, _, epsilon = rest.partition(":")
+        try:
+            # Python would read 1_0 as ten
+            if not equals or not name or "_" in rest:
+                raise ValueError(text)
+            specs.append(AttributeSpec(name, size=int(size), epsilon=float(epsilon) if epsilon else None))
+        except ValueError as error:
+            raise InvalidInput(
+                f"attribute {shown(text)} is not of the form name=size:epsilon, like age=9:0.5"
+            ) from error
+    return _specification(Spec(specs))
+
+
+def _specification(spec: Spec) -> Specification:
+    attributes, epsilons = [], []
+    for a in spec.attributes:
+        _checked_text(a.name, a.name)
+        attributes.append(_attribute(a))
+        given = a.epsilon if a.epsilon is not None else spec.epsilon
+        epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
+    domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
+    for name in public.names:
+        _checked_text(name, name)
+    questions = {a.name: a.question for a in spec.attributes if a.question is not None}
+    general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
+    asked = {f"the question of {shown(name)}": text for name, text in questions.items()}
+    for place, text in {**general, **asked}.items():
+        if text is not None and (not text.strip() or not _is_unicode(text)):
+            raise InvalidInput(f"{place} is {shown(text)}; write a text in UTF-8, or leave it out")
+    wording = Wording(**general, questions=questions)
+    return Specification(domain, np.asarray(epsilons, dtype=np.float64), wording, public.apart_from(domain))
+
+
+def _checked_text(name: str, text: Category) -> None:
+    # JSON and the command line can hold halves of surrogate pairs, which no file can be written with
+    if isinstance(text, str) and not _is_unicode(text):
+        raise InvalidInput(f"attribute {shown(name)} has text {shown(text)}, which is not Unicode; write it in UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _checked_epsilon(name: str, epsilon: float) -> float:
+    # nan stands for "not given" from here on, so a written nan must not pass
+    number = real(epsilon)
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidInput(
+            f"attribute {shown(name)} has epsilon {brief(epsilon)}; give a finite number of nats above 0"
+        )
+    return number
+
+
+def _attribute(spec: AttributeSpec) -> Attribute:
+    bins = None if spec.bins is None else bins_of(spec.bins, spec.closed)
+    marks = () if isinstance(spec.missing, bool) else tuple(str(category_text(m)) for m in spec.missing)
+    categories = _categories(spec, bins)
+    if spec.missing is True and None not in categories:
+        categories = (*categories, None) if spec.size is None else numbered(spec.size, True)
+    return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
+
+
+def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
+    given = [key for key in ("size", "categories", "bins") if getattr(spec, key) is not None]
+    if given not in (["size"], ["categories"], ["bins"], ["categories", "bins"]):
+        raise InvalidInput(
+            f"attribute {shown(spec.name)} must give either its size or its categories, or bins for numbers and dates"
+        )
+    if spec.categories is not None:
+        for c in spec.categories:
+            _checked_text(spec.name, c)
+        return tuple(spec.categories)
+    if bins is not None:
+        return bins.labels
+    assert spec.size is not None
+    if not SIZE_RANGE[0] <= spec.size <= SIZE_RANGE[1]:
+        raise InvalidInput(
+            f"attribute {shown(spec.name)} has size {str(spec.size)[:_SHOWN]}; a size is a whole number from "
+            f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
+        )
+    return numbered(spec.size, False)

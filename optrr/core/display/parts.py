@@ -1,0 +1,200 @@
+"""What pages and notebooks are made of: paragraphs, tables, commands and charts, and the HTML that they become.
+
+A page is data (title, sections; each section holds such parts), and one template turns it into one HTML file, readable without
+a network. Notebooks show the same parts without a page around them. Charts are matplotlib figures written as SVG into the page;
+points that are too many for paths are a picture inside their chart. The page's content security policy forbids every request,
+so nothing that a category or a file name says can make a reader's browser fetch or run anything; all text is escaped.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from math import isnan
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from optrr.core.display import SOFTWARE
+from optrr.core.display.text import cell, one_line, printable, reads_as_number
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = [
+    "Chart",
+    "Commands",
+    "Page",
+    "Part",
+    "Section",
+    "Table",
+    "Text",
+    "cell_text",
+    "page_environment",
+    "page_html",
+    "parts_html",
+    "warned",
+    "warnings",
+]
+
+
+_VIEW_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ')
+# Points of a chart up to which a telephone shows it whole and still legible; wider ones can be moved sideways.
+_NARROW = 360.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; plain text, escaped. ``warning`` sets it off, and so does ``quoted``, for what is said to others."""
+
+    text: str
+    warning: bool = False
+    quoted: bool = False
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines to type into a terminal, as they are."""
+
+    lines: Sequence[str]
+    kind: ClassVar[str] = "commands"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under column names; numbers have four figures and stand to the right, and what is None or NaN is an empty cell.
+
+    ``strong`` lists the row numbers to set off.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str = ""
+    note: str = ""
+    strong: Sequence[int] = ()
+    kind: ClassVar[str] = "table"
+
+    @property
+    def heads(self) -> list[str]:
+        """The column names as text."""
+        return [cell(name) for name in self.columns]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[cell_text(value) for value in row] for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold only numbers, or text that reads as one, and empty cells."""
+        given = [[row[k] for row in self.rows if row[k] is not None] for k in range(len(self.columns))]
+        return [bool(column) and all(_to_the_right(v) for v in column) for column in given]
+
+    def first(self, most: int) -> "Table":
+        """The first rows, with a note on how many there are where some are left out."""
+        if len(self.rows) <= most:
+            return self
+        more = f"The first {most} of {len(self.rows)} rows."
+        return replace(self, rows=self.rows[:most], note=f"{self.note} {more}".strip())
+
+
+@dataclass(frozen=True)
+class Chart:
+    """An SVG from :func:`optrr.core.display.charts.figure_svg`, its caption, and a ``description`` that screen readers read out."""
+
+    svg: str
+    caption: str = ""
+    description: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @cached_property
+    def markup(self) -> Any:
+        """The SVG, marked as safe to insert, labelled for screen readers."""
+        from markupsafe import Markup, escape  # noqa: PLC0415 (comes with Jinja2, which only pages need)
+
+        label = escape(self.description or self.caption)
+        size = _VIEW_BOX.search(self.svg)
+        kind = ' class="wide"' if size is not None and float(size[1]) > _NARROW else ""
+        return Markup(self.svg.replace("<svg ", f'<svg{kind} role="img" aria-label="{label}" ', 1))
+
+
+Part = Text | Commands | Table | Chart
+
+
+def warned(lines: Iterable[str]) -> list[Part]:
+    """A paragraph for each warning, set off."""
+    return [Text(one_line(line), warning=True) for line in lines]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+def warnings(lines: Iterable[str]) -> list[Section]:
+    """A section of warnings, none where there is nothing to warn of."""
+    parts = warned(dict.fromkeys(lines))
+    return [Section("Before you rely on this", parts)] if parts else []
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, its sections, and the sentences that stand before them; ``dense`` ones are printed small, on few sheets."""
+
+    title: str
+    sections: Sequence[Section]
+    lead: Sequence[str] = ()
+    dense: bool = False
+
+    @property
+    def footer(self) -> str:
+        """What made the page."""
+        return f"{SOFTWARE}; epsilons in nats."
+
+
+def _to_the_right(value: object) -> bool:
+    if isinstance(value, str):
+        return reads_as_number(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def cell_text(value: object) -> str:
+    """Four significant figures for numbers (all digits of whole ones), nothing for None and NaN, text otherwise."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}".replace(",", "\u202f")
+    if isinstance(value, Real):
+        return "" if isnan(value) else f"{float(value):.4g}"
+    return cell(str(value))
+
+
+@cache
+def page_environment(*packages: str) -> "Environment":
+    """Templates of these packages, and the page of this one: all text is escaped, and an unknown name is an error."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only pages need it)
+
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "optrr")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["printable"] = printable
+    return environment
+
+
+def page_html(page: Page) -> str:
+    """The page as HTML text."""
+    return page_environment().get_template("page.html").render(page=page)
+
+
+def parts_html(parts: Sequence[Part], title: str) -> str:
+    """Parts without a page around them, as a notebook shows them; ``title`` is what screen readers call the tables."""
+    return page_environment().get_template("parts.html").render(parts=parts, title=title)

@@ -1,0 +1,163 @@
+"""What every result can do: say itself in one line, be rows in any data frame library, JSON and a chart, and show itself.
+
+A result is rows: what each is about, then its estimate, error, interval and whatever else belongs to it. A notebook shows the
+parts that a page of the same result holds (:mod:`optrr.core.display.parts`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from optrr.core.display.charts import interval_figure
+from optrr.core.display.parts import Part, Table, Text, parts_html, warned
+from optrr.core.display.text import MISSING, one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+# Rows that people are shown, in notebooks and on terminals; the table itself, and --json, hold all.
+SHOWN = 40
+
+
+class Result(ABC):
+    """A result with a headline, for the interactive session."""
+
+    # Attributes that are keys of the JSON object; all fields where a result names none.
+    in_summary: ClassVar[tuple[str, ...]] = ()
+    # Columns that a chart draws: the estimate and, where there are any, the ends of its interval.
+    drawn: ClassVar[tuple[str, ...]] = ("estimate", "lower", "upper")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know, one line each."""
+        return ()
+
+    @abstractmethod
+    def headline(self) -> str:
+        """The result in one line: what it is, and its main numbers."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: its keys are names of attributes, and what is not a finite number is None."""
+        return named_in_json(self, self.in_summary)
+
+    def to_arrow(self) -> pa.Table:
+        """The result as an Arrow table: one row of the numbers and texts in :meth:`summary`."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        return pa.table({name: [v] for name, v in self.summary().items() if not isinstance(v, list | dict)})
+
+    def to_pandas(self) -> Any:
+        """The result as a pandas data frame; pandas must be installed."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The result as a polars data frame; polars must be installed."""
+        import polars  # noqa: PLC0415 (an optional library)
+
+        return polars.from_arrow(self.to_arrow())
+
+    def _keys(self) -> int:
+        """How many of the first columns are categories, where null is the missing value."""
+        return 0
+
+    def row_names(self) -> list[str]:
+        """What each row is about, for figures: its categories, or what stands in its first column."""
+        columns = self.to_arrow().columns[: max(self._keys(), 1)]
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return [" × ".join(MISSING if value is None else str(value) for value in row) for row in rows]
+
+    def plot(self) -> Figure:
+        """A dot for each row's estimate, with its interval where there is one, up to the largest number where it has no end."""
+        table, keys = self.to_arrow(), self._keys()
+        # an attribute may be called as a number, whose column then has another name
+        places = {name.rstrip("_"): k for k, name in enumerate(table.column_names) if k >= keys}
+        middle, *ends = (table.column(places[name]).cast("float64").to_numpy() for name in self.drawn)
+        low, high = ends or [np.full(len(middle), np.nan)] * 2
+        return interval_figure(self.row_names(), middle, (low, high), *self._axis())
+
+    def _axis(self) -> tuple[str, float | None]:
+        """What stands below the axis of :meth:`plot`, and where on it nothing is, if anywhere."""
+        return self.drawn[0].replace("_", " "), None
+
+    def _parts(self) -> list[Part]:
+        return [Text(one_line(self.headline()))]
+
+    def _repr_html_(self) -> str:
+        """The headline, the first rows of a table, and the warnings, for notebooks; all text is escaped."""
+        return parts_html([*self._parts(), *warned(self.warnings)], type(self).__name__)
+
+
+class TableResult(Result):
+    """A result that is a table: one row per attribute, cell, test or whatever it is about."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """The result as an Arrow table."""
+
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it, or its first rows: what :meth:`to_arrow` holds, and a word for missing categories."""
+        table, rows_in_all = self._head(most)
+        keys = self._keys()
+        rows = [
+            [MISSING if k < keys and value is None else value for k, value in enumerate(row.values())]
+            for row in table.to_pylist()
+        ]
+        # columns of our own are words; those of genetics have the field's names
+        names = [
+            name.replace("_", " ") if k >= keys and name.islower() else name
+            for k, name in enumerate(table.column_names)
+        ]
+        left_out = rows_in_all - len(rows)
+        return Table(names, rows, note=f"… and {left_out} more rows" if left_out else "")
+
+    def _head(self, count: int | None) -> tuple[pa.Table, int]:
+        """The first rows, and how many there are in all."""
+        table = self.to_arrow()
+        return table.slice(0, count), table.num_rows
+
+    def _parts(self) -> list[Part]:
+        return [*super()._parts(), self.shown(SHOWN)]
+
+
+def in_json(value: Any) -> Any:
+    """A value as JSON has it: lists for arrays, objects for data classes, None for numbers that are not finite."""
+    if isinstance(value, np.ndarray):
+        numbers = value.astype(object)
+        numbers[~np.isfinite(value)] = None
+        return numbers.tolist()
+    if isinstance(value, dict):
+        return {key: in_json(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [in_json(each) for each in value]
+    if is_dataclass(value):
+        return value.summary() if hasattr(value, "summary") else named_in_json(value, ())
+    number = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(number, float) and not isfinite(number) else number
+
+
+def named_in_json(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    """These attributes, or all fields, as a JSON object."""
+    return {name: in_json(getattr(value, name)) for name in names or [each.name for each in fields(value)]}
+
+
+def intervals_said(confidence: float, simultaneous: bool = False) -> str:
+    """What kind of intervals a chart's axis shows."""
+    return f"{100 * confidence:g}% intervals" + (" for all together" if simultaneous else "")
+
+
+def arrow_rows(rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+    """An Arrow table of these attributes of objects: columns of text, null for None, then columns of numbers."""
+    import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+    kinds = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64())
+    return pa.table({name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()})

@@ -1,0 +1,197 @@
+"""What an ε means, in the words that those who are asked read.
+
+The sentences stand once, in ``sentences.json``; the survey's page and the readers of reports see the same.
+
+Text for terminals and pages: names and values come from files, and may hold what moves a cursor or hides a line.
+
+Numbers for people: an ε is rounded up and a bound down, so that what is read holds, and records that are needed up.
+
+Files and JSON have every digit. A sum of ε is rounded up to the next double.
+"""
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import cache
+from importlib.resources import files
+
+from optrr_solvers.errors import written
+
+# Characters of a message: a longer one is cut, so that no file can fill a log.
+LONGEST_LINE = 4_000
+# Characters of a cell.
+LONGEST_CELL = 200
+# Characters of a name in a title.
+_LONGEST_NAME = 60
+# What people read for the missing value, which has no text of its own.
+MISSING = "(missing)"
+
+
+def printable(text: str) -> str:
+    """The text with every character that does not print written as an escape; line breaks and spaces of all widths are kept."""
+    if text.isprintable():
+        return text
+    return "".join(c if prints(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """The text on one line, escaped, and cut where it is very long."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
+
+
+def cell(text: str, most: int = LONGEST_CELL) -> str:
+    """The text as a cell of a table shows it: escaped, and cut after ``most`` characters."""
+    text = printable(text)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def category_word(text: str | None) -> str:
+    """A category as people read it, from its text."""
+    return MISSING if text is None else text
+
+
+def crossed(names: Iterable[str]) -> str:
+    """The name of a table of these attributes, for titles."""
+    return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
+
+
+def brief(value: object) -> str:
+    """A value as Python writes it, for messages: escaped, and cut where it is long."""
+    return printable(written(value))
+
+
+def amount(number: int | str, noun: str) -> str:
+    """How many there are of something, by their number or its text: ``1 record``, ``2 records``; its plural ends in s."""
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"
+
+
+def counted(number: int, people: str) -> str:
+    """A number before a text that may begin with ``people``: ``2 people without status``, ``1 person without status``."""
+    single = number == 1 and people.partition(" ")[0] == "people"
+    return f"{number} {'person' + people.removeprefix('people') if single else people}"
+
+
+def sentence(text: str) -> str:
+    """A line of a terminal as a sentence of a page."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def prints(character: str) -> bool:
+    """Whether a character shows itself and moves nothing: printable ones, line breaks and spaces of all widths."""
+    return character.isprintable() or character == "\n" or unicodedata.category(character) == "Zs"
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]\d+)?|-?inf|nan")
+# A double has at most 767 significant digits.
+_EXACT = 800
+# A number of records beyond this is no advice.
+_MOST_RECORDS = 1e15
+# An error this near a lower bound, relative, is called equal to it.
+_OPTIMAL = 1e-6
+
+
+def sum_of_epsilons(epsilons: Iterable[float]) -> float:
+    """Smallest double not below the exact sum; inf where any is. What a person spends in all (sequential composition)."""
+    from optrr_solvers.enclosure import sum_ceiling  # noqa: PLC0415 (brings numpy, and most texts need no number of it)
+
+    each = list(epsilons)
+    return math.inf if math.inf in each else sum_ceiling(each)
+
+
+def epsilon_text(epsilon: float, decimals: int = 6) -> str:
+    """An ε with that many decimals, rounded up: what is read is never below what is spent."""
+    return _rounded(epsilon, decimals, ROUND_CEILING)
+
+
+def bound_text(bound: float, decimals: int = 6) -> str:
+    """A lower bound with that many decimals, rounded down: what is read still holds."""
+    return _rounded(bound, decimals, ROUND_FLOOR)
+
+
+def nearness(ratio: float) -> str:
+    """How near an error is to the lower bound for every mechanism, from the ratio of the two."""
+    if ratio <= 1 + _OPTIMAL:
+        return "optimal among all ε-LDP mechanisms"
+    above = 100 * (ratio - 1)
+    unit = 10.0 ** (math.floor(math.log10(above)) - 1)
+    return f"within {math.ceil(above / unit) * unit:.6g} % of the best ε-LDP mechanism"
+
+
+def records_enough(n: float) -> str:
+    """Of how many records would do, rounded up to two digits; in words where nobody has so many."""
+    if not n <= _MOST_RECORDS:
+        return "more records than anybody has would be needed"
+    return f"about {two_digits_up(n)} records would do"
+
+
+def two_digits_up(n: float) -> int:
+    """The least number of two digits and zeros, or of fewer digits, that is not below n > 0."""
+    unit = int(10 ** max(int(math.log10(n)) - 1, 0)) if n > 1 else 1
+    return math.ceil(n / unit) * unit
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether a table's cell belongs to the right."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _rounded(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding, Context(prec=_EXACT)):f}"
+
+
+# As in words.js: math.exp may be off by a unit in the last place, and a factor is never said to be smaller than it is.
+_OUTWARD = 1 + 2.0**-48
+# From here a factor is written as a power of ten.
+_LONGEST = 1e6
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@cache
+def sentences() -> dict[str, str]:
+    """The sentences by name, with their numbers left open."""
+    return dict(json.loads((files("optrr.core.display") / "sentences.json").read_text(encoding="utf-8")))
+
+
+def factor_text(epsilon: float) -> str:
+    """e^ε with three digits, rounded up; what is read is never below what is spent. From a million on as a power of ten."""
+    if epsilon <= 0:
+        return "1"
+    if epsilon < math.log(_LONGEST) and (factor := math.exp(epsilon) * _OUTWARD) < _LONGEST:
+        digits = 2 - math.floor(math.log10(factor))
+        scale = 10 ** abs(digits)
+        up = math.ceil(factor * scale) / scale if digits > 0 else math.ceil(factor / scale) * scale
+        return f"{up:,.2f}".rstrip("0").rstrip(".") if digits > 0 else f"{up:,}"
+    exponent = math.floor(epsilon / math.log(10))
+    # far more than the digits that the logarithm lost
+    lead = math.ceil(10 ** (epsilon / math.log(10) - exponent) * (1 + 1e-9) * 10) / 10
+    lead, exponent = (lead / 10, exponent + 1) if lead >= 10 else (lead, exponent)
+    return f"{lead:g} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def percent_at_best(epsilon: float) -> int:
+    """The odds after a report where they were even before, in percent, rounded up: 100 e^ε/(1 + e^ε)."""
+    return min(100, math.ceil(100 * _OUTWARD / (1 + math.exp(-epsilon))))
+
+
+def promise(epsilon: float) -> str:
+    """What a total ε, in nats, promises to everybody who is asked."""
+    return sentences()["promise"].format(factor=factor_text(epsilon))
+
+
+def example(epsilon: float) -> str:
+    """The same for a reader who does not think in odds."""
+    said, percent = sentences(), percent_at_best(epsilon)
+    if epsilon <= 0:
+        return said["before"] + said["nothing"]
+    return said["before"] + (said["percent"].format(percent=percent) if percent < 100 else said["certain"])
+
+
+def changed_of_hundred(size: int, epsilon: float) -> int:
+    """In how many of 100 reports, to the nearest whole number, an attribute's value is replaced: f_i = (r−1)/(r−1+e^ε)."""
+    return round(100 * (size - 1) / (size - 1 + math.exp(min(epsilon, 700.0))))

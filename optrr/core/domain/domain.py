@@ -1,0 +1,545 @@
+"""The domain: all columns with their categories, declared and never inferred silently from protected data (design §2).
+
+Which categories occur in the protected records is itself private: a category that only one person has would be
+published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
+(:func:`optrr.core.records.observed.observed_domain`).
+
+Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
+(typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text
+by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
+stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.core.domain.bins`).
+
+Records are an integer array of codes, shape (n, m), the positions of their categories; a table is one row per cell, the
+categories first.
+
+Scores are the numbers by which categories count in means, trends, correlations and linear models. An attribute whose categories
+are all finite numbers counts by these: 0, 1, 5, 10 cigarettes a day are no evenly spaced steps. Every other one counts by its
+categories' positions 0..r−1. Whoever asks may give other numbers.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.core.display.result import TableResult, in_json
+from optrr.core.display.text import brief
+from optrr.core.domain.bins import Bins, Closed, bins_of, edge_text, interval_of_floats, number_text
+from optrr.core.errors import InvalidInput
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import written
+from optrr_solvers.problem import SIZE_RANGE
+
+Category = str | int | float | bool | None
+
+# Types of categories that need no second look.
+_PLAIN = {str, int, bool, type(None)}
+# More digits than the number of any category has.
+_DIGITS = 10
+# An error message lists this many names or categories, and then says how many more there are.
+_LISTED = 10
+# Characters of one name or category that a message shows.
+_LONGEST = 60
+
+
+def category_text(value: Category) -> str | None:
+    """Canonical text of a category; None stays None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value)
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def shown(text: str) -> str:
+    """Text from outside as a message may show it: in quotes, escaped where it does not print, and cut where it is long."""
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def listed(values: Sequence[object]) -> str:
+    """The first few values for an error message, and how many more there are."""
+    more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
+    return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
+
+
+# Sizes up to which the numbers of a domain's categories are made anew for each.
+_FEW = 1024
+
+
+@lru_cache(maxsize=1)
+def _all_numbers() -> tuple[int, ...]:
+    # the tuples of many large attributes then hold the same numbers
+    return tuple(range(SIZE_RANGE[1]))
+
+
+@lru_cache(maxsize=256)
+def numbered(size: int, missing: bool, /) -> tuple[Category, ...]:
+    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
+    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
+    return (*numbers, None) if missing else numbers
+
+
+def _as_numbered(categories: tuple[Category, ...]) -> tuple[Category, ...] | None:
+    """The shared tuple that is equal to this one, where there is one."""
+    missing = bool(categories) and categories[-1] is None
+    size = len(categories) - missing
+    if not 1 <= size <= SIZE_RANGE[1]:
+        return None
+    shared = numbered(size, missing)
+    # True and 1.0 are equal to 1, and are other categories
+    whole = categories is shared or (
+        categories[size - 1] == size - 1 and categories == shared and set(map(type, categories[:size])) == {int}
+    )
+    return shared if whole else None
+
+
+# Attributes that a domain names when it is printed.
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column and its declared categories.
+
+    Raises InvalidInput for fewer than two categories, two with the same text, a value that is none of those below, or another
+    number of categories than bins.
+
+    Parameters
+    ----------
+    name
+        the column's name, not empty.
+    categories
+        2 to 10^6 different values: text, numbers, booleans, dates (kept as their ISO text), or None for "missing". A
+        category's position is its code. With bins their labels, unless given.
+    ordered
+        whether the order of the categories means something, from the least to the greatest.
+    bins
+        for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
+    missing
+        texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
+    rest
+        the category that every undeclared value is read as, such as ``other``; None refuses such values.
+    label
+        text that results show beside the name, such as the place of a variant; it changes nothing.
+    """
+
+    name: str
+    categories: tuple[Category, ...] = ()
+    ordered: bool = False
+    bins: Bins | None = None
+    missing: tuple[str, ...] = ()
+    rest: str | None = None
+    label: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
+        if not (self.bins is None or isinstance(self.bins, Bins)):
+            raise InvalidInput(f"attribute {self.name!r} has bins {brief(self.bins)}; give optrr.Bins([18, 30, 65])")
+        given = tuple(self.categories) or (() if self.bins is None else self.bins.labels)
+        if not set(map(type, given)) <= _PLAIN:
+            given = tuple(self._checked(c) for c in given)
+        object.__setattr__(self, "categories", _as_numbered(given) or given)
+        self._check_missing()
+        if self.rest is not None and not self._lists(self.rest):
+            raise InvalidInput(
+                f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
+            )
+        if self.bins is not None:
+            object.__setattr__(self, "ordered", True)
+            labels = sum(c is not None for c in self.categories)
+            if labels != len(self.bins.labels):
+                raise InvalidInput(
+                    f"attribute {self.name!r} has {len(self.bins.labels)} bins and {labels} categories; give each bin its "
+                    "label, or leave the categories out"
+                )
+        if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
+            raise InvalidInput(_bad_size(self.name, self.size))
+        # of a million numbers it is known that they differ; looking would be slow
+        if self.numbers is None and len(self.codes) < self.size:
+            raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
+
+    def _checked(self, value: object) -> Category:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, date):
+            return edge_text(plain)
+        if isinstance(plain, float) and math.isfinite(plain):
+            return int(plain) if plain.is_integer() else plain
+        if plain is None or isinstance(plain, str | int):
+            return plain
+        raise InvalidInput(
+            f"attribute {self.name!r} has category {value!r}; categories are text, finite numbers, dates, true/false or "
+            "null: write it as text"
+        )
+
+    def _check_missing(self) -> None:
+        marks = (self.missing,) if isinstance(self.missing, str | int | float) else self.missing
+        texts = tuple(category_text(self._checked(mark)) for mark in marks)
+        known = set() if self.numbers is not None or not texts else {category_text(c) for c in self.categories}
+        for text in texts:
+            if text is None or (text in known if self.numbers is None else self._lists(text)):
+                raise InvalidInput(
+                    f"attribute {self.name!r} has {text!r} among the marks of a missing value and among its categories; "
+                    "keep it in one of the two"
+                )
+        object.__setattr__(self, "missing", texts)
+        if texts and None not in self.categories[-1:] and None not in self.categories:
+            n = self.numbers
+            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, True))
+
+    def _repeated(self) -> str | None:
+        seen: set[str | None] = set()
+        return next(t for t in self.texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+
+    @property
+    def numbers(self) -> int | None:
+        """How many numbers 0, 1, … the categories are, the missing value behind them aside; None where they are others."""
+        missing = self.categories[-1:] == (None,)
+        size = self.size - missing
+        return size if 1 <= size <= SIZE_RANGE[1] and self.categories is numbered(size, missing) else None
+
+    def _lists(self, text: str) -> bool:
+        """Whether a text is that of a category."""
+        if self.numbers is None:
+            return text in self.codes
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+        return short and str(int(text)) == text and int(text) < self.numbers
+
+    @property
+    def size(self) -> int:
+        """r_i, the number of categories."""
+        return len(self.categories)
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        """Canonical text of every category, in order; None for the missing value."""
+        return tuple(category_text(c) for c in self.categories)
+
+    @cached_property
+    def codes(self) -> dict[str | None, int]:
+        """Position of every category, by its text."""
+        return {text: code for code, text in enumerate(self.texts)}
+
+    @cached_property
+    def readings(self) -> dict[str, int]:
+        """Other texts that stand for a category, with its code: how other programs write numbers, booleans and intervals."""
+        out: dict[str, int] = {}
+        for code, category in enumerate(self.categories):
+            if isinstance(category, bool):
+                out |= {str(category): code, str(category).upper(): code}
+            elif isinstance(category, int):
+                out[f"{category}.0"] = code  # pandas, where a value of the column is missing
+            elif isinstance(category, float):
+                out[str(pa.scalar(category).cast(pa.string()))] = code  # Arrow: 1e-7 for 1e-07
+            elif isinstance(category, str) and (floats := interval_of_floats(category)):
+                out[floats] = code
+        if self.bins is not None:
+            out |= {text: self.bin_codes[k] for text, k in self.bins.readings().items()}
+        return {text: code for text, code in out.items() if text not in self.codes}
+
+    @cached_property
+    def bin_codes(self) -> tuple[int, ...]:
+        """The code of each bin: the categories in order, the missing value left out."""
+        return tuple(code for code, category in enumerate(self.categories) if category is not None)
+
+    @property
+    def missing_code(self) -> int | None:
+        """Position of the missing value; None where it is not declared."""
+        return self.codes.get(None)
+
+
+def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
+    """The attribute whose categories are the labels of these bins."""
+    return Attribute(name, bins.labels, ordered=True, bins=bins, missing=tuple(missing))
+
+
+@dataclass(frozen=True, repr=False)
+class Domain:
+    """Attributes with different names, in the order of a record. Iterates over them.
+
+    Raises InvalidInput where it has no attribute, or two of one name.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a.name}: {a.size}" for a in self.attributes[:_SHOWN])
+        return f"<Domain: {shown}{', …' if self.m > _SHOWN else ''}>"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise InvalidInput("the domain has no attributes; declare at least one")
+        if len(self._positions) < len(self.attributes):
+            names = [a.name for a in self.attributes]
+            twice = next(n for k, n in enumerate(names) if self._positions[n] != k)
+            raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
+
+    @classmethod
+    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> "Domain":
+        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
+        if not isinstance(declared, Mapping):
+            raise InvalidInput(
+                f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
+            )
+        attributes = []
+        for name, value in declared.items():
+            if isinstance(value, Bins):
+                attributes.append(binned(name, value))
+            elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+                if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
+                    raise InvalidInput(_bad_size(name, int(value)))
+                attributes.append(Attribute(name, numbered(int(value), False)))
+            elif isinstance(value, str) or not isinstance(value, Iterable):
+                raise InvalidInput(
+                    f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories"
+                )
+            else:
+                attributes.append(Attribute(name, tuple(value)))
+        return cls(tuple(attributes))
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {a.name: i for i, a in enumerate(self.attributes)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(self._positions)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,), read-only."""
+        out = np.array([a.size for a in self.attributes], dtype=np.int64)
+        out.setflags(write=False)
+        return out
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return len(self.attributes)
+
+    def index(self, name: str) -> int:
+        """Position of the attribute of that name."""
+        if name not in self._positions:
+            raise InvalidInput(f"there is no attribute {name!r}; the domain has {listed(self.names)}")
+        return self._positions[name]
+
+    def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
+        """Positions of the attributes of these names, in this order; a single text is one name.
+
+        Raises InvalidInput for an unknown name, a name given twice, or none at all.
+        """
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        out = tuple(self.index(n) for n in chosen)
+        if not out:
+            raise InvalidInput(f"no attributes were named; choose among {listed(self.names)}")
+        if len(set(out)) < len(out):
+            twice = next(n for k, n in enumerate(chosen) if n in chosen[:k])
+            raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")
+        return out
+
+    def subset(self, names: str | Iterable[str]) -> "Domain":
+        """The domain of these attributes only, in this order."""
+        return Domain(tuple(self.attributes[i] for i in self.indices(names)))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+
+def _bad_size(name: str, size: int) -> str:
+    low, high = SIZE_RANGE
+    remedy = {0: "give categories, or bins", 1: "drop it, it carries no information"}.get(size, "merge categories")
+    return f"attribute {name!r} has {written(size)} categories; an attribute needs {low} to {high}: {remedy}"
+
+
+class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One attribute of a file. What is not declared is not written, so that files without it stay as they are."""
+
+    name: str
+    categories: list[str | int | float | bool | None]
+    ordered: bool | msgspec.UnsetType = msgspec.UNSET
+    bins: list[float | str] | msgspec.UnsetType = msgspec.UNSET
+    closed: Closed | msgspec.UnsetType = msgspec.UNSET
+    missing: list[str] | msgspec.UnsetType = msgspec.UNSET
+    rest: str | msgspec.UnsetType = msgspec.UNSET
+    label: str | msgspec.UnsetType = msgspec.UNSET
+
+    def attribute(self) -> Attribute:
+        """The attribute; raises InvalidInput where it cannot be one."""
+        bins = None if self.bins is msgspec.UNSET else bins_of(self.bins, self.closed or "left")
+        return Attribute(
+            self.name,
+            tuple(self.categories),
+            ordered=self.ordered is True,
+            bins=bins,
+            missing=() if self.missing is msgspec.UNSET else tuple(self.missing),
+            rest=None if self.rest is msgspec.UNSET else self.rest,
+            label="" if self.label is msgspec.UNSET else self.label,
+        )
+
+
+def declaration(attribute: Attribute) -> dict[str, Any]:
+    """The fields of a :class:`DeclaredAttribute` that this attribute has."""
+    out: dict[str, Any] = {"name": attribute.name, "categories": list[Category](attribute.categories)}
+    if attribute.bins is not None:
+        out |= {"bins": attribute.bins.record(), "closed": attribute.bins.closed}
+    elif attribute.ordered:
+        out["ordered"] = True
+    if attribute.missing:
+        out["missing"] = list(attribute.missing)
+    if attribute.rest is not None:
+        out["rest"] = attribute.rest
+    if attribute.label:
+        out["label"] = attribute.label
+    return out
+
+
+def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:
+    """The array itself, if it holds codes of this domain, shape (n, m), n at least 1.
+
+    Raises InvalidInput for another shape or type, or a code outside 0..r_i−1.
+    """
+    array = np.asarray(codes)
+    if array.ndim != 2 or array.shape[1] != domain.m or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(
+            f"an array of shape {array.shape} and type {array.dtype} is not codes of this domain; "
+            f"give integers of shape (n, {domain.m})"
+        )
+    if not array.shape[0]:
+        raise InvalidInput("the array holds no records; give at least one row")
+    bad = (array.min(axis=0) < 0) | (array.max(axis=0) >= domain.sizes)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        row = int(np.flatnonzero((array[:, i] < 0) | (array[:, i] >= domain.sizes[i]))[0])
+        raise InvalidInput(
+            f"attribute {domain.names[i]!r} has a code outside its categories in record {row + 1}; "
+            f"its codes are 0..{domain.sizes[i] - 1}"
+        )
+    return array
+
+
+class CellsResult(TableResult):
+    """A result with numbers for every cell of ``domain``."""
+
+    domain: Domain
+    # The attributes that hold numbers of cells, by the names of their columns.
+    in_cells: ClassVar[dict[str, str]] = {}
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the cells by name, arrays in the shape of the domain's sizes."""
+        return {name: getattr(self, attribute) for name, attribute in self.in_cells.items()}
+
+    def _keys(self) -> int:
+        return self.domain.m
+
+    def to_arrow(self) -> pa.Table:
+        """One row per cell: the categories' texts, null where missing, then :meth:`numbers`."""
+        return cells_table(self.domain, self.numbers())
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
+        categories = [list(a.categories) for a in self.domain]
+        named = {"attributes": list(self.domain.names), "categories": categories}
+        tables: dict[str, Any] = in_json(self.numbers())
+        return named | tables | super().summary()
+
+
+def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
+    """One row per cell, last attribute fastest: the categories' texts, null where missing, then ``numbers``.
+
+    Each array of ``numbers`` has the shape of ``domain.sizes``. An attribute may be called as one of them: its column keeps
+    the name, and ours gets an underscore.
+    """
+    places = np.indices(tuple(domain.sizes)).reshape(domain.m, -1)
+    columns: dict[str, Any] = {
+        a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(domain, places, strict=True)
+    }
+    for name, values in numbers.items():
+        free = name
+        while free in columns:
+            free += "_"
+        columns[free] = pa.array(np.ravel(values))
+    return pa.table(columns)
+
+
+PairScores = tuple[FloatArray, FloatArray]
+PlainScores = tuple[tuple[float, ...], tuple[float, ...]]
+GivenScores = tuple[ArrayLike | None, ArrayLike | None]
+# Squares and products of larger scores, or of smaller differences between them, leave the range of doubles.
+_LARGEST, _CLOSEST = 1e100, 1e-100
+# Scores that one line names of each attribute.
+_SCORES_SHOWN = 10
+
+
+def has_numbers(attribute: Attribute) -> bool:
+    """Whether all categories are finite numbers themselves."""
+    return all(isinstance(c, int | float) and not isinstance(c, bool) for c in attribute.categories)
+
+
+def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray:
+    """(r,) numbers for an attribute's categories: as given, or the categories' own where they are numbers, or 0..r−1.
+
+    Raises InvalidInput for another number of scores than categories, or scores that are not finite or all alike.
+    """
+    given: Any = scores
+    if given is None:
+        given = attribute.categories if has_numbers(attribute) else range(attribute.size)
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the scores of {attribute.name!r} must be numbers; give {attribute.size} of them") from None
+    except OverflowError:
+        values = np.full(attribute.size, np.inf)
+    if values.shape != (attribute.size,) or not np.abs(values).max() <= _LARGEST:
+        raise InvalidInput(
+            f"{attribute.name!r} has {attribute.size} categories; give a finite score for each of them, at most "
+            f"{_LARGEST:g} in size"
+        )
+    if np.ptp(values) < _CLOSEST:
+        raise InvalidInput(
+            f"the scores of {attribute.name!r} are all alike, so means of them cannot differ; give others"
+        )
+    return values
+
+
+def scores_of_pair(domain: Domain, scores: GivenScores | None) -> PairScores:
+    """:func:`checked_scores` of the first two attributes; None stands for those of the categories, for one of them or both."""
+    try:
+        x, y = (None, None) if scores is None else scores
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "the scores of two attributes are a pair; give (scores of the first, of the second)"
+        ) from None
+    first, second = domain.attributes[:2]
+    return checked_scores(first, x), checked_scores(second, y)
+
+
+def plain_scores(pair: PairScores | None) -> PlainScores | None:
+    """As results keep them."""
+    return None if pair is None else (tuple(pair[0].tolist()), tuple(pair[1].tolist()))
+
+
+def told_scores(names: Sequence[str], scores: Sequence[Sequence[float]] | None, least: int = 3) -> list[str]:
+    """Which scores were used, in one line: of attributes of at least so many categories, as any two scores show one trend."""
+    told = [
+        f"{name} {', '.join(map(number_text, each[:_SCORES_SHOWN]))}{', …' if len(each) > _SCORES_SHOWN else ''}"
+        for name, each in zip(names, scores or (), strict=False)
+        if len(each) >= least
+    ]
+    return [f"scores of the categories: {'; '.join(told)}"] if told else []

@@ -1,0 +1,180 @@
+"""Public columns: what travels beside the randomized attributes in clear text, such as a survey's weights and regions.
+
+No ε covers them. A declaration says which columns they are and what each is for, so that whatever randomizes passes them on
+unchanged, whatever carries the records names them as unprotected, and whatever estimates can use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+
+from optrr.core.domain.domain import Domain, listed, shown
+from optrr.core.errors import InvalidInput, did_you_mean
+
+# What every label says of public columns.
+UNPROTECTED = (
+    "they stand beside the randomized values as they are, and no epsilon covers them; a weight or group that was computed from "
+    "a randomized attribute would reveal it"
+)
+
+
+class PublicRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Public columns in a file."""
+
+    weight: str | None = None
+    stratum: str | None = None
+    cluster: str | None = None
+    group: list[str] = []
+
+
+@dataclass(frozen=True)
+class PublicColumns:
+    """The public columns of some records, by what they are for.
+
+    Raises InvalidInput for a column without a name, and one that is named for two purposes, except that a stratum or cluster
+    may be a group.
+
+    Parameters
+    ----------
+    weight
+        how many people of the population a record stands for, up to a factor.
+    stratum
+        the part of the population that the record was sampled from.
+    cluster
+        what was sampled first within the stratum, such as a school: records of one cluster depend on each other.
+    group
+        columns to estimate by.
+    """
+
+    weight: str | None = None
+    stratum: str | None = None
+    cluster: str | None = None
+    group: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if "" in (self.weight, self.stratum, self.cluster, *self.group):
+            raise InvalidInput("a public column has no name; name a column of the data")
+        for names in (self._single(), list(self.group), [self.weight, *self.group]):
+            twice = [name for name in names if name is not None and names.count(name) > 1]
+            if twice:
+                raise InvalidInput(f"the public column {shown(twice[0])} is named twice; name it once")
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def _single(self) -> list[str | None]:
+        return [self.weight, self.stratum, self.cluster]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column once, weight first."""
+        return tuple(dict.fromkeys(name for name in (*self._single(), *self.group) if name is not None))
+
+    @property
+    def samples(self) -> bool:
+        """Whether they say how the records were sampled, which an estimate must not ignore."""
+        return any(name is not None for name in self._single())
+
+    def said(self) -> str:
+        """The columns with what they are for: "weight 'w', stratum 'region'"."""
+        roles = [
+            *zip(("weight", "stratum", "cluster"), self._single(), strict=True),
+            *(("group", g) for g in self.group),
+        ]
+        return ", ".join(f"{role} {shown(name)}" for role, name in roles if name is not None)
+
+    def warning(self) -> str:
+        """One line on what they are and that nothing protects them; for every label."""
+        return f"public columns, not protected ({self.said()}): {UNPROTECTED}"
+
+    def left_out(self, what: str) -> list[str]:
+        """One line where ``what`` carries the attributes alone; none where no column is declared."""
+        if not self:
+            return []
+        return [
+            f"{what} carries the attributes alone: the public columns ({self.said()}) must reach the reports by another way, "
+            "unprotected, or estimates cannot use them"
+        ]
+
+    def ignored(self) -> list[str]:
+        """One line for results that do not take the sample into account; none where the columns say nothing of it."""
+        if not self.samples:
+            return []
+        sampled = PublicColumns(self.weight, self.stratum, self.cluster)
+        return [
+            f"these records were sampled by {sampled.said()}, which is ignored here: numbers and errors are those of people "
+            "who have equal weights and were sampled one by one; optrr estimate, measure, share, contrast, quantile, "
+            "regress and, for independence, test take the sample into account"
+        ]
+
+    def apart_from(self, domain: Domain) -> PublicColumns:
+        """Themselves, where none is an attribute. Raises InvalidInput naming the one that is."""
+        both = [name for name in self.names if name in domain.names]
+        if both:
+            raise InvalidInput(
+                f"column {shown(both[0])} cannot be public: it is an attribute, to be randomized; drop one of the two"
+            )
+        return self
+
+    def merged(self, other: PublicColumns) -> PublicColumns:
+        """These, and another declaration that wins where both name a weight, stratum or cluster."""
+        weight = other.weight or self.weight
+        group = tuple(dict.fromkeys((*self.group, *other.group)))
+        return PublicColumns(
+            weight,
+            other.stratum or self.stratum,
+            other.cluster or self.cluster,
+            tuple(name for name in group if name != weight),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """For JSON: the columns by what they are for, those that there are."""
+        return dict(msgspec.to_builtins(PublicRecord(self.weight, self.stratum, self.cluster, list(self.group))))
+
+    def record(self) -> PublicRecord | msgspec.UnsetType:
+        """As files hold them; unset where there are none, so that files without them stay as they are."""
+        return msgspec.convert(self.summary(), PublicRecord) if self else msgspec.UNSET
+
+    @staticmethod
+    def of_record(record: PublicRecord | msgspec.UnsetType) -> PublicColumns:
+        """From a file. Raises InvalidInput."""
+        if record is msgspec.UNSET:
+            return NONE
+        return PublicColumns(record.weight, record.stratum, record.cluster, tuple(record.group))
+
+    @staticmethod
+    def of(given: Mapping[str, Any]) -> PublicColumns:
+        """From a mapping of roles to names; a group may be one name or several. Raises InvalidInput."""
+        roles = [field.name for field in fields(PublicColumns)]
+        for role, names in given.items():
+            if role not in roles:
+                hint = did_you_mean(role, roles) or f"; public columns are {listed(roles)}"
+                raise InvalidInput(f"there is no public role {shown(role)}{hint}")
+            each = names if role == "group" and isinstance(names, list | tuple) else [names]
+            if not all(isinstance(name, str) for name in each):
+                raise InvalidInput(f"the public {role} is no column's name; give a name in quotes")
+        group = given.get("group", ())
+        return PublicColumns(**{**given, "group": (group,) if isinstance(group, str) else tuple(group)})
+
+    @staticmethod
+    def parsed(texts: Iterable[str]) -> PublicColumns:
+        """From texts such as ``weight=w``. Raises InvalidInput."""
+        by_role: dict[str, list[str]] = {}
+        for text in texts:
+            role, equals, name = text.partition("=")
+            if not equals or not name:
+                raise InvalidInput(f"--public {shown(text)} is not of the form role=column, such as weight=w")
+            by_role.setdefault(role, []).append(name)
+        single: dict[str, str | Sequence[str]] = {}
+        for role, names in by_role.items():
+            if role != "group" and len(names) > 1:
+                raise InvalidInput(f"--public names {len(names)} columns as {shown(role)}; give one")
+            single[role] = names if role == "group" else names[0]
+        return PublicColumns.of(single)
+
+
+NONE = PublicColumns()

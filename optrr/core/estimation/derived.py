@@ -1,0 +1,577 @@
+"""Derived statistics with intervals: entropy, mutual information, χ², G², Pearson correlation, Cramér's V (RVL §5.2).
+
+RVL's delta method, value ± z · sqrt(∇gᵀ disp(π̂) ∇g) (eq. 24), covers too little where a statistic bends: near independence
+and evenness, where its gradient is 0, and where cells or categories are rare. Intervals here are found by test inversion, which
+also serves there (:mod:`optrr.core.estimation.intervals`). Coverage over many tables, mechanisms and numbers of records is
+measured by benchmarks/derived_coverage.py.
+
+Where a statistic divides by what cannot be told from 0, its interval holds for everything that the data leave possible, and a
+warning says what it would take for a shorter one: χ² and V divide by the share of every category, the correlation by the
+variances of the scores. Whether a share is clear of 0 shows in the same data as the statistic, so printing an interval only
+where it is clear would select: where few data sets pass, they pass because noise made the share too large, and their intervals
+cover too little.
+
+χ², V: with the faint rows G and columns H left out of the sum over cells, what is left of φ² divides by clear shares only.
+Every cell adds at least 0, so its lower limit is one for φ² itself. As π_gb ≤ r_g, and as Σ π²/(r c) over a block of |G| × |H|
+cells is a sum of at most min(|G|, |H|) squared singular values, none above 1, the cells left out add at most
+
+    R/c − R                             R = Σ_G r, c the least clear column share, where only rows are faint; columns likewise
+    R/c + S/r + min(|G|, |H|)           S = Σ_H c, r the least clear row share, where both are
+
+Correlation: cov/sqrt(var var) with every one of the three between its own limits.
+
+Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical numbers as
+the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x what is left of the
+distance from independence (of the entropy: from evenness), and y that of the likeliest proper table, x is at most y, because
+noise only adds to y. The value is x + (x/y)² (y − x): where most of y is no noise, y has the smaller error, as no cell of it is
+negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds (Bergsma, J. Korean Stat. Soc. 42, 2013).
+benchmarks/derived_points.py compares.
+
+The error probability of each end is divided among the limits that it is made of (Bonferroni).
+
+What is refused or left out for noise would come with more records of such people. The number that is named is that at which the
+very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, isinf, isnan, log, nan, prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.core.display.result import Result, intervals_said
+from optrr.core.display.text import records_enough, two_digits_up
+from optrr.core.domain.domain import Domain, GivenScores, PlainScores, plain_scores, scores_of_pair
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation import statistics
+from optrr.core.estimation.distributions import norm
+from optrr.core.estimation.estimator import check_bootstrap, check_confidence, check_records
+from optrr.core.estimation.intervals import (
+    NOBODY,
+    Correlation,
+    MutualInformation,
+    NegativeEntropy,
+    Path,
+    PhiSquared,
+    Sampling,
+    interval,
+    limit,
+)
+from optrr.core.estimation.likelihood import likeliest_table
+from optrr.core.estimation.plausibility import CountedTable, counted_table
+from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.statistics import STATISTICS, StatisticName
+from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray
+
+# A share or variance this many standard errors above 0 may be divided by.
+CLEAR_OF_ZERO = 3.0
+# A variance below this is what rounding leaves of none.
+_NO_VARIANCE = 1e-24
+# χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people, or
+# the interval, which allows for them, is not wide.
+_FEW = 0.05
+# Which estimate a value is.
+_OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
+_WITHOUT = "; without the categories that may be empty"
+# Why there is no value.
+_MAY_BE_EMPTY = (
+    f"none, as categories that may be empty could hold more than {_FEW:.0%} of people and the interval is wide"
+)
+_NO_SPREAD = "none, as a variance may be 0 and the interval is wide"
+_NOTHING_KNOWN = "none, as the interval is all that the statistic can be"
+
+
+@dataclass(frozen=True, eq=False)
+class ClearCategories:
+    """Unbiased shares of the row and the column attribute's categories, and their standard errors."""
+
+    shares: tuple[FloatArray, FloatArray]
+    errors: tuple[FloatArray, FloatArray]
+
+    @staticmethod
+    def of(sampling: Sampling, observed: FloatArray, noise: FloatArray) -> "ClearCategories":
+        """From the observed proportions (R,) of two attributes' table, and the covariance (R, R) of its estimate."""
+        shape = (sampling.kernel.sizes[0], sampling.kernel.sizes[1])
+        raw = sampling.kernel.solve(observed.reshape(shape))
+        rows, columns = (
+            np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, noise, sums, optimize=True), _NO_VARIANCE))
+            for sums in (statistics.row_sums(shape), statistics.column_sums(shape))
+        )
+        return ClearCategories((raw.sum(axis=1), raw.sum(axis=0)), (rows, columns))
+
+    @cached_property
+    def ratios(self) -> tuple[FloatArray, FloatArray]:
+        """Shares in standard errors."""
+        return self.shares[0] / self.errors[0], self.shares[1] / self.errors[1]
+
+    @cached_property
+    def clear(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which categories of either attribute can be told from 0."""
+        return self.ratios[0] >= CLEAR_OF_ZERO, self.ratios[1] >= CLEAR_OF_ZERO
+
+    @property
+    def cells(self) -> NDArray[np.bool_]:
+        """(r_a, r_b): cells of two clear categories."""
+        return np.outer(*self.clear)
+
+    @property
+    def left_out(self) -> float:
+        """Upper limit of the share of people in categories of either attribute that are not clear."""
+        parts = zip(self.shares, self.errors, self.clear, strict=True)
+        return max(float(np.sum((np.maximum(s, 0) + CLEAR_OF_ZERO * e)[~clear])) for s, e, clear in parts)
+
+
+def phi_squared_limits(
+    path: Path | None, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
+) -> tuple[float, float]:
+    """Limits of φ² with error probability ``tail`` each, from the path of its part over clear cells; None without any."""
+    most = min(sampling.kernel.sizes) - 1.0
+    if path is None:
+        return 0.0, most
+    lower, upper = limit(path, tail, 0), limit(path, tail / 2, 1)
+    return lower, min(upper + _most_added(clear, sampling, observed, tail / 2), most)
+
+
+def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
+    """Upper limit of what the cells of faint categories add to φ²; infinite where a share it divides by may be 0."""
+    sizes, faint = sampling.kernel.sizes, [int(np.sum(~c)) for c in clear.clear]
+    # an upper limit for each attribute with faint categories, and a lower one for every clear category of the other
+    tail /= sum(1 + int(np.sum(clear.clear[1 - axis])) for axis in range(2) if faint[axis])
+    added = 0.0
+    for axis in (k for k in range(2) if faint[k]):
+        # of the attribute's faint categories together
+        members = np.expand_dims((~clear.clear[axis]).astype(np.float64), 1 - axis) * np.ones(sizes)
+        total = sampling.most(members, observed, tail)
+        # normal, as clear shares are some standard errors above 0
+        limits = clear.shares[1 - axis] - float(norm.isf(tail)) * clear.errors[1 - axis]
+        least = float(limits[clear.clear[1 - axis]].min())
+        if not least > 0:
+            return float("inf")
+        added += total / least - (0.0 if faint[1 - axis] else total)
+    return added + min(faint)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMoments:
+    """Covariance of two attributes' scores and both variances, nearly unbiased, with their standard errors."""
+
+    covariance: tuple[float, float]
+    variances: tuple[tuple[float, float], tuple[float, float]]
+
+    @staticmethod
+    def of(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> "ScoreMoments":
+        """From the observed proportions (R,) of two attributes' table."""
+        noise = sampling.noise(observed)
+        table = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))
+        x, y = (s - table.sum(axis=1 - k) @ s for k, s in enumerate(scores))
+        x, y = np.repeat(x, y.size), np.tile(y, x.size)
+        return ScoreMoments(
+            _product_moment(table.ravel(), noise, x, y),
+            (_product_moment(table.ravel(), noise, x, x), _product_moment(table.ravel(), noise, y, y)),
+        )
+
+    def faint(self) -> list[int]:
+        """Attributes whose variance cannot be told from 0."""
+        return [k for k, (value, error) in enumerate(self.variances) if value < CLEAR_OF_ZERO * error]
+
+    def correlation_limits(self, tail: float) -> tuple[float, float]:
+        """With error probability ``tail`` each; limits of the three that contradict each other exclude nothing."""
+        errors = float(norm.isf(tail / 3))
+        low, high = (self.covariance[0] + side * errors * self.covariance[1] for side in (-1, 1))
+        least = prod(max(value - errors * error, 0.0) for value, error in self.variances)
+        most = prod(max(value, 0.0) + errors * error for value, error in self.variances)
+        lower, upper = _divided(low, least, most), -_divided(-high, least, most)
+        return (-1.0, 1.0) if lower > 1 or upper < -1 else (max(lower, -1.0), min(upper, 1.0))
+
+
+def _product_moment(table: FloatArray, noise: FloatArray, x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Of centred scores in every cell: the estimate less the bias of its product of means, and the standard error.
+
+    The error has a part of first order and that of the product of means, which is all where both halves are even.
+    """
+    products = x * y
+    second = (x @ noise @ y) ** 2 + (x @ noise @ x) * (y @ noise @ y)
+    return float(table @ products + x @ noise @ y), sqrt(products @ noise @ products + second)
+
+
+def _divided(low: float, least: float, most: float) -> float:
+    """The least quotient of a number from ``low`` on and the root of one between ``least`` and ``most``."""
+    if low >= 0:
+        return low / sqrt(most)
+    return low / sqrt(least) if least > 0 else -np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class AskedStatistic:
+    """A statistic by its name, its attributes, how their estimates vary, and the scores of a correlation.
+
+    Its path is about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation.
+    """
+
+    name: str
+    domain: Domain
+    sampling: Sampling
+    scores: tuple[FloatArray, FloatArray] | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the attributes."""
+        return self.sampling.kernel.sizes
+
+    @property
+    def pair(self) -> tuple[FloatArray, FloatArray]:
+        """The scores, which a correlation has."""
+        assert self.scores is not None
+        return self.scores
+
+    def shown(self, x: float) -> float:
+        """The statistic from what its path is about."""
+        if self.name == "cramers-v":
+            return sqrt(max(x, 0.0) / (min(self.shape) - 1))
+        # 0 has no sign, whatever the factor has
+        return self.factor * x + 0.0
+
+    @property
+    def factor(self) -> float:
+        """By which the path's number is multiplied to give the statistic, for all but V."""
+        n = self.sampling.n
+        factors = {
+            "entropy": -1 / log(2),
+            "mutual-information": 1 / log(2),
+            "g-square": 2.0 * n,
+            "chi-square": float(n),
+        }
+        return factors.get(self.name, 1.0)
+
+    def path(self, observed: FloatArray) -> Path:
+        """The path for the observed proportions (R,)."""
+        sampling = self.sampling
+        if self.name == "entropy":
+            return NegativeEntropy(sampling, observed)
+        shape = (self.shape[0], self.shape[1])
+        if self.name in ("mutual-information", "g-square"):
+            return MutualInformation(sampling, observed, shape)
+        table = sampling.kernel.solve(observed.reshape(shape))
+        if self.name == "correlation":
+            return Correlation(sampling, observed, table, self.pair)
+        clear = ClearCategories.of(sampling, observed, sampling.noise(observed))
+        return PhiSquared(sampling, observed, table, clear.cells)
+
+    def printed(self, observed: FloatArray, limits: tuple[float, float]) -> tuple[float, str]:
+        """The value in its own units, and which estimate it is; NaN where shares that may be 0 divide too much of it."""
+        sampling = self.sampling
+        raw, noise = sampling.kernel.solve(observed.reshape(self.shape)), sampling.mechanism_noise(observed)
+        if self.name == "correlation":
+            expansion = statistics.pearson_correlation(raw, self.pair)
+            return float(np.clip(expansion.value - expansion.bias(noise), -1.0, 1.0)), _OF_RECORDS
+        likeliest = likeliest_table(raw.ravel(), sampling.noise(observed))
+        if self.name not in ("chi-square", "cramers-v"):
+            least = -log(raw.size) if self.name == "entropy" else 0.0
+            return self.shown(_kept(self.without_noise(observed), self.number(likeliest), least)), _OF_RECORDS
+        known = ClearCategories.of(sampling, observed, noise)
+        most = self.shown(min(self.shape) - 1.0)
+        if known.left_out > _FEW and limits[1] - limits[0] > _WIDE * most:
+            return nan, _MAY_BE_EMPTY
+        rest = "" if known.left_out * sampling.n < 1 else _WITHOUT
+        expansion = statistics.phi_squared(raw, known.cells)
+        whole = statistics.phi_squared(likeliest.reshape(self.shape), known.cells).value
+        number = _kept(expansion.value - expansion.bias(noise), whole)
+        if self.name == "chi-square":
+            return self.shown(number), _OF_RECORDS + rest
+        added = prod(int(np.sum(clear)) - 1 for clear in known.clear) / (sampling.n - 1)
+        return float(np.clip(self.shown(number - added), *limits)), f"bias-corrected{rest}"
+
+    def without_noise(self, observed: FloatArray) -> float:
+        """−H or I in nats of the true records, without the bias from the mechanism's noise."""
+        sampling = self.sampling
+        sums = np.eye(sampling.kernel.cells)
+        signs = np.ones(len(sums))
+        if self.name != "entropy":
+            shape = (self.shape[0], self.shape[1])
+            margins = np.concatenate([statistics.row_sums(shape), statistics.column_sums(shape)])
+            sums, signs = np.concatenate([sums, margins]), np.append(signs, -np.ones(len(margins)))
+        variances = np.einsum("ij,jk,ik->i", sums, sampling.mechanism_noise(observed), sums, optimize=True)
+        return statistics.x_ln_x(sums @ sampling.kernel.solve(observed.reshape(self.shape)).ravel(), variances, signs)
+
+    def projected(self, observed: FloatArray) -> float:
+        """The statistic of the projected estimate, in its own units."""
+        return self.shown(self.number(projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel())))
+
+    def number(self, table: FloatArray) -> float:
+        """What the path is about, of a proper table."""
+        # what rounding leaves of an empty row and of an empty column would meet in a cell that counts as n in χ²
+        table = np.where(table > NOBODY, table, 0.0).reshape(self.shape)
+        if self.name == "entropy":
+            return -statistics.entropy(table) * log(2)
+        if self.name == "correlation":
+            return statistics.pearson_correlation(table, self.pair).value
+        if self.name in ("mutual-information", "g-square"):
+            return statistics.mutual_information(table) * log(2)
+        return statistics.phi_squared(table).value
+
+
+def _kept(corrected: float, likeliest: float, least: float = 0.0) -> float:
+    """The module's x + (x/y)² (y − x)."""
+    whole = likeliest - least
+    left = min(max(corrected - least, 0.0), whole)
+    return least + left + (left / whole) ** 2 * (whole - left) if whole > 0 else least
+
+
+# Doublings of the records that are tried, and halvings of the last of them: to 9 %.
+_DOUBLINGS, _HALVINGS = 40, 3
+# With fewer standard errors than this, only a number that is too small is known.
+_MEASURED = 1.0
+
+
+def clear_with(n: float, errors: float) -> str:
+    """Of how many records would bring what n of them show ``errors`` standard errors above 0 to `CLEAR_OF_ZERO` of them."""
+    wanted = n * (CLEAR_OF_ZERO / max(errors, _MEASURED)) ** 2
+    # nearer to 0, nobody knows how small it is, and a number could be wrong by a factor of ten
+    return (
+        records_enough(wanted) if errors >= _MEASURED else f"more than {two_digits_up(wanted)} records would be needed"
+    )
+
+
+def enough(n: float, opens: Callable[[float], bool]) -> float:
+    """The least number of records beyond n, to 9 % upwards, at which the gate ``opens``; infinite where none is met."""
+    closed, opened = n, 2 * n
+    for _ in range(_DOUBLINGS):
+        if opens(opened):
+            break
+        closed, opened = opened, 2 * opened
+    else:
+        return inf
+    for _ in range(_HALVINGS):
+        middle = sqrt(closed * opened)
+        closed, opened = (closed, middle) if opens(middle) else (middle, opened)
+    return opened
+
+
+# The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
+MAX_CELLS = 2048
+# An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
+# the next share.
+_WIDE, _NARROW = 0.5, 0.25
+_LARGER = "give it a larger epsilon"
+# Standard errors in a 95 % interval.
+_ERRORS_ACROSS = 3.92
+
+_PROJECTED = "projection"
+_ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
+
+
+@dataclass(frozen=True, repr=False)
+class Derived(Result):
+    """A statistic of one attribute set.
+
+    ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
+    may lie outside the interval, which is the population's. V is that of the population, bias-corrected. ``estimator`` says
+    which it is. It is NaN where nothing is known: where the interval is the statistic's whole range, that of a correlation is
+    wide because a variance cannot be told from 0, or that of χ² or V is wide because categories that may be empty could hold
+    more than 5 % of people.
+    ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
+    lies above a nearly unbiased one. Entropy and mutual information are in bits,
+    χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
+    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
+    then name it, and ``bias`` and the errors are NaN.
+    ``standard_error`` is that of the estimate without bias under a table that has its value; NaN, too, for V where it cannot be
+    told from 0.
+    Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
+    p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
+    ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
+    warning says why. ``scores`` are the numbers by which the categories counted, for a correlation.
+    """
+
+    statistic: str
+    n: int
+    value: float = nan
+    plug_in: float = nan
+    bias: float = nan
+    standard_error: float = nan
+    bootstrap_error: float = nan
+    lower: float = nan
+    upper: float = nan
+    confidence: float = 0.95
+    reliable: bool = True
+    warnings: tuple[str, ...] = ()
+    scores: PlainScores | None = None
+    estimator: str = ""
+
+    drawn = ("value", "lower", "upper")
+
+    def headline(self) -> str:
+        """The statistic and its interval."""
+        interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
+        value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
+        return f"{self.statistic} {value} {interval}, {self.n} records"
+
+    def _axis(self) -> tuple[str, None]:
+        return f"{self.statistic}, {intervals_said(self.confidence)}", None
+
+
+def told_estimators(derived: Iterable[Derived]) -> list[str]:
+    """A line for each kind of estimate: which values it gave, and what it is."""
+    kinds: dict[str, list[str]] = {}
+    for each in derived:
+        kinds.setdefault(each.estimator, []).append(each.statistic)
+    return [f"value of {', '.join(names)}: {estimator}" for estimator, names in kinds.items() if estimator]
+
+
+def derive(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    statistic: StatisticName,
+    *,
+    confidence: float = 0.95,
+    scores: GivenScores | None = None,
+    bootstrap: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> Derived:
+    """A statistic of the true records of the counts' attribute set, with its interval; the target is the population.
+
+    Raises InvalidInput for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores
+    that are not finite numbers. SingularMarginal where the mechanism hides the table.
+
+    Parameters
+    ----------
+    counts
+        of one attribute set: any for entropy, two attributes for the others. At most 2048 cells. Or a table that is estimated
+        already, without a mechanism.
+    statistic
+        one of `STATISTICS`.
+    scores
+        numbers for the categories of the two attributes, for "correlation": their own where all are numbers, 0..r−1 elsewhere,
+        unless given. The result says which they were.
+    bootstrap
+        also a standard error from this many parametric bootstrap samples; 0 for none.
+    """
+    check_confidence(confidence)
+    check_bootstrap(bootstrap)
+    if statistic not in STATISTICS:
+        raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
+    shape = tuple(map(int, counts.domain.sizes))
+    if statistic != "entropy" and len(shape) != 2:
+        raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
+    if prod(shape) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
+    check_records(counts.n)
+    chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
+    table = counted_table(counts, mechanism)
+    table.kernel.check_invertible()
+    setting = AskedStatistic(statistic, counts.domain, table.sampling, chosen)
+    observed = table.observed.ravel()
+    plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(chosen))
+    if np.count_nonzero(observed) == 1:
+        value = setting.projected(observed)
+        return replace(
+            plain, value=value, plug_in=value, reliable=False, warnings=(_ALIKE_WARNING,), estimator=_PROJECTED
+        )
+    limits = _conservative(setting, observed, confidence)
+    if limits:
+        return replace(plain, plug_in=setting.projected(observed), **limits)
+    again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else nan
+    path = setting.path(observed)
+    low, high = interval(path, confidence)
+    lower, upper = sorted((setting.shown(low), setting.shown(high)))
+    plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
+    # where every value that the statistic has is possible, none of them is an estimate
+    value, estimator = (nan, _NOTHING_KNOWN) if (low, high) == path.range else setting.printed(observed, (lower, upper))
+    error = path.deviation()
+    if statistic != "cramers-v":
+        error = abs(setting.factor) * error
+    else:
+        error = error / (2 * (min(setting.shape) - 1) * unbiased) if lower > 0 else nan
+    return replace(
+        plain,
+        value=value,
+        plug_in=plug_in,
+        bias=plug_in - setting.shown(path.estimate),
+        standard_error=error,
+        bootstrap_error=again,
+        lower=lower,
+        upper=upper,
+        warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
+        estimator=estimator,
+    )
+
+
+def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
+    """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not."""
+    tail, value, estimator = (1 - confidence) / 2, nan, _NO_SPREAD
+    if setting.name in ("chi-square", "cramers-v"):
+        clear = ClearCategories.of(setting.sampling, observed, setting.sampling.noise(observed))
+        if clear.cells.all():
+            return {}
+        # of few people a larger epsilon makes no more
+        known = ClearCategories.of(setting.sampling, observed, setting.sampling.mechanism_noise(observed)).clear
+        path = setting.path(observed) if clear.cells.any() else None
+        limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
+        lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
+        value, estimator = setting.printed(observed, (lower, upper))
+        warnings = tuple(
+            _faint(
+                setting,
+                f"the share of {attribute.name!r} = {attribute.categories[k]!r}",
+                float(ratios[k]),
+                ("" if of_few[k] else f"{_LARGER}, or ") + "merge it with another category",
+            )
+            for attribute, ratios, of_few in zip(setting.domain, clear.ratios, known, strict=True)
+            for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
+        )
+    elif setting.name == "correlation":
+        moments = ScoreMoments.of(setting.sampling, observed, setting.pair)
+        if not moments.faint():
+            return {}
+        lower, upper = moments.correlation_limits(tail)
+        # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
+        if upper - lower <= 2.0 * _NARROW:
+            value, estimator = min(max(setting.projected(observed), lower), upper), _PROJECTED
+        names, variances = setting.domain.names, moments.variances
+        warnings = tuple(
+            _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
+        )
+    else:
+        return {}
+    return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
+
+
+def _faint(setting: AskedStatistic, what: str, ratio: float, otherwise: str = _LARGER) -> str:
+    return (
+        f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
+        f"{CLEAR_OF_ZERO:g} standard errors above 0; {clear_with(setting.sampling.n, ratio)}; else {otherwise}"
+    )
+
+
+def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tuple[str, ...]:
+    """Says how many records would narrow an interval over most of the statistic's range."""
+    if share <= _WIDE:
+        return ()
+    said = f"the interval covers {share:.0%} of what {setting.name} can be"
+
+    def narrow(n: float) -> bool:
+        path = replace(setting, sampling=replace(setting.sampling, n=round(n))).path(observed)
+        return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
+
+    n = enough(setting.sampling.n, narrow)
+    if isinf(n):
+        return (f"{said}; give the attributes a larger epsilon",)
+    return (f"{said}; about {two_digits_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
+
+
+def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:
+    """Standard deviation of the value over samples drawn from the fitted distribution."""
+    fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
+    draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
+
+    def value(sample: FloatArray) -> float:
+        # the scores of a sample may have variances near 0
+        if setting.scores is not None and ScoreMoments.of(setting.sampling, sample, setting.pair).faint():
+            return setting.projected(sample)
+        return setting.shown(setting.path(sample).value)
+
+    return float(np.std([value(sample) for sample in draws], ddof=1))

@@ -1,0 +1,519 @@
+"""From counts of randomized records to proportions of the true ones, by any of the product's methods.
+
+    unbiased     π̂ = (Pᵀ)⁻¹ λ̂ (RVL eq. 17, MDR eq. 2); for Kronecker laws RIJ's RR-Ind-Joint (Algorithm 3)
+    norm-sub     its Euclidean projection, where Norm-Sub's steps end
+    projection   the same
+    clip         negatives to 0, rescaled (MDR §6.4)
+    mle          maximum likelihood: closed form for one attribute, `ibu` for joints
+    ibu          iterative Bayesian update (EM), accelerated
+    adjusted     RR-Adjustment (MDR Algorithm 2) on the distinct records
+
+Intervals are the same for all methods, with one exception. A test by the unbiased estimate, inverted, covers the truth as often
+as it says (:mod:`optrr.core.estimation.score_interval`); where another method's estimate lies outside, the interval is moved
+outwards to it, which can only make it cover more. A bootstrap of the projected and likelihood methods does not cover, because
+their errors have another law at the boundary of the simplex, where the fit often is, than at the truth. It gives errors only.
+
+RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on what was randomized
+together. Its associations stay as weakened as the randomized records show them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.core.display.charts import Shading, heat_figure
+from optrr.core.display.result import intervals_said
+from optrr.core.display.text import category_word
+from optrr.core.domain.domain import CellsResult, Domain
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.estimation import plausibility as impossible
+from optrr.core.estimation import simplex
+from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
+from optrr.core.estimation.score_interval import cell_means, score_intervals
+from optrr.core.estimation.simplex import Convergence, FittedTable
+from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel, SingularMarginal
+from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.records.counts import Counts, distinct
+from optrr.core.records.reading.registry import origins_of
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Columns of a shaded table up to which its cells hold intervals, and numbers.
+_MOST_WITH_INTERVALS, _MOST_NUMBERED = 6, 10
+# What the intervals speak about: the population the records are a sample of, or exactly these records.
+Target = Literal["population", "data"]
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise InvalidInput for a confidence that no interval can have."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+
+
+def check_records(n: int) -> None:
+    """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
+    if n < 2:
+        raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
+
+
+def check_bootstrap(samples: int) -> None:
+    """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
+    if samples < 0 or samples == 1:
+        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 2, or 0 for none")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(CellsResult):
+    """Estimated ``proportions`` of one attribute set, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
+
+    ``standard_errors`` are the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN
+    where a cell cannot be estimated without bias, or all reports that tell about it are alike. ``lower`` and ``upper`` are the
+    ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
+    ``simultaneous``, for the ``target``. They invert a test by the unbiased estimate
+    (:mod:`optrr.core.estimation.score_interval`), whatever the method, and are moved outwards to contain ``proportions``; NaN
+    where ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing
+    iterates.
+    """
+
+    domain: Domain
+    n: int
+    method: str
+    proportions: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    confidence: float
+    interval: Literal["score", "none"]
+    bias: str
+    target: Target = "population"
+    errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
+    simultaneous: bool = False
+    convergence: Convergence | None = None
+    warnings: tuple[str, ...] = ()
+
+    in_cells: ClassVar[dict[str, str]] = {
+        "estimate": "proportions",
+        "standard_error": "standard_errors",
+        "lower": "lower",
+        "upper": "upper",
+    }
+    in_summary: ClassVar[tuple[str, ...]] = (
+        *("n", "confidence", "method", "target", "interval", "interval_note", "simultaneous", "errors", "bias"),
+        *("convergence", "warnings"),
+    )
+
+    @property
+    def counts(self) -> FloatArray:
+        """Estimated counts n π̂, same shape."""
+        return self.n * self.proportions
+
+    @property
+    def method_note(self) -> str:
+        """One sentence on the method and its bias."""
+        return f"method {self.method}: {self.bias.removeprefix(f'{self.method}; ')}"
+
+    @property
+    def interval_note(self) -> str:
+        """One sentence on what the intervals hold for, and where they come from."""
+        if self.interval == "none":
+            return "no intervals"
+        covered = "the table's population" if self.target == "population" else "exactly these records"
+        each = f"all {self.proportions.size} cells together" if self.simultaneous else "each cell alone"
+        said = f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every share"
+        if self.method == "unbiased":
+            return said
+        return f"{said} with the unbiased estimate, moved outwards where the {self.method} estimate lies beyond"
+
+    def marginal(self, names: str | Iterable[str]) -> FloatArray:
+        """Proportions summed to these attributes, axes in the order asked for."""
+        chosen = self.domain.indices(names)
+        rest = tuple(i for i in range(self.domain.m) if i not in chosen)
+        return np.transpose(self.proportions.sum(axis=rest), np.argsort(np.argsort(chosen)))
+
+    def headline(self) -> str:
+        """Which table, of how many records, by which method."""
+        return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
+
+    def plot(self) -> "Figure":
+        """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
+        return self._shaded() if self.domain.m == 2 else super().plot()
+
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None
+
+    def _shaded(self) -> "Figure":
+        columns = self.proportions.shape[1]
+        texts = np.full(self.proportions.shape, "", dtype=object)
+        # what rounds to 0 has no sign
+        if columns <= _MOST_NUMBERED:
+            for at, share in np.ndenumerate(self.proportions):
+                texts[at] = f"{round(share, 3) + 0.0:.3f}"
+                if columns <= _MOST_WITH_INTERVALS and np.isfinite(self.lower[at]):
+                    texts[at] += f"\n{self.lower[at]:.3f}–{self.upper[at]:.3f}"
+        said = self._axis()[0] if columns <= _MOST_WITH_INTERVALS else "proportion"
+        shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
+        first, second = self.domain
+        labels = [list(map(category_word, each.texts)) for each in (first, second)]
+        return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
+
+
+# Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
+INTERVAL_CELLS = 1 << 15
+
+
+def with_errors(  # noqa: PLR0913 (what an estimate is made of)
+    domain: Domain,
+    n: int,
+    fitted: FittedTable,
+    kernel: Kernel,
+    observed: FloatArray,
+    *,
+    method: str,
+    bias: str,
+    confidence: float,
+    simultaneous: bool,
+    target: Target = "population",
+    warnings: tuple[str, ...] = (),
+) -> Estimate:
+    """A table with the unbiased estimate's standard errors around its target, with a warning where there are none.
+
+    Without intervals so far; the fields of :class:`Estimate` are as there.
+    """
+    unknown = np.full(fitted.proportions.shape, np.nan)
+    plain = Estimate(
+        domain=domain,
+        n=n,
+        method=method,
+        proportions=fitted.proportions,
+        standard_errors=unknown,
+        lower=unknown,
+        upper=unknown,
+        confidence=confidence,
+        interval="none",
+        bias=bias,
+        target=target,
+        errors="none",
+        simultaneous=simultaneous,
+        convergence=fitted.convergence,
+        warnings=warnings,
+    )
+    try:
+        variance = kernel.variance if target == "population" else kernel.data_variance
+        variances = variance(observed, n)
+    except SingularMarginal as reason:
+        warning = f"no standard errors, and the table is not identified by the data alone: {reason}"
+        return replace(plain, warnings=(warning, *warnings))
+    if target == "data":
+        return replace(plain, standard_errors=np.sqrt(variances), errors="unbiased")
+    # all reports that tell about a cell are alike here, so they show no variance, although there is one
+    alike = variances * (n - 1) <= kernel.rounding(observed)
+    warnings = (*without_error(alike, "the reports that tell about them are"), *warnings)
+    errors = np.where(alike, np.nan, np.sqrt(variances))
+    return replace(plain, standard_errors=errors, errors="unbiased", warnings=warnings)
+
+
+def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
+    """The warning on cells whose reports are all alike."""
+    if not alike.any():
+        return ()
+    cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
+    return (f"{cells} have no standard error: {what} all alike; count more records",)
+
+
+def with_intervals(out: Estimate, kernel: Kernel, observed: FloatArray, most: int = INTERVAL_CELLS) -> Estimate:
+    """With intervals at its confidence and for its target; with a warning for tables of more than ``most`` cells."""
+    if out.errors == "none":
+        return out
+    if kernel.cells > most:
+        warning = (
+            f"no intervals for {kernel.cells} cells, more than {most}; ask for them with interval_cells={kernel.cells}"
+        )
+        return replace(out, warnings=(*out.warnings, warning))
+    means = cell_means(kernel, observed, out.n, fixed=out.target == "data")
+    low, high = score_intervals(means, (1 - out.confidence) / (kernel.cells if out.simultaneous else 1))
+    shape, inside = out.proportions.shape, np.clip(out.proportions, 0.0, 1.0)
+    low, high = np.minimum(low.reshape(shape), inside), np.maximum(high.reshape(shape), inside)
+    return replace(out, lower=low, upper=high, interval="score")
+
+
+Method = Literal["unbiased", "norm-sub", "clip", "projection", "mle", "ibu", "adjusted"]
+METHODS: tuple[str, ...] = get_args(Method)
+
+_PROJECTED = "biased upwards in small cells and downwards in large ones, less and less as the number of records grows"
+BIAS = {
+    "unbiased": "unbiased; cells may be negative",
+    "norm-sub": _PROJECTED,
+    "projection": _PROJECTED,
+    "clip": _PROJECTED + "; rescaling shrinks every positive cell in proportion",
+    "mle": "biased where cells are at or near 0, less and less as the number of records grows",
+    "ibu": "biased where cells are at or near 0, less and less as the number of records grows",
+    "adjusted": (
+        "margins as clip; associations stay as weakened as the randomized records show them, however many records there "
+        "are: for associations use another method"
+    ),
+}
+
+# Updates on a joint too large for Newton: 10^6 cells take about 0.2 s each, and about 900 of them.
+_LARGE_ITERATIONS = 2000
+# The tolerance for those joints: over all records a tenth of a nat, which no test can tell from the best fit.
+_LARGE_TOLERANCE = 0.1
+
+
+Fitter = Callable[[impossible.CountedTable], FittedTable]
+
+
+def _simplex(made_proper: Callable[[FloatArray], FloatArray]) -> Fitter:
+    """The unbiased table made proper by this function of its cells."""
+
+    def method(data: impossible.CountedTable) -> FittedTable:
+        raw = data.kernel.solve(data.observed)
+        return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
+
+    return method
+
+
+def _ibu(data: impossible.CountedTable) -> FittedTable:
+    from optrr.core.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
+
+    if data.kernel.cells > likelihood.MAX_NEWTON:
+        return likelihood.ibu(data.observed, data.kernel, _LARGE_TOLERANCE / data.n, _LARGE_ITERATIONS, data.n)
+    return likelihood.ibu(data.observed, data.kernel, n=data.n)
+
+
+def _mle(data: impossible.CountedTable) -> FittedTable:
+    from optrr.core.estimation import likelihood  # noqa: PLC0415 (as above)
+
+    kernel = data.kernel
+    if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
+        return FittedTable(likelihood.closed_form(data.observed, kernel))
+    return _ibu(data)
+
+
+def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
+    """RR-Adjustment of the records that were seen, to what was randomized together."""
+    groups = margin_groups(mechanism, domain)
+
+    def method(data: impossible.CountedTable) -> FittedTable:
+        seen = np.argwhere(data.observed > 0)
+        fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
+        out = np.zeros_like(data.observed)
+        out[tuple(seen.T)] = fitted.weights
+        return FittedTable(out, fitted.convergence)
+
+    return method
+
+
+# All but "adjusted", which must know what was randomized together.
+_FITTERS: dict[str, Fitter] = {
+    "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
+    "norm-sub": _simplex(simplex.projection),
+    "clip": _simplex(simplex.clip),
+    "projection": _simplex(simplex.projection),
+    "mle": _mle,
+    "ibu": _ibu,
+}
+
+
+def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
+    counts: Counts,
+    mechanism: Randomizer,
+    *,
+    method: str = "unbiased",
+    confidence: float = 0.95,
+    target: Target = "population",
+    simultaneous: bool = False,
+    bootstrap: int = 0,
+    random_state: int | np.random.Generator | None = None,
+    interval_cells: int = INTERVAL_CELLS,
+) -> Estimate:
+    """Proportions of the true records over the counts' attribute set.
+
+    Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal where the
+    mechanism hides an effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
+
+    Parameters
+    ----------
+    counts
+        of randomized records over any attributes of the mechanism; at least 2 records.
+    mechanism
+        that randomized them: a Mechanism, or anything with a ``domain`` and a ``kernel(names)``.
+    method
+        one of `METHODS`.
+    confidence
+        of each cell's interval, above 0 and below 1.
+    target
+        "population" (the records are a sample) or "data" (exactly these records).
+    simultaneous
+        intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
+    bootstrap
+        number of parametric bootstrap samples for the method's own standard errors instead of the unbiased estimate's; the
+        target is then the population. Left out where the data do not identify the table.
+    interval_cells
+        tables with more cells have no intervals, and say so; each cell's takes about 0.3 ms.
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
+    check_confidence(confidence)
+    if target not in ("population", "data"):
+        raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
+    if bootstrap and target == "data":
+        raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
+    check_bootstrap(bootstrap)
+    data = impossible.counted_table(counts, mechanism)
+    check_records(data.n)
+    fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
+    warnings: tuple[str, ...] = ()
+    if method == "adjusted" and data.domain.m < mechanism.domain.m:
+        warnings = (
+            f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
+            f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
+        )
+    out = with_errors(
+        data.domain,
+        data.n,
+        fit(data),
+        data.kernel,
+        data.observed,
+        method=method,
+        bias=BIAS[method],
+        confidence=confidence,
+        simultaneous=simultaneous,
+        target=target,
+        warnings=warnings,
+    )
+    # several tables fit the data equally well, and samples from one of them say nothing about the others
+    if bootstrap and out.errors != "none":
+        out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
+    return with_intervals(out, data.kernel, data.observed, interval_cells)
+
+
+def _with_bootstrap(
+    out: Estimate, data: impossible.CountedTable, fit: Fitter, samples: int, rng: np.random.Generator
+) -> Estimate:
+    """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
+
+    "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
+    estimate stands for the truth there.
+    """
+    fitted = out.proportions
+    consistent = data.kernel.solve(data.observed) if out.method == "adjusted" else fitted
+    truth = simplex.projection(consistent.ravel()).reshape(fitted.shape)
+    expected = data.kernel.expected(truth).ravel()
+    draws = rng.multinomial(data.n, expected / expected.sum(), size=samples) / data.n
+    again = np.stack([fit(replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws])
+    alike = np.ptp(again, axis=0) == 0
+    errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
+    warnings = without_error(alike, "their bootstrap samples are")
+    return replace(out, standard_errors=errors, errors="bootstrap", warnings=warnings)
+
+
+# The most rounds of reweighting: many more than estimates with sampling error need.
+ADJUSTMENT_ROUNDS = 200
+
+
+def estimate_adjusted(
+    data: Any,
+    mechanism: Randomizer,
+    attributes: str | Iterable[str],
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+) -> Estimate:
+    """The table over some attributes of the adjusted records of a file; axes in the order asked for.
+
+    Raises InvalidInput for unknown attributes, categories that are not declared, or fewer than two records. SingularMarginal
+    where the mechanism hides an attribute or a cluster.
+
+    Parameters
+    ----------
+    data
+        randomized records over all attributes of the mechanism: whatever `count` takes, further columns allowed.
+    mechanism
+        that randomized them. Attributes of one cluster are adjusted to the cluster's table, others one by one.
+    """
+    check_confidence(confidence)
+    domain = checked_mechanism(mechanism).domain
+    chosen = domain.indices(attributes)
+    origins = tuple(origins_of(data))
+    rows, numbers = distinct(data, domain, allow_extra=True)
+    n, weights = int(numbers.sum()), numbers.astype(np.float64)
+    check_records(n)
+    fitted = adjust_to_estimates(rows, weights, margin_groups(mechanism, domain), ADJUSTMENT_ROUNDS)
+    asked = domain.subset([domain.names[i] for i in chosen])
+    kernel = mechanism.kernel(asked.names)
+    cells = np.ravel_multi_index(tuple(rows[:, list(chosen)].T), kernel.sizes)
+
+    def table(of: Any) -> Any:
+        return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
+
+    reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
+    impossible.warn_of_records([Counts(asked, table(weights), origins)], mechanism)
+    plain = with_errors(
+        asked,
+        n,
+        reweighted,
+        kernel,
+        observed,
+        method="adjusted",
+        bias=BIAS["adjusted"],
+        confidence=confidence,
+        simultaneous=simultaneous,
+    )
+    return with_intervals(plain, kernel, observed)
+
+
+def estimate_of_supports(
+    domain: Domain, supports: FloatArray, n: int, chances: tuple[float, float], confidence: float
+) -> Estimate:
+    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q.
+
+    Raises InvalidInput for fewer than 2 reports.
+    """
+    check_records(n)
+    p, q = chances
+    observed, both = supports / n, np.stack([supports, n - supports], axis=1).astype(np.int64)
+    # "holds the cell" is a binary attribute that is reported by the supports
+    kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
+    means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
+    held = np.arange(0, 2 * supports.size, 2)
+    ends = score_intervals(means[held], 1 - confidence)
+    alike = (supports == 0) | (supports == n)
+    error = np.where(alike, np.nan, np.sqrt(observed * (1 - observed) / (n - 1)) / (p - q))
+    warnings = (
+        *without_error(alike, "the answers that tell about them are"),
+        *impossible.impossible_tables([impossible.Observed(" × ".join(domain.names), both, kernel)]),
+    )
+    return unbiased_estimate(domain, n, (observed - q) / (p - q), error, confidence, ends, warnings)
+
+
+def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
+    domain: Domain,
+    n: int,
+    proportions: FloatArray,
+    errors: FloatArray,
+    confidence: float,
+    ends: tuple[FloatArray, FloatArray] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Estimate:
+    """The estimate whose cells, in the domain's order, their errors and perhaps the ends of their intervals are known."""
+    shape = tuple(a.size for a in domain)
+    low, high = ends or (np.full(shape, np.nan),) * 2
+    return Estimate(
+        domain=domain,
+        n=n,
+        method="unbiased",
+        proportions=proportions.reshape(shape),
+        standard_errors=errors.reshape(shape),
+        lower=low.reshape(shape),
+        upper=high.reshape(shape),
+        confidence=confidence,
+        interval="none" if ends is None else "score",
+        bias=BIAS["unbiased"],
+        warnings=warnings,
+    )

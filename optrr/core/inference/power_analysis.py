@@ -1,0 +1,452 @@
+"""Power and required number of records for a given effect and design (design §4.4).
+
+At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. The score in the effect's
+direction has s times the standard deviation under π_1 that it has by the hypothesis, which matters for strong effects:
+
+    T  ~  (√(nδ) + s Z)² + χ²_{df−1}.
+
+With s = 1 that is noncentral χ². Where some report is rare this law does not hold, and the power is that of the test itself:
+see :mod:`optrr.core.inference.drawn_power`. And how many records make the intervals of a table narrow enough.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.core.domain.domain import Domain, GivenScores
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi2, norm
+from optrr.core.estimation.estimator import check_confidence, estimate
+from optrr.core.inference import drawn_power
+from optrr.core.inference.calibration import Association
+from optrr.core.inference.homogeneity import DifferentMechanisms, goodness_tests
+from optrr.core.inference.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
+from optrr.core.inference.testing import TestName, association, of_genotypes_there
+from optrr.core.mechanisms.kernel import Kernel, unrandomized
+from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray
+
+# No survey has more records than this; counts of them are exact doubles.
+LARGEST_SURVEY = 10**15
+# Statistics per record below this are what rounding leaves of no effect: 10^15 records see none that is not a million times it.
+_NO_EFFECT = 1e-20
+# By how much numbers of records grow or fall while one with the wanted power is looked for.
+_STEP = 1.2
+# Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
+_NEAR = 0.01
+# A power is taken for no nearer to 0 and 1 where the next number of records is guessed from it.
+_SURE = 1e-3
+# Guesses that may be wrong before the interval is halved instead.
+_GUESSES = 8
+# Smaller noncentralities may be what a fit stopped short of.
+_LEAST_SEEN = 1e-9
+# Angles between −π/2 and π/2, and Gauss and Legendre's weights: integrals are exact to ten digits down to levels of 1e-50.
+_ANGLES, _WEIGHTS = (np.pi / 2 * x for x in np.polynomial.legendre.leggauss(400))
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An effect to detect: noncentrality per record, degrees of freedom, and the spread s in its direction (1 under the null).
+
+    ``surveys`` are of people with this effect, from which power comes where reports are too rare for these three numbers;
+    without them it never does.
+    """
+
+    noncentrality: float
+    df: int
+    spread: float
+    surveys: drawn_power.Surveys | drawn_power.TwoReports | None = field(default=None, repr=False, compare=False)
+
+    def power_source(self, n: float, level: float) -> drawn_power.Source:
+        """Where :func:`power` takes the power of n records from."""
+        return "limit" if self.surveys is None else self.surveys.source(n, level)
+
+
+def alternative(
+    proportions: ArrayLike, kernel: Kernel, contrasts: FloatArray | None = None, fitter: Fitter = independence_fit
+) -> Alternative:
+    """What a test sees of a true joint distribution (r_a, r_b) through a mechanism.
+
+    Raises InvalidInput where ``proportions`` is not a distribution of the kernel's shape.
+    """
+    pi = checked_effect(proportions, kernel.sizes)
+    chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
+    expected = kernel.expected(pi)
+    seen = score_tests(expected[None], kernel, chosen, fitter)
+    spread = spread_towards(influence(seen.fit, kernel, chosen)[0], seen.fit.expected[0].ravel(), expected.ravel())
+    return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)
+
+
+def spread_towards(scores: FloatArray, null: FloatArray, expected: FloatArray) -> float:
+    """Of the combination of scores (K, R) that sees most of the effect: see :func:`relative_spread`. 1 for no effect."""
+    mean = scores @ expected - scores @ null
+    covariance = (scores * null) @ scores.T - np.outer(scores @ null, scores @ null)
+    weights = np.linalg.lstsq(covariance, mean)[0] @ scores
+    return relative_spread(weights, null, expected) if weights @ (expected - null) > _LEAST_SEEN else 1.0
+
+
+def relative_spread(weights: FloatArray, null: FloatArray, expected: FloatArray) -> float:
+    """Standard deviation of a sum of weights of reports with chances ``expected`` (R,), by that under the null law."""
+    under, true = (law @ weights**2 - (law @ weights) ** 2 for law in (null, expected))
+    return float(np.sqrt(true / under))
+
+
+def alternative_of(
+    test: TestName,
+    proportions: ArrayLike,
+    kernel: Kernel,
+    scores: GivenScores | None = None,
+    domain: Domain | None = None,
+) -> Alternative:
+    """What one of `TESTS` sees of a true joint distribution (r_a, r_b) through a mechanism.
+
+    Parameters
+    ----------
+    test
+        one of `TESTS`.
+    proportions
+        the truth, (r_a, r_b).
+    kernel
+        of the two attributes.
+    scores
+        the trend's, as in :func:`optrr.test`.
+    domain
+        the two attributes, whose numbers are the trend's scores where none are given; a kernel knows their sizes only.
+
+    Raises
+    ------
+    InvalidInput
+        as :func:`alternative`, where the table is not one that the test takes, and for a trend of more than two categories
+        without scores and domain.
+    """
+    if (
+        domain is None
+        and test == "trend"
+        and max(kernel.sizes) > 2
+        and (scores is None or any(s is None for s in scores))
+    ):
+        raise InvalidInput("a trend counts categories by their numbers; give their domain (domain=) or scores for both")
+    if domain is not None and tuple(domain.sizes) != kernel.sizes:
+        raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
+    true = checked_effect(proportions, kernel.sizes)
+    chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
+    kernel.check_invertible()
+    expected = kernel.expected(true)
+    surveys = association_surveys(expected, chosen)
+    if not chosen.is_ratio:
+        return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
+    seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
+    noncentrality = float(seen.statistic[0]) / drawn_power.MANY_RECORDS
+    # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
+    ratios = np.divide(expected, seen.fit.expected[0], out=np.ones_like(expected), where=expected > 0)
+    variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
+    spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
+    return Alternative(noncentrality, seen.df, spread, surveys)
+
+
+def association_surveys(expected: FloatArray, chosen: Association) -> drawn_power.Surveys:
+    """Of people whose reports have chances ``expected`` (r_a, r_b)."""
+
+    def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        tests = chosen.tested(tables)
+        return tests.statistic, tests.p_value
+
+    seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
+    fit, null = seen.fit, seen.fit.expected[0]
+    fewest, clear, work = float(min(expected.min(), null.min())), 0.0, chosen.work
+    if chosen.is_ratio:
+        # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
+        kernel = chosen.kernel
+        pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
+        clear = max(drawn_power.records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
+        work += drawn_power.FIT_WORK
+    return drawn_power.Surveys(
+        drawn_power.drawn_from(expected), tested, seen.df, fewest, work, drawn_power.drawn_from(null), clear
+    )
+
+
+def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
+    """What the test of the true proportions being ``hypothesis`` sees where they are ``proportions``.
+
+    Raises InvalidInput where one of them is not a distribution of the kernel's shape.
+    """
+    kernel.check_invertible()
+    true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
+    # where a report is impossible by the hypothesis, one is enough to reject
+    spread = spread_towards(np.diag(1 / null), null, true) if null.min() > 0 else 1.0
+    noncentrality, df = float(np.sum((true - null) ** 2 / null)), kernel.cells - 1
+    fewest = float(min(true.min(), null.min()))
+    # where a report is impossible, the statistic is infinite or has fewer degrees of freedom
+    if true.size == 2 and fewest > 0:
+        return Alternative(noncentrality, df, spread, drawn_power.TwoReports(true, null))
+
+    def tested(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        tests = goodness_tests(tables, null, rng, drawn_power.ONCE)
+        return tests.statistic, tests.p_value
+
+    surveys = drawn_power.Surveys(
+        drawn_power.drawn_from(true), tested, df, fewest, true.size, drawn_power.drawn_from(null)
+    )
+    return Alternative(noncentrality, df, spread, surveys)
+
+
+def homogeneity_alternative(
+    groups: Sequence[ArrayLike], kernels: Kernel | Sequence[Kernel], shares: ArrayLike | None = None
+) -> Alternative:
+    """What the test of homogeneity sees of groups with these true proportions, with one kernel for all or one for each.
+
+    ``shares`` of the groups among all records are alike unless given. Raises InvalidInput for fewer than two groups,
+    proportions or shares that are none, or another number of kernels or shares than groups.
+    """
+    count = len(groups)
+    each = [kernels] * count if isinstance(kernels, Kernel) else list(kernels)
+    weights = np.full(count, 1 / count) if shares is None else np.asarray(shares, dtype=np.float64)
+    if count < 2 or len(each) != count or weights.shape != (count,):
+        raise InvalidInput(
+            f"{count} groups with {len(each)} mechanisms and {weights.size} shares; give at least two groups, a mechanism for "
+            "all or for each, and a share for each"
+        )
+    if not (weights.min() > 0 and np.isclose(weights.sum(), 1)):
+        raise InvalidInput(f"the groups' shares are {weights.tolist()}; give positive ones that sum to 1")
+    for kernel in each:
+        kernel.check_invertible()
+    expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
+    weights = weights / weights.sum()
+    tables = np.rint(drawn_power.MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
+    several = DifferentMechanisms.of(each)
+    statistic, (common,) = several.statistics(tables[None])
+    # in the direction in which the groups' reports differ from those that they have in common
+    away = expected / common - 1
+    under, own = (
+        weights @ np.sum(law * away**2 - law * np.sum(law * away, axis=1, keepdims=True) ** 2, axis=1)
+        for law in (common, expected)
+    )
+    spread = float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
+    surveys = drawn_power.homogeneity_surveys(expected, common, weights, several)
+    return Alternative(float(statistic[0]) / int(tables.sum()), surveys.df, spread, surveys)
+
+
+def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
+    """Chances (R,) of the reports of people with these true proportions."""
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes)).ravel()
+    return np.asarray(expected / expected.sum())
+
+
+def checked_effect(proportions: ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
+    """True proportions of this shape. Raises InvalidInput where they are no distribution of it."""
+    pi = np.asarray(proportions, dtype=np.float64)
+    # written as a condition that must hold, so that a NaN is refused too
+    if pi.shape != sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
+        raise InvalidInput(
+            f"the effect must be proportions of shape {sizes}, none negative, that sum to 1, got shape {pi.shape}, "
+            f"sum {pi.sum():.6g} and smallest {pi.min():.3g}; of estimates take those of method projection"
+        )
+    return pi
+
+
+def power(effect: Alternative, n: float, level: float = 0.05) -> float:
+    """Probability that n records reject at this level.
+
+    Parameters
+    ----------
+    effect
+        what is to be found, as the test sees it: :func:`optrr.core.inference.alternative_of` makes it from true proportions.
+    n
+        number of records.
+    level
+        of the test, above 0 and below 1.
+
+    Raises
+    ------
+    InvalidInput
+        for a negative n, or a level that is not above 0 and below 1.
+    """
+    return predicted_power(effect, n, level).power
+
+
+def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> drawn_power.PredictedPower:
+    """As :func:`power`, with where it comes from and, where it was drawn, its standard error."""
+    if not n >= 0:
+        raise InvalidInput(f"n = {n}; give a number of records of at least 0")
+    if not 0 < level < 1:
+        raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
+    if effect.surveys is not None and effect.power_source(n, level) != "limit":
+        return effect.surveys.power(int(n), level)
+    return drawn_power.PredictedPower(_limit_power(effect, n, level), "limit")
+
+
+def _limit_power(effect: Alternative, n: float, level: float) -> float:
+    bound, mean, s = float(chi2.isf(level, effect.df)) ** 0.5, float(n * effect.noncentrality) ** 0.5, effect.spread
+    alone = float(norm.sf((bound - mean) / s) + norm.cdf((-bound - mean) / s))
+    if effect.df == 1:
+        return alone
+    # where the effect's own direction does not reach the bound, at bound · sin(angle), the other directions have to
+    chance = norm.pdf((bound * np.sin(_ANGLES) - mean) / s) / s * bound * np.cos(_ANGLES)
+    return alone + float(_WEIGHTS @ (chance * chi2.sf((bound * np.cos(_ANGLES)) ** 2, effect.df - 1)))
+
+
+def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.05) -> int:
+    """A number of records with at least the wanted power, of which one fewer has less: the smallest where power only grows.
+
+    Power that is counted or drawn has steps and errors, so that a few more records may have a little less of it. Where it comes
+    from drawn surveys, the number is within 1 % of one that one fewer does not reach.
+
+    Raises
+    ------
+    InvalidInput
+        where the effect is none, or no survey is large enough.
+    """
+    if not level < wanted < 1:
+        raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
+    if effect.noncentrality < _NO_EFFECT:
+        raise InvalidInput(
+            "the truth is what the hypothesis says, so that there is nothing to see; give other proportions"
+        )
+    if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
+        raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
+    start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY)
+    if effect.surveys is None:
+        return start
+
+    if effect.power_source(start, level).startswith("drawn"):
+        return _drawn_records(effect, wanted, level, start)
+
+    def enough(n: int) -> bool:
+        return power(effect, n, level) >= wanted
+
+    low, high = start - 1, start
+    while not enough(high):
+        low, high = high, int(_STEP * high) + 1
+    # the limit promised too many: look below it
+    while high == start and low > 0 and enough(low):
+        start = high = low
+        low = int(low / _STEP)
+    return _bisected(enough, low, high)
+
+
+def _drawn_records(effect: Alternative, wanted: float, level: float, start: int) -> int:
+    """Number that is enough, within `_NEAR` of one that is not, by few powers: their quantiles grow about as the root of n.
+
+    Every guess is half of `_NEAR` beyond what the last power says, so that good guesses lie on both sides.
+    """
+    low, high, n, guesses = 0, LARGEST_SURVEY, start, 0
+    critical = float(norm.isf(level / 2))
+    while high - low > max(1, _NEAR * high):
+        reached, guesses = power(effect, n, level), guesses + 1
+        low, high = (low, n) if reached >= wanted else (n, high)
+        quantile = float(norm.ppf(np.clip(reached, _SURE, 1 - _SURE)))
+        beyond = 1 + (_NEAR if reached < wanted else -_NEAR) / 2
+        n = round(n * beyond * ((critical + float(norm.ppf(wanted))) / (critical + quantile)) ** 2)
+        if guesses > _GUESSES or not low < n < high:
+            n = (low + high) // 2 if high < LARGEST_SURVEY else 2 * low
+    return high
+
+
+def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """Number that is enough and one fewer is not, where ``high`` is and ``low`` is not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# Fewer records have no standard error.
+_FEWEST = 2
+# This share of the records fewer is not enough: it changes widths by half as much, less than whole counts do.
+_CLOSE = 1e-3
+# Widths jump up where one more rare report is expected, and fall below the wanted one again within few records more. So many
+# numbers up to this multiple are tried: 2 % of the records apart, over which widths fall by 1 %.
+_BEYOND, _CHECKS = 1.5, 26
+# Decimals of a remainder: the rounding of n π_i is below these up to 10^9 records.
+_REMAINDER_DIGITS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalWidths:
+    """The intervals of `estimate` for the table of ``domain``, where reports are as expected at true ``proportions``.
+
+    Raises InvalidInput for proportions or a confidence that are none. SingularMarginal where the mechanism hides the attribute
+    set.
+    """
+
+    domain: Domain
+    mechanism: Randomizer
+    proportions: ArrayLike
+    confidence: float = 0.95
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        checked_effect(self.proportions, self._kernel.sizes)
+        self._kernel.check_invertible()
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return checked_mechanism(self.mechanism).kernel(self.domain.names)
+
+    @cached_property
+    def _expected(self) -> FloatArray:
+        return self._kernel.expected(self.proportions)
+
+    def widest(self, n: int) -> float:
+        """The widest interval of a cell from n records whose reports are as expected, rounded to counts that sum to n."""
+        exact = n * self._expected.ravel()
+        counts = np.floor(exact).astype(np.int64)
+        # the largest remainders are rounded up, the first of equal ones first
+        short = n - int(counts.sum())
+        counts[np.argsort(np.round(counts - exact, _REMAINDER_DIGITS), kind="stable")[:short]] += 1
+        made = Counts(self.domain, counts.reshape(self._expected.shape))
+        out = estimate(made, self.mechanism, confidence=self.confidence, simultaneous=self.simultaneous)
+        return float(np.max(out.upper - out.lower))
+
+    def records(self, width: float) -> int:
+        """Number n of records whose widest interval is at most as wide as wanted, and so at the larger numbers of `checked`.
+
+        A thousandth fewer (or one fewer) have a wider one. Counts are whole, so that the widest interval jumps up wherever
+        one more rare report is expected, and widths do not just fall with n: some smaller number may do, but somewhere
+        between it and half as many again the interval is too wide.
+
+        Raises InvalidInput for a width that is not above 0 and below 1, or where 10^15 records are not enough.
+        """
+        if not 0 < width < 1:
+            raise InvalidInput(f"width = {width}; give a number above 0 and below 1, such as 0.05")
+        variance = float(np.max(self._kernel.exact_variance(self._expected, 1.0)))
+        # what far from the ends of the range is the number
+        guess = 4 * norm.isf((1 - self.confidence) / 2) ** 2 * variance / width**2
+        high = self._enough(int(np.clip(guess, _FEWEST, LARGEST_SURVEY)), width)
+        low = high // 2
+        while low >= _FEWEST and self.widest(low) <= width:
+            low, high = low // 2, low
+        while True:
+            n = self._between(max(low, _FEWEST - 1), high, width)
+            wider = [more for more in self.checked(n) if self.widest(more) > width]
+            if not wider:
+                return n
+            low, high = wider[-1], self._enough(wider[-1], width)
+
+    def checked(self, n: int) -> list[int]:
+        """The numbers, from n to half as many again, at which `records` made sure of the width: all where n is up to 50."""
+        last = min(int(_BEYOND * n), LARGEST_SURVEY)
+        return sorted({int(k) for k in np.linspace(n, last, _CHECKS)})
+
+    def _enough(self, n: int, width: float) -> int:
+        """The first of n, 2n, 4n, … that is enough."""
+        while self.widest(n) > width:
+            if n == LARGEST_SURVEY:
+                raise InvalidInput(
+                    f"10^15 records do not make intervals {width} wide through this mechanism; randomize less"
+                )
+            n = min(2 * n, LARGEST_SURVEY)
+        return n
+
+    def _between(self, low: int, high: int, width: float) -> int:
+        """Number that is enough and a `_CLOSE` share or one fewer is not, where ``high`` is and ``low`` is not."""
+        step = max(1, int(_CLOSE * low))
+        inner = range(low + step, high, step)
+        first = bisect_left(inner, True, key=lambda n: self.widest(n) <= width)
+        return inner[first] if first < len(inner) else high

@@ -1,0 +1,325 @@
+"""What a test returns, and how far its p-value can be trusted.
+
+Several tests at once: p-values adjusted for how many there are, beside the plain ones.
+
+    bonferroni    min(1, m p)
+    holm          the largest of (m − j + 1) p_(j) over j ≤ k         never above Bonferroni's (Holm, Scand. J. Stat. 6, 1979)
+    bh            the smallest of m p_(j)/j over j ≥ k                (Benjamini & Hochberg, JRSS B 57, 1995)
+
+With the first two, rejecting where the adjusted p-value is at most α rejects any true hypothesis with probability at most α,
+whatever holds. With the third, at most a share α of what is rejected is true on average, for tests that are independent or
+positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) ≤ … ≤ p_(m), and
+k is the place of the p-value among them. Undefined p-values (NaN) are no tests and do not count in m.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
+from optrr.core.display.result import Result, TableResult, arrow_rows
+from optrr.core.display.text import amount, crossed
+from optrr.core.domain.domain import PlainScores
+from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.inference.simulation import Simulation
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+# Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
+# the fitted null hypothesis, tilted towards the tail or plain.
+Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap", "rao-scott"]
+_SOURCES: dict[str, str] = {
+    "asymptotic": "χ² limit",
+    "exact": "exact law: a test at level α rejects at most α of the time",
+    "saddlepoint": "saddlepoint tail",
+    "tilted": "simulated tail",
+    "bootstrap": "bootstrap",
+    "rao-scott": "Rao and Scott's second-order correction for the sample",
+}
+_INDEPENDENT = "the two attributes are independent"
+_HYPOTHESES = {
+    "trend": "the scores of the two attributes are uncorrelated",
+    "goodness-of-fit": "the true proportions are the given ones",
+    "homogeneity": "all groups have the same proportions",
+    "conditional-independence": "within every stratum the two attributes are independent",
+    "common-association": "within every stratum the two attributes are independent; sought is one association in all of them",
+    "common-trend": "within every stratum the two attributes are independent; sought is one trend in all of them",
+    "same-odds-ratios": "the two attributes have the same odds ratios in every stratum",
+}
+# Points of a density that is drawn, and the most of it that is shown.
+_POINTS, _HIGHEST = 400, 0.8
+# A simulated p-value with a larger relative error says no more than the order of magnitude.
+TOO_NOISY = 0.25
+
+
+@dataclass(frozen=True, repr=False)
+class TestResult(Result):
+    """A test of a hypothesis about the true records, made on randomized ones; the target is the population.
+
+    Parameters
+    ----------
+    statistic, df, p_value
+        of the χ² form; ``df`` is the limit's degrees of freedom whatever ``calibration`` says.
+    n
+        number of records.
+    effect
+        signed root of the statistic for one degree of freedom, None otherwise. Positive: scores rise together.
+    calibration
+        "asymptotic", "saddlepoint" (the tail given the null fit, where the χ² limit is off),
+        "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
+        "tilted" (simulated tail with likelihood-ratio weights), "bootstrap", or "rao-scott" (samples by weights or clusters).
+    relative_error
+        of a simulated p-value; None for asymptotic ones.
+    reliable_down_to
+        p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
+    scores
+        the numbers by which the categories of the two attributes counted, for trends; None for other tests.
+    missing
+        what was done with missing values, where attributes declare them: they count as a category, or "complete cases".
+    """
+
+    __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
+
+    test: str
+    statistic: float
+    df: int
+    p_value: float
+    n: int
+    effect: float | None = None
+    calibration: Calibration = "asymptotic"
+    relative_error: float | None = None
+    reliable_down_to: float = 0.0
+    warnings: tuple[str, ...] = field(default=())
+    scores: PlainScores | None = None
+    missing: str = ""
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the p-value can be trusted within a factor of two: it is not below `reliable_down_to`."""
+        return self.p_value >= self.reliable_down_to
+
+    @property
+    def source(self) -> str:
+        """Where the p-value comes from, in words."""
+        return _SOURCES[self.calibration]
+
+    @property
+    def freedom(self) -> str:
+        """The degrees of freedom in words."""
+        return f"{amount(self.df, 'degree')} of freedom"
+
+    @property
+    def hypothesis(self) -> str:
+        """What is tested, in words."""
+        return _HYPOTHESES.get(self.test, _INDEPENDENT)
+
+    @property
+    def unreliable(self) -> str:
+        """Which p-values of this table cannot be trusted, in one sentence."""
+        return f"p-values below {self.reliable_down_to:.2g} may be off by more than a factor of two here"
+
+    @property
+    def said_missing(self) -> str:
+        """What was done with missing values, as the end of a line."""
+        return f"; {self.missing}" if self.missing else ""
+
+    def headline(self) -> str:
+        """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
+        freedom = "" if self.calibration in ("exact", "tilted", "bootstrap") else f" {self.df} df,"
+        p = f"p = {self.p_value:.3g}"
+        return f"{self.test}: statistic {self.statistic:.4g},{freedom} {p}, {self.n} records{self.said_missing}"
+
+    def plot(self) -> "Figure":
+        """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.
+
+        Where the p-value comes from elsewhere (``calibration``), the curve only says what the limit would be.
+        """
+        from scipy.stats import chi2  # noqa: PLC0415 (slow to import, and tests alone need none of it)
+
+        figure = new_figure(PAGE_WIDTH, 2.8)
+        axes = figure.subplots()
+        reach = 1.08 * max(self.statistic, float(chi2.ppf(0.999, self.df)))
+        x = np.linspace(reach / _POINTS, reach, _POINTS)
+        density = chi2.pdf(x, self.df)
+        axes.plot(x, density, color=COLOURS[0], label=f"χ² with {self.freedom}")
+        beyond = x >= self.statistic
+        axes.fill_between(x[beyond], density[beyond], color=COLOURS[0], alpha=0.3)
+        axes.axvline(self.statistic, color=COLOURS[1], label=f"statistic {self.statistic:.4g}")
+        # with one degree of freedom the density has no largest value
+        axes.set_ylim(0, 1.05 * min(float(density.max()), _HIGHEST))
+        axes.set_xlim(0, reach)
+        axes.set_yticks([])
+        axes.set_xlabel("test statistic")
+        legend_below(figure)
+        return figure
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return super().summary() | {"reliable": self.reliable, "target": "population"}
+
+
+def check_testable(n: int, shown: str = "an association") -> None:
+    """Raise TooFewRecords where there are so few that no test of anything could reject."""
+    if n < 2:
+        raise TooFewRecords(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
+
+
+def simulated_result(
+    plain: TestResult, p: float, reached: int, rule: Simulation, calibration: Calibration
+) -> TestResult:
+    """The result of a simulation in place of the χ² limit's.
+
+    Fewer statistics that reached the observed one than make the relative error `TOO_NOISY` leave only the p-value's order.
+    """
+    down_to = min((TOO_NOISY**-2 + 1) / (rule.most + 1), 1.0)
+    warnings = plain.warnings
+    if p < down_to:
+        bound = (reached + 1) / (rule.most + 1)
+        warning = (
+            f"{reached or 'none'} of {rule.most} simulated tables reached the statistic: p is about {bound:.2g} or less"
+        )
+        warnings = (*warnings, warning)
+    return replace(
+        plain,
+        p_value=float(p),
+        calibration=calibration,
+        relative_error=float(((1 - p) / max(reached, 1)) ** 0.5),
+        reliable_down_to=down_to,
+        warnings=warnings,
+    )
+
+
+Adjustment = Literal["holm", "bh", "bonferroni"]
+ADJUSTMENTS: tuple[str, ...] = get_args(Adjustment)
+# What an adjusted p-value up to α promises, for people.
+_PROMISES = {
+    "holm": "rejecting where it is at most α rejects any true hypothesis with probability at most α",
+    "bonferroni": "rejecting where it is at most α rejects any true hypothesis with probability at most α",
+    "bh": "where it is at most α, a share of at most α of what is rejected is true on average",
+}
+_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "bonferroni": "Bonferroni"}
+
+
+def bonferroni(p: FloatArray) -> FloatArray:
+    """min(1, p · number of tests), shape as ``p``."""
+    return np.asarray(np.minimum(p * np.count_nonzero(np.isfinite(p)), 1.0))
+
+
+def holm(p: FloatArray) -> FloatArray:
+    """Holm's adjusted p-values, shape as ``p``."""
+
+    def raised(ascending: FloatArray) -> FloatArray:
+        return np.asarray(np.maximum.accumulate(ascending * np.arange(ascending.size, 0, -1)))
+
+    return _in_order(p, raised)
+
+
+def false_discovery_rate(p: FloatArray) -> FloatArray:
+    """Benjamini–Hochberg adjusted p-values, shape as ``p``."""
+
+    def raised(ascending: FloatArray) -> FloatArray:
+        shares = ascending * ascending.size / np.arange(1, ascending.size + 1)
+        return np.asarray(np.minimum.accumulate(shares[::-1])[::-1])
+
+    return _in_order(p, raised)
+
+
+def _in_order(p: FloatArray, raised: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    out = np.full(p.shape, np.nan)
+    tested = np.isfinite(p)
+    order = np.argsort(p[tested], kind="stable")
+    adjusted = np.empty(order.size)
+    adjusted[order] = np.minimum(raised(p[tested][order]), 1.0)
+    out[tested] = adjusted
+    return out
+
+
+_ADJUSTED = {"holm": holm, "bh": false_discovery_rate, "bonferroni": bonferroni}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TestFamily(TableResult):
+    """Tests of several hypotheses, with p-values adjusted for their number: ``adjusted``, in the order of the tests.
+
+    ``names`` are the attributes that each is about.
+    """
+
+    __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
+
+    names: tuple[tuple[str, ...], ...]
+    tests: tuple[TestResult, ...]
+    adjust: Adjustment
+    adjusted: tuple[float, ...]
+
+    drawn = ("adjusted_p_value",)
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.tests[0].n
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of each test, with what it is about."""
+        pairs = zip(self.names, self.tests, strict=True)
+        return tuple(f"{crossed(names)}: {line}" for names, test in pairs for line in test.warnings)
+
+    @property
+    def promise(self) -> str:
+        """What the adjusted p-values are, in one sentence."""
+        return f"p-values are adjusted for {amount(len(self.tests), 'test')} by {_NAMES[self.adjust]}: {_PROMISES[self.adjust]}"
+
+    def headline(self) -> str:
+        """How many tests, and the smallest adjusted p-value."""
+        least = int(np.nanargmin(self.adjusted))
+        return (
+            f"{amount(len(self.tests), 'test')} of {self.n} records, {_NAMES[self.adjust]}: smallest adjusted p = "
+            f"{self.adjusted[least]:.3g} ({crossed(self.names[least])})"
+        )
+
+    def to_arrow(self) -> "pa.Table":
+        """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""
+        rows = [
+            SimpleNamespace(**vars(each), attributes=crossed(names), adjusted_p_value=p)
+            for names, each, p in zip(self.names, self.tests, self.adjusted, strict=True)
+        ]
+        return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"))
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: each test's own, with its attributes and adjusted p-value."""
+        each = zip(self.names, self.tests, self.adjusted, strict=True)
+        tests = [{"attributes": list(n), **t.summary(), "adjusted_p_value": p} for n, t, p in each]
+        return {"adjust": self.adjust, "n": self.n, "tests": tests, "warnings": list(self.warnings)}
+
+
+def check_distinct(names: Sequence[Sequence[str]], ordered: bool = False) -> None:
+    """Raise InvalidInput for attributes named twice, in any order unless ``ordered``: one hypothesis would count as two."""
+    seen: dict[tuple[str, ...], int] = {}
+    for k, each in enumerate(names):
+        first = seen.setdefault(tuple(each if ordered else sorted(each)), k)
+        if first < k:
+            raise InvalidInput(
+                f"{crossed(each)} is the same hypothesis as test {first + 1}, {crossed(names[first])}, and would count twice "
+                "in the adjustment; name it once"
+            )
+
+
+def family(names: Sequence[Sequence[str]], tests: Sequence[TestResult], adjust: Adjustment = "holm") -> TestFamily:
+    """Tests with p-values adjusted for their number; ``names`` are the attributes that each is about.
+
+    Raises InvalidInput for no test, and for an unknown adjustment.
+    """
+    if adjust not in ADJUSTMENTS:
+        raise InvalidInput(f"there is no adjustment {adjust!r}; choose among {', '.join(ADJUSTMENTS)}")
+    if not tests:
+        raise InvalidInput(
+            "a family has no test; name the attributes of each, such as [('sex', 'income'), ('race', 'income')]"
+        )
+    adjusted = _ADJUSTED[adjust](np.array([test.p_value for test in tests]))
+    return TestFamily(tuple(map(tuple, names)), tuple(tests), adjust, tuple(adjusted.tolist()))

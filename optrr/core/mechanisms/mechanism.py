@@ -1,0 +1,378 @@
+"""What randomizes records: the interface of every mechanism, and the mechanism of a law of change sets.
+
+The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says which
+records it takes (``domain``), what it costs (``epsilon`` and its kin), how it randomizes (``randomize_in_place``) and how what
+it did is undone (``kernel``); everything else follows from these.
+
+Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
+categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
+
+A release has a note on how it was drawn, and is not randomized again by accident (:mod:`optrr.core.provenance.provenance`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.core.display.text import amount, epsilon_text
+from optrr.core.domain.domain import Domain, checked_codes
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.mechanisms.kernel import EffectKernel, Kernel
+from optrr.core.provenance.accounting import Release, Releasing, check_limit
+from optrr.core.provenance.provenance import Provenance, digest_of
+from optrr.core.records.reading.registry import refuse_randomized
+from optrr.core.records.reading.source import Source
+from optrr.core.records.writing import IN_ORDER, shuffled
+from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
+from optrr_solvers.laws import Law
+from optrr_solvers.laws.base import effect_transform
+from optrr_solvers.laws.record import record_of
+from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, words_below
+from optrr_solvers.sampling.build import LABEL_TOLERANCE
+
+
+def drawn_epsilon(law: Law, stated: float) -> float:
+    """A total ε that covers what is drawn: ``stated`` where it does, within 1e-9, and what is drawn, rounded up, otherwise.
+
+    A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture names.
+    Without an automaton ``stated`` stands.
+    """
+    if law.automaton is None:
+        return stated
+    drawn = law.automaton.truth.epsilon
+    return stated if drawn <= stated <= drawn + LABEL_TOLERANCE else drawn
+
+
+class Labelled:
+    """Has a law, and therefore its labels: :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down."""
+
+    if TYPE_CHECKING:
+        # one subclass has a field of this name and another a property, so it is declared for type checkers only
+        @property
+        def law(self) -> Law:
+            """Probability of each change set."""
+            ...
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+        return drawn_epsilon(self.law, self.law.labels.epsilon)
+
+    @cached_property
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,), rounded down."""
+        return self.law.labels.attribute
+
+    @cached_property
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+        return np.minimum(self.law.labels.conditional, self.epsilon)
+
+
+@dataclass(frozen=True)
+class FileRelease:
+    """A file of randomized records that was written.
+
+    How many they are, their note, warnings, and which columns were left out.
+    """
+
+    records: int
+    provenance: Provenance
+    warnings: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """How a file of records is released.
+
+    Parameters
+    ----------
+    progress
+        called after every batch with the number of records done.
+    drop
+        columns to leave out of the target, none of them an attribute.
+    drop_undeclared
+        leave out every column that is neither an attribute nor public.
+    earlier
+        other releases of the same people, which this one follows; the note lists them.
+    limit
+        nats that everything together may cost; None for no limit.
+    public
+        columns that go through as they are.
+    keep_order
+        leave the records in the order of the true ones, which tells about these, instead of shuffling them.
+    """
+
+    progress: Callable[[int], None] | None = None
+    drop: Collection[str] = ()
+    earlier: Sequence[Release] = ()
+    limit: float | None = None
+    public: PublicColumns = NONE
+    drop_undeclared: bool = False
+    keep_order: bool = False
+
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, with ``progress`` called after each of them."""
+        done = 0
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if self.progress is not None:
+                self.progress(done)
+
+    def in_order(
+        self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of randomized records in the order that they are released in (:mod:`optrr.core.records.writing`)."""
+        return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
+
+    def warnings(self, what: str) -> tuple[str, ...]:
+        """A warning if the records of this release, named ``what``, keep the order of the true ones."""
+        return (f"{what} {IN_ORDER}",) if self.keep_order else ()
+
+    def note(self, release: Release) -> Provenance:
+        """The note of a release with these options. Raises InvalidInput above the limit."""
+        known = Provenance(release, tuple(self.earlier), self.public)
+        check_limit(known.releases, self.limit)
+        return known
+
+    def provenance(
+        self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
+    ) -> Provenance:
+        """The note of these records, randomized now; ``opened`` are the same records, if they are opened already.
+
+        Raises InvalidInput for records that are randomized already, and above the limit.
+        """
+        refuse_randomized(records, opened)
+        return self.note(Release.drawn(mechanism, is_seeded(source)))
+
+
+def is_seeded(source: BitSource) -> bool:
+    """Whether draws can be repeated by somebody: everything but the operating system's random bits."""
+    # another class of this kind may hand out what it likes
+    return type(source) is not SystemSource or source.keyed
+
+
+Frame = TypeVar("Frame")
+
+
+class Randomizer(ABC):
+    """A mechanism over the records of ``domain``.
+
+    There are two kinds: :class:`~optrr.core.mechanisms.mechanism.Mechanism`, a law of change sets, and
+    :class:`~optrr.core.mechanisms.matrix.MatrixMechanism`, a distortion matrix for each attribute.
+    """
+
+    domain: Domain
+    # Kind of mechanism, as the notes of releases state it.
+    mechanism_name: ClassVar[str] = "randomized record"
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+
+    @property
+    @abstractmethod
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+
+    @property
+    @abstractmethod
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """What identifies it wherever its records go: the digest of its domain and of the probabilities that are drawn.
+
+        Categories count by their texts, so that a design read back from its file has the digest it was saved with.
+        """
+
+    @abstractmethod
+    def kernel(self, names: str | Iterable[str]) -> Kernel:
+        """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
+
+        A set that cannot be estimated has a kernel all the same: its own solves refuse.
+
+        Raises InvalidInput for unknown or repeated names.
+        """
+
+    @abstractmethod
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+
+    def matrix(self, names: str | Iterable[str] | None = None) -> FloatArray:
+        """Distortion matrix P[u, v] = Pr(output v | input u) over the named attributes' product, row-stochastic.
+
+        Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
+
+        Raises InvalidInput above 4096 cells (128 MB).
+        """
+        return self.kernel(self.domain.names if names is None else names).matrix()
+
+    def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
+        """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
+
+        Columns and their order are kept. Their types follow from the domain: whole numbers, numbers and booleans where all
+        categories are such, else text; ordered text is a dictionary of the categories (pandas Categorical, polars Enum). In
+        pandas, whole numbers and booleans are nullable where the missing value is declared.
+
+        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight
+        beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an
+        order, a row's place or label tells the value. So do not hand out a frame whose order or index may follow what is
+        private; files that optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else
+        that could tell about the true records is left out: metadata, dictionaries and types (many readers make floating point
+        of integers as soon as one is missing). Arrow tables and pandas frames then say in their metadata (``attrs``) by which
+        design they were randomized; polars frames have no place for it.
+
+        Raises InvalidInput naming the column, the kind of value and the first record it stands in, never the value; also for an
+        index that is called like an attribute, for records that are randomized already, and for what is not in memory, such as
+        a Spark frame.
+
+        Parameters
+        ----------
+        data
+            one column per attribute, in any order, and no other column; at least one record.
+        random_state
+            None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
+            studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
+            Generator must not be in the state that the records were drawn from.
+        """
+        return perturbed_frame(data, self, NONE, random_state)
+
+    def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
+        """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
+
+        O(n m) time; beyond the result, memory for about 4 million cells at a time.
+        """
+        out = checked_codes(codes, self.domain).copy()
+        self.randomize_in_place(out, as_source(random_state))
+        return out
+
+
+def perturbed_frame(
+    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
+) -> Frame:
+    """As :meth:`Randomizer.perturb`, for a frame that has these public columns as well: they go through as they are.
+
+    Raises InvalidInput as there, and for public columns that are attributes or are not there.
+    """
+    # data frames take longer to import than most designs take to solve
+    from optrr.core.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
+
+    refuse_spark_frame(data)
+    refuse_randomized(data)
+    source = as_source(random_state)
+    out = recode_frame(data, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source), public)
+    return marked(out, lambda: Provenance(Release.drawn(mechanism, is_seeded(source)), public=public))
+
+
+def checked_mechanism(given: object) -> Randomizer:
+    """What was given, if it is a mechanism.
+
+    Raises InvalidInput for anything else, such as the design that the mechanism belongs to.
+    """
+    if not isinstance(given, Randomizer):
+        raise InvalidInput(f"got a {type(given).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
+    return given
+
+
+def kernel_from(given: Randomizer | Kernel, names: str | Iterable[str]) -> Kernel:
+    """The kernel that was given, or the given mechanism's on these attributes. Raises InvalidInput for anything else."""
+    return given if isinstance(given, Kernel) else checked_mechanism(given).kernel(names)
+
+
+# Cells whose change sets are drawn at once. A law may hold 8 bytes for each while it samples: 32 MB.
+_CELLS = 1 << 22
+# Memory that change sets may take while they are drawn.
+_SAMPLED = 1 << 27
+# At least this many records are drawn at once, however many attributes there are: each attribute's fixed cost is then shared
+# by many records.
+_RECORDS = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mechanism(Labelled, Randomizer):
+    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's."""
+
+    domain: Domain
+    law: Law
+    mechanism_name = "flip pattern"
+
+    def __repr__(self) -> str:
+        return f"<Mechanism: total epsilon {epsilon_text(self.epsilon)}, {amount(self.domain.m, 'attribute')}>"
+
+    def __post_init__(self) -> None:
+        if not np.array_equal(self.law.sizes, self.domain.sizes):
+            raise InvalidInput(
+                f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
+                f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
+            )
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain and the law's record."""
+        return digest_of(self.domain, {"law": record_of(self.law)})
+
+    def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
+        """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""
+        return self.law.eigenvalues(self.domain.indices(names))
+
+    def kernel(self, names: str | Iterable[str]) -> EffectKernel:
+        """The kernel on the named attributes: only the 2^k change patterns inside the set are needed."""
+        chosen = self.domain.indices(names)
+        sizes = self.domain.sizes[list(chosen)]
+        changes = self.law.marginal(chosen)
+        called = tuple(self.domain.names[i] for i in chosen)
+        return EffectKernel(sizes, effect_transform(changes, sizes), called, changes)
+
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+        flip(codes, self.law, source)
+
+
+def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
+    """Randomize valid codes in place, shape (n, m): by the law's automaton, or by change sets where it has none."""
+    if law.automaton is not None:
+        law.automaton.sampler.randomize(codes, source)
+        return
+    groups = [(int(r), in_a_row(np.flatnonzero(law.sizes == r))) for r in np.unique(law.sizes)]
+    step = max(_RECORDS, _CELLS // law.m)
+    # some laws pay a fixed price for each call and draw many change sets in it; these are applied to the records in smaller
+    # pieces
+    drawn = max(step, _SAMPLED // (law.sampling_bytes * law.m))
+    for first in range(0, codes.shape[0], drawn):
+        changes = law.sample(min(drawn, codes.shape[0] - first), source)
+        for start in range(0, changes.shape[0], step):
+            piece = codes[first + start : first + min(start + step, changes.shape[0])]
+            for r, members in groups:
+                piece[:, members] = _turned(piece[:, members], changes[start : start + step, members], r, source)
+
+
+def _turned(codes: NDArray[np.integer], changes: NDArray[np.bool_], r: int, source: BitSource) -> NDArray[np.integer]:
+    """Codes (n, k) of r categories, each that changes turned to one of the others, all of them as likely.
+
+    A turn is drawn for every code, since to find those that change takes longer than their random bits.
+    """
+    turns = words_below(source, codes.size, r - 1) if r > 2 else np.zeros(codes.size, dtype=np.uint8)
+    out = turns.reshape(codes.shape).astype(np.promote_types(codes.dtype, np.min_scalar_type(-2 * r)))
+    out += 1
+    out *= changes
+    out += codes
+    out -= out.dtype.type(r) * (out >= r)
+    return out
+
+
+def _some(sizes: IntArray) -> str:
+    return ", ".join(str(int(r)) for r in sizes[:10]) + (", …" if sizes.size > 10 else "")

@@ -1,0 +1,499 @@
+"""Clusters of attributes by their dependence, each within the same limits T_v and T_d (MDR §4).
+
+MDR's Algorithm 1 starts with every attribute alone. It takes pairs of clusters in descending order of dependence (the largest
+between an attribute of one and an attribute of the other), merges the first pair whose product of sizes is at most T_v, starts
+over, and stops below T_d.
+
+The paper recomputes and sorts the list after every merge. But clusters only grow, so a pair that was too large stays too large;
+and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
+descending order therefore makes the same merges. It sorts them in portions, strongest first, and after each portion drops
+the pairs that are within one cluster or too large by then, most of those that are left: O(m²) memory, and time between O(m²)
+and O(m² log m), where the literal loop takes O(m² log m) per merge.
+
+Power iteration (SIC §4; Lin & Cohen, ICML 2010) and spectral clustering have no limit on combinations, and put every attribute
+into some group, however weak its dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and
+inside each of their clusters Algorithm 1 decides what may stay together.
+
+The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = (I + D⁻¹A)/2 is its lazy random walk, which
+stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of
+the change* is below a threshold: by then v is nearly constant within clusters and not yet over the whole graph. Cluster the m
+numbers v_i into k groups.
+
+A walk that never stays can swing: where every attribute depends a little on every other, the slowest part of v may be one that
+changes its sign at every step, and says nothing of clusters. Adult's clusters then differ from one draw of the randomized
+dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
+
+In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
+finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
+attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
+
+Where every pair of attributes is dependent, no clustering keeps n ≫ Π r_i, and SIC merges categories instead. Each step
+merges, in the attribute with the most categories, the two that together are rarest (neighbours only, where the categories are
+in order): O(r log r) for an attribute of r categories. How common they are may come from public data or from an estimate;
+without it they count as equally common. The merging must not be decided by looking at protected records.
+
+Where two attributes depend on each other almost fully, one of them represents both: it alone enters the mechanism, and
+tables of the other follow from it and their conditional distribution, which comes from the estimated or public pair table.
+That saves the other's ε and the cluster's combinations; the price is that nothing is learned about where the two differ
+beyond that conditional distribution.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.core.domain.domain import Attribute, Domain, listed
+from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.protocols.dependence import Dependences, checked_matrix
+from optrr_solvers.arrays import FloatArray, IntArray
+
+Clusters = tuple[tuple[int, ...], ...]
+
+# Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to tell groups apart as well.
+_ACCELERATION = 1e-7
+_MAX_STEPS = 1000
+# Decimals by which attributes are told apart: the walk's rounding is below 1e-12, and its steps stop at 1e-7.
+_DIGITS = 10
+
+
+def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Clusters:
+    """At most ``clusters`` groups of dependent attributes, and every unrelated attribute alone; sizes are not limited.
+
+    Raises InvalidInput for a matrix that is not symmetric with entries in 0..1, or fewer than one cluster.
+    """
+    affinity = checked_affinity(dependence)
+    if clusters < 1:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+    linked = np.flatnonzero(affinity.sum(axis=1) > 0)
+    alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
+    if linked.size:
+        values = next(v for v, steady in iterates(affinity[np.ix_(linked, linked)]) if steady)
+        # on average 1; without rounding, equally dependent attributes would be told apart by the last bits of their sums
+        labels = interval_means(np.round(values * linked.size, _DIGITS), min(clusters, linked.size))
+        alone += [tuple(linked[labels == g].tolist()) for g in np.unique(labels)]
+    return tuple(sorted(alone))
+
+
+def checked_affinity(dependence: ArrayLike) -> FloatArray:
+    """A copy of the matrix with an empty diagonal. Raises InvalidInput where it is no matrix of dependences."""
+    values = np.array(dependence, dtype=np.float64)
+    affinity = checked_matrix(values, values.shape[0] if values.ndim else 0)
+    if not affinity.size:
+        raise InvalidInput("dependences of no attributes; give at least one")
+    np.fill_diagonal(affinity, 0.0)
+    return affinity
+
+
+def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
+    """The walk's vector after each step, shape (m,), and whether to stop there; every row has a positive sum. O(m²) a step."""
+    degrees = affinity.sum(axis=1)
+    v = degrees / degrees.sum()
+    change = np.zeros(v.size)
+    for k in range(_MAX_STEPS):
+        following = (v + affinity @ v / degrees) / 2
+        following /= following.sum()
+        step = np.abs(following - v)
+        steady = np.abs(step - change).max() <= _ACCELERATION / v.size
+        v, change = following, step
+        yield v, bool(steady) or k == _MAX_STEPS - 1
+
+
+def interval_means(values: FloatArray, k: int) -> IntArray:
+    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m²) time."""
+    order = np.argsort(values, kind="stable")
+    x = values[order] - values[order].mean()
+    k, m = min(k, np.unique(x).size), x.size
+    sums, squares = np.append(0.0, np.cumsum(x)), np.append(0.0, np.cumsum(x**2))
+    # squared distances from their mean of the values start, …, end − 1, of which there is at least one
+    start, end = np.triu_indices(m + 1, 1)
+    cost = np.full((m + 1, m + 1), np.inf)
+    cost[start, end] = np.maximum(squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start), 0.0)
+    # least cost of the first values in so many groups, and where the last of these groups starts
+    best, starts = cost[0], []
+    for _ in range(k - 1):
+        total = best[:, None] + cost
+        starts.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    labels, stop = np.zeros(m, dtype=np.int64), m
+    for g in range(k - 1, 0, -1):
+        first = starts[g - 1][stop]
+        labels[order[first:stop]] = g
+        stop = first
+    return labels
+
+
+# Without dependences some attributes would have no edge in the graph; edges of this small weight join them and change no group.
+_FAINT = 1e-9
+
+
+def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
+    """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
+
+    Where there are no more attributes than groups, each is a group of its own, whatever the dependences.
+
+    ``random_state`` seeds its k-means; it touches no protected data.
+
+    Raises InvalidInput for an unsuitable matrix, or where scikit-learn is not installed.
+    """
+    affinity = checked_affinity(dependence)
+    m = affinity.shape[0]
+    if clusters < 1:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+    if clusters >= m:
+        return tuple((i,) for i in range(m))
+    try:
+        from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
+    except ImportError as error:
+        raise not_installed(error, "spectral clustering needs", "cluster", ", or use greedy or pic") from error
+    model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
+    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(m))
+    return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))
+
+
+# A margin far above the rounding of logarithms.
+_ROUNDING = 1e-6
+# Pairs per attribute in the first portion; a few times the merges there can be.
+_FIRST_PORTION = 8
+
+
+def greedy_clusters(
+    dependence: ArrayLike, sizes: Sequence[int], max_combinations: int, min_dependence: float
+) -> Clusters:
+    """MDR's Algorithm 1.
+
+    Returns attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
+    the order of the attributes.
+
+    Raises InvalidInput for a matrix that is not symmetric, m by m, in 0..1; T_v below 2 or T_d outside 0..1.
+
+    Parameters
+    ----------
+    dependence
+        shape (m, m), symmetric, in 0..1; its diagonal is not looked at.
+    sizes
+        r_i, m of them.
+    max_combinations
+        T_v. An attribute that alone has more categories stays alone: it cannot be made smaller here (coarsen it).
+    min_dependence
+        T_d in 0..1: weaker pairs are not merged.
+    """
+    m = len(sizes)
+    strength = checked_matrix(dependence, m)
+    check_limits(max_combinations, min_dependence)
+    merging = _Merging(sizes, max_combinations)
+    # pairs as positions in the flattened matrix: ascending, they are in the order of the attributes
+    left = np.flatnonzero(np.triu(strength >= min_dependence, 1))
+    values, portion = strength.ravel()[left], _FIRST_PORTION * m
+    while left.size:
+        # the strongest so many, and all that equal the least of them
+        least = max(values.size - portion, 0)
+        strongest = values >= np.partition(values, least)[least]
+        pairs = left[strongest]
+        for pair in pairs[np.argsort(-values[strongest], kind="stable")].tolist():
+            merging.merge(*divmod(pair, m))
+        rest = np.flatnonzero(~strongest)
+        rest = rest[merging.possible(*np.divmod(left[rest], m))]
+        left, values, portion = left[rest], values[rest], 2 * portion
+    return merging.clusters()
+
+
+class _Merging:
+    """Clusters while they grow."""
+
+    def __init__(self, sizes: Sequence[int], max_combinations: int) -> None:
+        self._limit = max_combinations
+        self._members = [[i] for i in range(len(sizes))]
+        # of every attribute: the first attribute of its cluster, and its cluster's combinations
+        self._first = np.arange(len(sizes))
+        self._combinations = [min(int(r), max_combinations + 1) for r in sizes]
+
+    def merge(self, i: int, j: int) -> None:
+        """Put the clusters of two attributes together, unless they are one, or too large."""
+        one, other = sorted((int(self._first[i]), int(self._first[j])))
+        together = self._combinations[one] * self._combinations[other]
+        if one == other or together > self._limit:
+            return
+        self._first[self._members[other]] = one
+        self._members[one] += self._members[other]
+        self._combinations[one] = together
+
+    def possible(self, i: IntArray, j: IntArray) -> NDArray[np.bool_]:
+        """Which pairs could still be merged: no other ever will be."""
+        one, other = self._first[i], self._first[j]
+        # in logarithms, because products may be too large for a float; ``merge`` decides again where a product is near the
+        # limit
+        sizes = np.array([math.log(c) for c in self._combinations])
+        return np.asarray((one != other) & (sizes[one] + sizes[other] <= math.log(self._limit) + _ROUNDING))
+
+    def clusters(self) -> Clusters:
+        """Ascending in each cluster, clusters by their first attribute."""
+        firsts = np.unique(self._first).tolist()
+        return tuple(tuple(sorted(self._members[i])) for i in firsts)
+
+
+def combinations_of(cluster: Sequence[int], sizes: Sequence[int]) -> int:
+    """Π r_i over a cluster: how many combinations of values it has."""
+    return math.prod(int(sizes[i]) for i in cluster)
+
+
+def check_limits(max_combinations: int, min_dependence: float) -> None:
+    """Raises InvalidInput for T_v below 2 or T_d outside 0..1."""
+    if max_combinations < 2:
+        raise InvalidInput(f"at most {max_combinations} combinations in a cluster were allowed; allow 2 or more")
+    if not 0 <= min_dependence <= 1:
+        raise InvalidInput(f"the smallest dependence to cluster at is {min_dependence}; give a number from 0 to 1")
+
+
+Algorithm = Literal["greedy", "pic", "spectral"]
+NamedClusters = tuple[tuple[str, ...], ...]
+
+
+def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
+    domain: Domain,
+    dependences: Dependences,
+    max_combinations: int,
+    min_dependence: float,
+    algorithm: Algorithm = "greedy",
+    clusters: int = 3,
+) -> NamedClusters:
+    """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1, SIC's power iteration, or spectral clustering.
+
+    Power iteration and spectral clustering form ``clusters`` groups first; with no more attributes than that, one.
+
+    Raises InvalidInput for dependences of other attributes, limits out of range, or an unknown algorithm.
+    """
+    dependences.require(domain)
+    check_limits(max_combinations, min_dependence)
+    sizes = domain.sizes.tolist()
+    tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
+    groups: Clusters = (tuple(range(domain.m)),)
+    if algorithm not in get_args(Algorithm) or clusters < 1:
+        raise InvalidInput(
+            f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more"
+        )
+    # with each attribute in a group of its own, Algorithm 1 would have nothing to do
+    if clusters < domain.m and algorithm != "greedy":
+        groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)
+    inside: list[tuple[int, ...]] = []
+    for group in groups:
+        part = dependences.matrix[np.ix_(group, group)]
+        within = greedy_clusters(part, [sizes[i] for i in group], max_combinations, min_dependence)
+        inside += [tuple(group[k] for k in c) for c in within]
+    return named(tuple(sorted(inside)), domain)
+
+
+def named(clusters: Clusters, domain: Domain) -> NamedClusters:
+    """Positions to names."""
+    return tuple(tuple(domain.names[i] for i in c) for c in clusters)
+
+
+def checked_clusters(
+    clusters: Sequence[Sequence[str]], domain: Domain, max_combinations: int | None = None
+) -> Clusters:
+    """Positions of named clusters.
+
+    Raises InvalidInput where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
+    """
+    indexed = tuple(domain.indices(c) for c in clusters)
+    flat = [i for c in indexed for i in c]
+    missing = [domain.names[i] for i in range(domain.m) if i not in flat]
+    if missing:
+        raise InvalidInput(f"attribute {missing[0]!r} is in no cluster; put each of {listed(domain.names)} in one")
+    if len(flat) > domain.m:
+        twice = next(domain.names[i] for i in flat if flat.count(i) > 1)
+        raise InvalidInput(f"attribute {twice!r} is in two clusters; put it in one")
+    for members in indexed:
+        combinations = combinations_of(members, domain.sizes.tolist())
+        if max_combinations is not None and len(members) > 1 and combinations > max_combinations:
+            names = ", ".join(domain.names[i] for i in members)
+            raise InvalidInput(
+                f"cluster {names} has {combinations} combinations, more than {max_combinations}; split it or coarsen it"
+            )
+    return indexed
+
+
+Parts = list[list[int]]
+
+# Joins the texts of merged categories into the new category's.
+JOINT = " | "
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """The domain as it was, with merged categories, and for every attribute the new code of each old code, shape (r_i,)."""
+
+    before: Domain
+    domain: Domain
+    groups: tuple[IntArray, ...]
+
+    def codes(self, codes: NDArray[np.integer]) -> IntArray:
+        """Codes of the merged categories, shape (n, m)."""
+        return np.stack([g[codes[:, i]] for i, g in enumerate(self.groups)], axis=1)
+
+    def spread(self, table: ArrayLike, names: Sequence[str]) -> FloatArray:
+        """A table over merged categories as one over the old ones, shared evenly within each merged category."""
+        out = np.asarray(table, dtype=np.float64)
+        for axis, i in enumerate(self.before.indices(names)):
+            group = self.groups[i]
+            share = 1 / np.bincount(group)[group]
+            out = np.moveaxis(np.moveaxis(out, axis, -1)[..., group] * share, -1, axis)
+        return out
+
+
+def coarsen(
+    domain: Domain,
+    max_combinations: int,
+    *,
+    marginals: Mapping[str, ArrayLike] | None = None,
+    ordinal: Collection[str] = (),
+) -> Coarsening:
+    """Merge categories until Π r_i is at most ``max_combinations``; every attribute keeps at least two.
+
+    ``marginals`` say how common each category is, by attribute; from public data or an estimate. Of ``ordinal`` attributes,
+    whose categories are in order, only neighbours are merged.
+
+    Raises InvalidInput where two categories each are already too many (2^m above the limit), and for unknown names or bad
+    marginals.
+    """
+    if 2**domain.m > max_combinations:
+        raise InvalidInput(
+            f"{domain.m} attributes of two categories have {2**domain.m} combinations, more than {max_combinations}; "
+            "split the attributes into clusters first"
+        )
+    weights = [_weights(a, (marginals or {}).get(a.name)) for a in domain]
+    in_order = {domain.index(name) for name in ordinal}
+    for name in marginals or {}:
+        domain.index(name)
+    # one is taken off the largest size, the first of equals, until the product is within the limit
+    wanted, product = domain.sizes.tolist(), math.prod(domain.sizes.tolist())
+    while product > max_combinations:
+        i = wanted.index(max(wanted))
+        product = product // wanted[i] * (wanted[i] - 1)
+        wanted[i] -= 1
+    groups, attributes = [], []
+    for i, a in enumerate(domain):
+        parts = (_merged_neighbours if i in in_order else _merged_rarest)(weights[i].tolist(), wanted[i])
+        group = np.empty(a.size, dtype=np.int64)
+        for code, part in enumerate(parts):
+            group[part] = code
+        groups.append(group)
+        texts = [JOINT.join(a.texts[c] or "" for c in part) for part in parts]
+        merged = [a.categories[p[0]] if len(p) == 1 else text for p, text in zip(parts, texts, strict=True)]
+        attributes.append(Attribute(a.name, tuple(merged)))
+    return Coarsening(domain, Domain(tuple(attributes)), tuple(groups))
+
+
+def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
+    if marginal is None:
+        return np.ones(attribute.size)
+    values = np.asarray(marginal, dtype=np.float64)
+    if values.shape != (attribute.size,) or not np.all((values >= 0) & (values < np.inf)):
+        raise InvalidInput(
+            f"the marginal of {attribute.name!r} has shape {values.shape}; give {attribute.size} numbers of at least 0"
+        )
+    return values
+
+
+def _merged_rarest(masses: list[float], wanted: int) -> Parts:
+    """The two rarest parts merged until ``wanted`` are left; a merged part stands where its first member stood."""
+    parts = {i: [i] for i in range(len(masses))}
+    heap = [(mass, i) for i, mass in enumerate(masses)]
+    heapify(heap)
+    for _ in range(len(masses) - wanted):
+        (mass, i), (other_mass, j) = heappop(heap), heappop(heap)
+        small, large = sorted((parts.pop(i), parts.pop(j)), key=len)
+        large += small
+        parts[min(i, j)] = large
+        heappush(heap, (mass + other_mass, min(i, j)))
+    return [sorted(parts[i]) for i in sorted(parts)]
+
+
+def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
+    """The two neighbouring parts that together are rarest merged until ``wanted`` are left."""
+    size = len(masses)
+    mass, end = list(masses), list(range(1, size + 1))
+    start_of_previous = list(range(-1, size - 1))
+    # a part is known by its first category i and goes up to end[i]; entries of the heap whose parts have grown since are
+    # skipped
+    heap = [(mass[i] + mass[i + 1], i, i + 1, i + 2) for i in range(size - 1)]
+    heapify(heap)
+    left = size
+    while left > wanted:
+        together, i, middle, stop = heappop(heap)
+        if end[i] != middle or end[middle] != stop or min(mass[i], mass[middle]) < 0:
+            continue
+        mass[i], end[i], mass[middle] = together, stop, -1.0
+        left -= 1
+        if stop < size:
+            start_of_previous[stop] = i
+            heappush(heap, (together + mass[stop], i, stop, end[stop]))
+        before = start_of_previous[i]
+        if before >= 0:
+            heappush(heap, (mass[before] + together, before, i, stop))
+    return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Representatives:
+    """Which attributes stay, in order, and of each dropped name the kept one that stands for it.
+
+    ``conditional`` is, by dropped name, Pr(dropped = b | kept = a), shape (r_kept, r_dropped), rows sum to 1.
+    """
+
+    kept: tuple[str, ...]
+    stands_for: dict[str, str]
+    conditional: dict[str, FloatArray]
+
+    def restored(self, table: ArrayLike, name: str, axis: int) -> FloatArray:
+        """A table with its ``axis``, the representative's, exchanged for dropped attribute ``name``'s."""
+        if name not in self.conditional:
+            raise InvalidInput(
+                f"attribute {name!r} was not dropped; dropped are {', '.join(self.stands_for) or 'none'}"
+            )
+        moved = np.moveaxis(np.asarray(table, dtype=np.float64), axis, -1)
+        return np.moveaxis(moved @ self.conditional[name], -1, axis)
+
+
+def drop_near_duplicates(
+    domain: Domain,
+    dependences: Dependences,
+    pair_table: Callable[[str, str], ArrayLike],
+    threshold: float = 0.95,
+) -> Representatives:
+    """Drop every attribute whose dependence on a kept one reaches ``threshold``; the larger attribute of two stays.
+
+    A V of 1 means that the attribute with more categories determines the other, so the larger one represents. ``pair_table`` is
+    from (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.
+
+    Raises InvalidInput for a threshold outside 0..1, or dependences of other attributes.
+    """
+    if not 0 < threshold <= 1:
+        raise InvalidInput(f"the threshold is {threshold}; give a dependence above 0, up to 1")
+    dependences.require(domain)
+    kept: list[int] = []
+    stands_for: dict[str, str] = {}
+    for i in sorted(range(domain.m), key=lambda i: (-int(domain.sizes[i]), i)):
+        near = [k for k in kept if dependences.matrix[i, k] >= threshold]
+        if near:
+            best = max(near, key=lambda k: float(dependences.matrix[i, k]))
+            stands_for[domain.names[i]] = domain.names[best]
+        else:
+            kept.append(i)
+    conditional = {}
+    for dropped, stands in stands_for.items():
+        values, shape = (
+            np.asarray(pair_table(stands, dropped), dtype=np.float64),
+            (domain[stands].size, domain[dropped].size),
+        )
+        if values.shape != shape or values.min() < 0 or not values.sum() > 0:
+            raise InvalidInput(f"a pair table has shape {values.shape}; give {shape}, without negative entries")
+        sums = values.sum(axis=1, keepdims=True)
+        # a category that nobody has gets the marginal
+        rows = values / np.where(sums > 0, sums, 1.0)
+        conditional[dropped] = np.where(sums > 0, rows, values.sum(axis=0) / values.sum())
+    return Representatives(tuple(domain.names[i] for i in sorted(kept)), stands_for, conditional)

@@ -1,0 +1,188 @@
+"""Privacy accounting: the total ε of several releases of the same respondents, a limit to it, and the steps of one protocol.
+
+ε adds up over releases of the same record (sequential composition). The unit is a record: ε is what the contributor of one
+record consumes. Of memoized responses it is a person over time: everything that one person ever reports.
+
+An :class:`Account` is that of a protocol with several steps (MDR §4): where learning the dependences is ε_1-differentially
+private and the release is ε_2-differentially private, the whole is (ε_1 + ε_2)-differentially private. A step that sends true
+values (MDR §4.2) has no finite ε.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import msgspec
+import numpy as np
+
+from optrr.core.display.text import epsilon_text, sum_of_epsilons
+from optrr.core.errors import InvalidInput
+from optrr_solvers.problem import EPSILON_RANGE
+
+UNIT, PERSON = "record", "person over time"
+# The kind of mechanism whose ε is that of a person over time.
+MEMOIZED = "memoized response"
+# Number of digits of a digest or id in messages.
+_SHOWN = 12
+
+
+class Releasing(Protocol):
+    """Anything that randomizes records."""
+
+    @property
+    def digest(self) -> str:
+        """``sha256:`` and the SHA-256 of the domain and of the probabilities that are drawn."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up."""
+        ...
+
+    @property
+    def mechanism_name(self) -> str:
+        """Kind of mechanism."""
+        ...
+
+
+class ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A release in a file; ``epsilon`` is null if it is infinite, and otherwise small enough to be added up."""
+
+    design: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+    mechanism: str
+    epsilon: Annotated[float, msgspec.Meta(ge=0, le=1e300)] | None
+    seeded: bool
+    id: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{32})?\Z")]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One randomization of all records.
+
+    ``design`` is the digest of the mechanism, ``epsilon`` in nats, rounded up, infinite if it is not differentially private.
+    ``seeded``: drawn from a seed or a generator, so that it can be undone. ``id``: 32 random hexadecimal digits, so that copies
+    of a release count once; empty if it is not known.
+    """
+
+    design: str
+    mechanism: str
+    epsilon: float
+    seeded: bool = False
+    id: str = ""
+
+    @classmethod
+    def of(cls, mechanism: Releasing, seeded: bool = False, id: str = "") -> Release:
+        """The release that a mechanism draws."""
+        with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
+            return cls(mechanism.digest, mechanism.mechanism_name, mechanism.epsilon, seeded, id)
+
+    @classmethod
+    def drawn(cls, mechanism: Releasing, seeded: bool = False) -> Release:
+        """A release with a new id; without one if it is seeded, so that its file can be made again."""
+        return cls.of(mechanism, seeded, "" if seeded else secrets.token_hex(16))
+
+    def to_record(self) -> ReleaseRecord:
+        """The record in a file."""
+        return ReleaseRecord(self.design, self.mechanism, finite(self.epsilon), self.seeded, self.id)
+
+    @staticmethod
+    def from_record(record: ReleaseRecord) -> Release:
+        """The release of a record in a file."""
+        epsilon = math.inf if record.epsilon is None else record.epsilon
+        return Release(record.design, record.mechanism, epsilon, record.seeded, record.id)
+
+    @property
+    def cost(self) -> float:
+        """The ε that a contributor consumes; ``inf`` if it was seeded."""
+        return math.inf if self.seeded else self.epsilon
+
+
+def unit_of(releases: Iterable[Release]) -> str:
+    """Whose ε the total of these releases is."""
+    return PERSON if any(r.mechanism == MEMOIZED for r in releases) else UNIT
+
+
+def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
+    """Each release once, by its id; those without an id all count. Raises InvalidInput if releases of one id differ."""
+    out: list[Release] = []
+    seen: dict[str, Release] = {}
+    for release in releases:
+        if release.id not in seen:
+            out.append(release)
+        first = seen.setdefault(release.id, release) if release.id else release
+        if first != release:
+            raise InvalidInput(
+                f"two different releases have the id {release.id[:_SHOWN]}, of epsilon {epsilon_text(first.epsilon)} and "
+                f"{epsilon_text(release.epsilon)}: a provenance note was edited; give the files as optrr wrote them"
+            )
+    return tuple(out)
+
+
+def total_epsilon(releases: Iterable[Release]) -> float:
+    """Σ ε in nats as stated, rounded up (sequential composition)."""
+    return sum_of_epsilons([r.epsilon for r in releases])
+
+
+def check_limit(releases: Iterable[Release], limit: float | None) -> None:
+    """Raise InvalidInput if releases together consume more than a limit in nats."""
+    if limit is None:
+        return
+    each = distinct_releases(releases)
+    total = sum_of_epsilons([r.cost for r in each])
+    if not total <= limit:  # false for a limit that is NaN, too
+        parts = " + ".join(epsilon_text(r.epsilon) + (", drawn from a seed" if r.seeded else "") for r in each)
+        raise InvalidInput(
+            f"each person would have spent {epsilon_text(total)} nats in all ({parts}), above the limit of {limit:g}; ask for "
+            "less, ask other people, or leave out the limit"
+        )
+
+
+def shown_digest(digest: str) -> str:
+    """The first digits of a digest, for messages."""
+    return digest.removeprefix("sha256:")[:_SHOWN]
+
+
+def finite(epsilon: float) -> float | None:
+    """ε for JSON: None if it is infinite."""
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
+    """One mechanism's ε in nats. Raises InvalidInput outside 1e-6..50."""
+    low, high = EPSILON_RANGE
+    if not isinstance(epsilon, int | float | np.integer | np.floating) or not low <= epsilon <= high:
+        raise InvalidInput(f"{what} = {epsilon!r}; give a finite number of nats from {low:g} to {high:g}")
+    return float(epsilon)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One step of a protocol: what was sent, its ε in nats (``inf`` if not differentially private), and a warning or ""."""
+
+    step: str
+    epsilon: float
+    warning: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise InvalidInput(f"step {self.step!r} has epsilon {self.epsilon}; give a number of at least 0")
+
+
+@dataclass(frozen=True)
+class Account:
+    """All steps of a protocol, in order."""
+
+    steps: tuple[Spent, ...] = ()
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up; ``inf`` if any step is not differentially private."""
+        return sum_of_epsilons([s.epsilon for s in self.steps])
+
+    def plus(self, *steps: Spent) -> Account:
+        """The account with further steps."""
+        return Account(self.steps + steps)

@@ -1,0 +1,493 @@
+"""Randomized records, opened once and bound to what they were asked by, and counts of them. Every analysis starts here.
+
+An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
+errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
+(:attr:`OpenedRecords.twice`); only the files of one directory or pattern may be parts of a release. Whether counts can come
+from the mechanism at all is checked where they are estimated (:mod:`optrr.core.estimation.plausibility`).
+
+Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
+estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is encoded once per chunk; the
+tables of all attribute sets are filled from combined codes. Memory: the tables, and one chunk of 131,072 records. Time:
+O(n · number of sets).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.core.domain.domain import CellsResult, Domain, checked_codes, listed
+from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Origin, Provenance, doubts, require_design
+from optrr.core.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
+from optrr.core.records.reading.device_reports import as_reports
+from optrr.core.records.reading.registry import different, open_source, origins_of
+from optrr.core.records.reading.source import RecordsAt, each_file, place_of
+from optrr_solvers.arrays import FloatArray, IntArray
+
+
+def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
+    """Record batches with the columns of ``domain``, from whatever :func:`optrr.core.records.reading.registry.open_source` takes.
+
+    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
+    undeclared columns, and what :func:`open_source` refuses.
+    """
+    source = open_source(data, domain)
+    checked_columns(source.column_names(), domain, declared)
+    yield from source.batches(domain.names)
+
+
+def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDArray[np.int32]]:
+    """Codes of each batch, shape (n, m), in the order of the data, from whatever holds it; empty batches are left out.
+
+    Other columns and refusals are those of :func:`record_batches`; also refused is an undeclared value, with the first record
+    that it stands in.
+    """
+    codec: FrameCodec | None = None
+    for batch in record_batches(data, domain, declared):
+        if codec is None or not batch.schema.equals(codec.schema):
+            # pieces of one pandas column of Python objects may have different Arrow types
+            codec = FrameCodec(domain, batch.schema, first_record=0 if codec is None else codec.records)
+        codes = codec.encode(batch)
+        if codes.shape[0]:
+            yield codes
+
+
+def encoded(data: Any, domain: Domain) -> NDArray[np.int32]:
+    """Codes of all records, shape (N, m), of data that may have other columns, too. Raises InvalidInput as above."""
+    empty = np.zeros((0, domain.m), dtype=np.int32)
+    return np.concatenate([empty, *encoded_batches(data, domain, None)])
+
+
+# All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
+MAX_CELLS = 1 << 27
+# Records of a table: two such tables can still be added.
+_MOST_RECORDS = 1 << 62
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts(CellsResult):
+    """A table of counts: ``table`` has the shape of ``domain.sizes``, int64, read-only.
+
+    ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
+    from codes, which can say nothing.
+
+    Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0 with a sum below 2^62.
+    """
+
+    domain: Domain
+    table: IntArray
+    origins: tuple[Origin, ...] = ()
+
+    in_summary = ("n",)
+    drawn = ("count",)
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.table)
+        if given.shape != tuple(self.domain.sizes):
+            raise InvalidInput(
+                f"the table has shape {given.shape}; the domain's is {tuple(map(int, self.domain.sizes))}"
+            )
+        whole = given.dtype.kind in "iu" or (
+            given.dtype.kind == "f" and bool(np.all(np.isfinite(given) & (np.round(given) == given)))
+        )
+        if not whole or given.min() < 0:
+            raise InvalidInput("a table of counts holds whole numbers of at least 0; give counts, not proportions")
+        if given.sum(dtype=np.float64) >= _MOST_RECORDS:
+            raise InvalidInput(
+                f"the table counts {given.sum(dtype=np.float64):.2g} records; give one of fewer than 2^62"
+            )
+        table = given.astype(np.int64)
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+
+    def headline(self) -> str:
+        """Which table, of how many records."""
+        return f"{' × '.join(self.domain.names)}, {self.n} record{'' if self.n == 1 else 's'}"
+
+    def numbers(self) -> dict[str, IntArray]:
+        """The counts."""
+        return {"count": self.table}
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return int(self.table.sum())
+
+    @property
+    def proportions(self) -> FloatArray:
+        """Observed proportions λ̂, same shape; refused where there are no records."""
+        if not self.n:
+            raise InvalidInput("the table counts no records, so it has no proportions; count at least one")
+        return np.asarray(self.table / self.n)
+
+    def marginal(self, names: str | Iterable[str]) -> "Counts":
+        """Counts of these attributes only, axes in the order asked for."""
+        chosen = self.domain.indices(names)
+        rest = tuple(i for i in range(self.domain.m) if i not in chosen)
+        table = np.transpose(self.table.sum(axis=rest), np.argsort(np.argsort(chosen)))
+        return Counts(Domain(tuple(self.domain.attributes[i] for i in chosen)), table, self.origins)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if other.domain != self.domain:
+            raise InvalidInput("only counts over one domain can be added; count both with the same declaration")
+        together = tuple(dict.fromkeys((*self.origins, *other.origins)))
+        return Counts(self.domain, self.table + other.table, together)
+
+
+def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extra: bool = False) -> Counts:
+    """Counts of one attribute set; see :func:`count_many`."""
+    if not isinstance(domain, Domain):
+        raise InvalidInput(f"got a {type(domain).__name__} for a domain; give a Domain, such as design.domain")
+    chosen = tuple(domain.names[i] for i in domain.indices(attributes))
+    return count_many(data, domain, [chosen], allow_extra)[chosen]
+
+
+def count_many(
+    data: Any, domain: Domain, attribute_sets: Iterable[Sequence[str]], allow_extra: bool = False
+) -> dict[tuple[str, ...], Counts]:
+    """Counts of every attribute set, in one pass over the data.
+
+    Raises InvalidInput for unknown categories, undeclared missing values, missing or undeclared columns, no records, or tables
+    of more than 2^27 cells together.
+
+    Parameters
+    ----------
+    data
+        a pandas, polars, Arrow or Spark table (Spark counts where the records lie); an integer array of codes, shape (n, m);
+        any place that :class:`optrr.RecordsAt` names; an iterable of record batches; or :class:`Counts` of a joint table that
+        contains the sets.
+    domain
+        declares the columns. Columns that no set names need not be there.
+    attribute_sets
+        which attributes to cross, each set in the order of its table's axes.
+    allow_extra
+        ignore columns that the domain does not declare instead of refusing them.
+    """
+    sets = [tuple(domain.names[i] for i in domain.indices(names)) for names in attribute_sets]
+    named = {name for names in sets for name in names}
+    if isinstance(data, Counts):
+        if other := [a.name for a in data.domain if a.name in named and a != domain[a.name]]:
+            raise InvalidInput(
+                f"attribute {other[0]!r} has other categories in the counts than in the domain; count with the domain of the "
+                "design"
+            )
+        return {names: data.marginal(names) for names in sets}
+    needed = [name for name in domain.names if name in named]
+    if not needed:
+        raise InvalidInput("no attribute sets were given; name at least one")
+    origins = tuple(origins_of(data))
+    wanted, declared = domain.subset(needed), None if allow_extra else domain
+    tally = _Tally(wanted, sets)
+    if is_spark_frame(data):
+        checked_columns(list(data.columns), wanted, declared)
+        tally.cells[:] = summed(data, needed, tally.cells.size, partial(_cells_of, wanted, sets))
+    else:
+        for codes in _code_chunks(data, domain, needed, declared):
+            tally.add(codes)
+    if not tally.cells.any():
+        raise InvalidInput("the data holds no records; give at least one")
+    return tally.counts(origins)
+
+
+def _cells_of(domain: Domain, sets: Sequence[tuple[str, ...]], batches: Iterator[pa.RecordBatch]) -> IntArray:
+    """The cells of all tables, counted by a worker of Spark in its records."""
+    counted, codec = _Tally(domain, sets), None
+    for batch in batches:
+        codec = codec or FrameCodec(domain, batch.schema)
+        counted.add(codec.encode(batch))
+    return counted.cells
+
+
+def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
+    """Distinct records over all attributes, sorted, as codes (N, m), and their numbers (N,); in one pass over the data.
+
+    Memory is O(N m), and of small domains their cells: these are counted without sorting any record. ``data`` and what is
+    raised are those of :func:`count_many`, counts excepted.
+    """
+    if prod(map(int, domain.sizes)) <= RECORDS:
+        table = count_many(data, domain, [domain.names], allow_extra)[domain.names].table
+        return np.argwhere(table), table[table > 0]
+    rows, numbers = np.zeros((0, domain.m), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    for codes in _code_chunks(data, domain, domain.names, None if allow_extra else domain):
+        merged, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)
+        each = np.concatenate([numbers, np.ones(codes.shape[0], dtype=np.int64)])
+        rows, numbers = merged, np.bincount(inverse.ravel(), weights=each, minlength=merged.shape[0]).astype(np.int64)
+    if not numbers.size:
+        raise InvalidInput("the data holds no records; give at least one")
+    return rows, numbers
+
+
+class _Tally:
+    """Tables of several attribute sets, flat and in a row in ``cells``, filled chunk by chunk."""
+
+    def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]]) -> None:
+        self.domain, self.sets = domain, sets
+        self._sizes = [tuple(domain[name].size for name in names) for names in sets]
+        numbers = [prod(sizes) for sizes in self._sizes]
+        if sum(numbers) > MAX_CELLS:
+            largest = sets[int(np.argmax(numbers))]
+            raise InvalidInput(
+                f"the tables have {sum(numbers)} cells, {max(numbers)} of them over {listed(largest)}; "
+                f"ask for attribute sets of at most {MAX_CELLS} cells together"
+            )
+        self.cells: IntArray = np.zeros(sum(numbers), dtype=np.int64)
+        self._tables = np.split(self.cells, np.cumsum(numbers)[:-1])
+
+    def add(self, codes: NDArray[np.integer]) -> None:
+        """Count a chunk of codes, shape (k, number of attributes)."""
+        columns = np.ascontiguousarray(codes.T, dtype=np.int64)
+        for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True):
+            members = self.domain.indices(names)
+            cell = columns[members[0]]
+            for i, r in zip(members[1:], sizes[1:], strict=True):
+                cell = cell * r + columns[i]
+            if table.size > cell.size:
+                # for a large table, a histogram of each chunk would touch every cell, so only the cells that occur are counted
+                np.add.at(table, cell, 1)
+            else:
+                np.add(table, np.bincount(cell, minlength=table.size), out=table)
+
+    def counts(self, origins: tuple[Origin, ...]) -> dict[tuple[str, ...], Counts]:
+        return {
+            names: Counts(self.domain.subset(names), table.reshape(sizes), origins)
+            for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True)
+        }
+
+
+def _code_chunks(
+    data: Any, domain: Domain, needed: Sequence[str], declared: Domain | None
+) -> Iterator[NDArray[np.integer]]:
+    """Codes of the needed attributes, chunk by chunk."""
+    if isinstance(data, np.ndarray):
+        codes = checked_codes(data, domain)
+        columns = list(domain.indices(needed))
+        for start in range(0, codes.shape[0], RECORDS):
+            yield codes[start : start + RECORDS, columns]
+        return
+    yield from encoded_batches(data, domain.subset(needed), declared)
+
+
+class Asked(Protocol):
+    """What people were asked by, such as a design: the attributes, and what tells its records from those of another."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes asked for."""
+
+    @property
+    def digest(self) -> str:
+        """What its records say that they were randomized by."""
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases that it was chosen from; they do not tell whose records follow them."""
+
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+
+
+class _Part(NamedTuple):
+    """A file, database or frame, and one release that it holds; the numbers of what was given, and of the name in it."""
+
+    given: int
+    named: int
+    where: Any
+    origin: Origin
+
+    @property
+    def what(self) -> str:
+        return self.origin.what
+
+    @property
+    def release(self) -> Release | None:
+        return None if self.origin.provenance is None else self.origin.provenance.release
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """Randomized records that are read together, or compared, and what they were asked by.
+
+    What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
+    frame may have changed since, or a file have grown. ``kept`` are tables that hold as long as these reports do: a command
+    that runs once has a dictionary for them.
+    """
+
+    asking: Asked
+    given: tuple[Any, ...]
+    kept: dict[tuple[str, ...], tuple[Any, ...]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, asking: Asked, *given: Any) -> Self:
+        """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
+
+        Raises InvalidInput once they are used: for records of another design
+        (:func:`optrr.core.provenance.provenance.require_design`), and for a place that is named twice.
+        """
+        if len(given) == 1 and isinstance(given[0], OpenedRecords):
+            reports = given[0]
+            if isinstance(reports, cls) and reports.asking.digest == asking.digest:
+                return reports
+            return cls(asking, reports.given)
+        # what can be read only once is opened, to see what it says of itself before it is read
+        opened = (open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given)
+        return cls(asking, tuple(as_reports(g, asking) for g in opened))
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """What every file says, for each release that it holds; raises as :meth:`of`."""
+        files, seen = list(_files(self.given)), set()
+        for _, _, where in files:
+            if not isinstance(where, RecordsAt):
+                continue
+            path = Path(str(where.place))
+            key = path.resolve() if path.exists() else str(where.place)
+            if key in seen:
+                raise InvalidInput(f"{where.place} is given twice, so its people would count twice; name it once")
+            seen.add(key)
+        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_of(where)]
+        for part in parts:
+            require_design(part.origin, self.asking.digest)
+        return parts
+
+    @cached_property
+    def origins(self) -> tuple[tuple[Origin, ...], ...]:
+        """What each that is given says of its records, each different saying once."""
+        return tuple(tuple(different([p.origin for p in self._parts if p.given == k])) for k in range(len(self.given)))
+
+    @property
+    def stated(self) -> list[Provenance]:
+        """The notes of those that have one."""
+        return [origin.provenance for each in self.origins for origin in each if origin.provenance is not None]
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is in doubt about them, one line each, to be shown beside every number. Raises InvalidInput as ``twice``."""
+        return list(dict.fromkeys([*self.pooled_notes, *self.unbound, *self.twice]))
+
+    @property
+    def mechanism(self) -> Any:
+        """What randomized them, as reports with pooled categories show it; None for answers to questions."""
+        return getattr(self.asking, "mechanism", None)
+
+    @property
+    def pooled_notes(self) -> tuple[str, ...]:
+        """Which categories count as one, where some do (:mod:`optrr.analysis.collapsed`)."""
+        return tuple(getattr(self.asking, "notes", ()))
+
+    @cached_property
+    def unbound(self) -> list[str]:
+        """Warnings about where records come from: no provenance metadata, or drawn from a seed."""
+        named = {(p.named, p.origin.provenance): p.origin for p in reversed(self._parts)}
+        return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
+
+    @cached_property
+    def twice(self) -> list[str]:
+        """Warnings about people who may count twice. Raises InvalidInput for a release that is read together with itself."""
+        held: dict[str, _Part] = {}
+        lines = []
+        for part in self._parts:
+            if part.release is None or not part.release.id:
+                continue  # releases of a seed cannot be told apart
+            first = held.setdefault(part.release.id, part)
+            if first.named == part.named:
+                continue
+            if first.given == part.given:
+                raise InvalidInput(
+                    f"{part.what} and {first.what} hold the same release, so its people would count twice; name one of them, "
+                    "or a directory with the parts of the release"
+                )
+            lines.append(
+                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they count "
+                "twice here"
+            )
+        return [*lines, *_same_people(held, self.asking.earlier)]
+
+    @property
+    def public(self) -> PublicColumns:
+        """The public columns that were asked for, and those that the releases name; these win, as they did there."""
+        known = self.asking.public
+        for each in self.stated:
+            known = known.merged(each.public)
+        return known
+
+    def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
+        """The public columns, where all say the same of what is not ``asked`` for.
+
+        Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
+        """
+        for role in ("weight", "stratum", "cluster"):
+            said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]
+            names = list(dict.fromkeys(name for name in said if name is not None))
+            if len(names) > 1 and getattr(asked, role) is None:
+                raise InvalidInput(
+                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, "
+                    "or ignore them with --unweighted"
+                )
+        return self.public.merged(asked)
+
+    @property
+    def unweighted_doubts(self) -> list[str]:
+        """The doubts, and that the sample is ignored: for whatever takes no account of weights, strata and clusters."""
+        return [*self.doubts, *self.public.ignored()]
+
+    @property
+    def places(self) -> list[Any]:
+        """Each that is given, for whatever reads records; places know already what their records say of themselves."""
+        known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
+        return [each if where is None else replace(where, origins=said) for where, each, said in known]
+
+    def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
+        """Counts of these attributes in each that is given, which is read for it, unless they are ``kept``."""
+        domain = self.asking.domain
+        return self.once(names, lambda wanted: tuple(count(x, domain, wanted, allow_extra=True) for x in self.places))
+
+    def once(self, names: str | Iterable[str], made: Callable[[tuple[str, ...]], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """The tables of these attributes that ``made`` reads, or those that are ``kept`` of an earlier time."""
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        if self.kept is None:
+            return made(wanted)
+        if wanted not in self.kept:
+            self.kept[wanted] = made(wanted)
+        return self.kept[wanted]
+
+
+def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
+    named = 0
+    for k, each in enumerate(given):
+        where = place_of(each)
+        if where is None:
+            yield k, named, each
+            named += 1
+            continue
+        for name in where.named:
+            one = replace(where, place=name, watch=None, origins=None)
+            for file in each_file(one) or [one]:
+                yield k, named, file
+            named += 1
+
+
+def _same_people(held: Mapping[str, _Part], apart: Iterable[Release]) -> Iterator[str]:
+    """Warn of releases of the same people, by id: one followed the other, or both a third that is not in ``apart``."""
+    left_out = {release.id for release in apart} - held.keys()
+    first_of: dict[str, _Part] = {}
+    for part in held.values():
+        for release in part.origin.provenance.releases if part.origin.provenance else ():
+            first = first_of.setdefault(release.id, part)
+            if release.id and release.id not in left_out and first is not part:
+                yield (
+                    f"{first.what} and {part.what} are releases of the same people, who count twice here: errors are those of "
+                    "as many people as there are reports; use each release on its own"
+                )

@@ -1,0 +1,138 @@
+"""Reports of devices as a collector stored them (docs/deployment-format.md, §7): one JSON object for each respondent.
+
+Each has the digest of its design, an identifier, and either the ``values`` of a randomized record, in the order of the design's
+attributes, or the ``table`` and ``cells`` of an answer. They come as columns of these names, such as JSON lines have, or as one
+column of JSON text in CSV, Parquet or a database. A report of another design is refused; one that was sent twice counts once.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optrr.core.domain.domain import shown
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.provenance import Provenance
+from optrr.core.records.reading.registry import open_source
+from optrr.core.records.reading.source import STANDARD_INPUT, Once, Passing, Source, StandardInput, place_of
+
+_SENT = ("design", "id")
+_VALUES, _ANSWER = ("values",), ("table", "cells")
+_FORMAT = '"optrr-report/1"'
+
+
+class _Report(msgspec.Struct):
+    """The fields of a report that are read."""
+
+    design: str | None
+    id: str | None
+    values: list[str | None] | None = None
+    table: int | None = None
+    cells: str | None = None
+
+
+_REPORTS = msgspec.json.Decoder(list[_Report])
+
+
+def as_reports(data: Any, asking: Any) -> Any:
+    """The reports of devices in ``data``, of the design ``asking``; ``data`` itself where it holds none or cannot be opened."""
+    where = place_of(data)
+    piped = where is not None and where.place == STANDARD_INPUT
+    with suppress(InvalidInput):
+        if piped and StandardInput.here().head(1) != b"{":
+            # a pipe is opened once; only JSON lines are looked at without being used up
+            return data
+        source = open_source(data)
+        names = set(source.column_names())
+        if names.issuperset((*_SENT, *(_VALUES if hasattr(asking, "mechanism") else _ANSWER))):
+            return DeviceReports(source, asking)
+        once = piped or isinstance(source, Once)
+        if not once and not names & {*asking.domain.names, *_ANSWER} and (column := _column_of_json(source)):
+            return DeviceReports(_Decoded(source, column), asking)
+    return data
+
+
+def _column_of_json(source: Source) -> str | None:
+    """The column whose first text is a report."""
+    texts: list[str] = [field.name for field in source.schema if _is_text(field.type)]
+    for batch in source.batches(texts) if texts else ():
+        for name, column in zip(texts, batch.columns, strict=True):
+            first = next((value.as_py() for value in column if value.is_valid), "")
+            if _FORMAT in (first if isinstance(first, str) else first.decode("utf-8", "replace")):
+                return name
+        break
+    return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+
+
+class _Decoded(Passing):
+    """Reports in a column of JSON text, as columns."""
+
+    def __init__(self, source: Source, column: str) -> None:
+        super().__init__(source)
+        self._column = column
+        self.schema = pa.schema([(name, pa.null()) for name in (*_SENT, *_VALUES, *_ANSWER)])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The fields of every report."""
+        for batch in self.source.batches([self._column]):
+            texts = [value.as_py() or "" for value in batch.column(0)]
+            try:
+                joined = b",".join(text.encode() if isinstance(text, str) else text for text in texts)
+                reports = _REPORTS.decode(b"[" + joined + b"]")
+            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                raise InvalidInput(
+                    f"{self.name}: column {shown(self._column)} holds a text that is no report; leave its row out"
+                ) from None
+            yield pa.RecordBatch.from_pydict({name: [getattr(each, name) for each in reports] for name in columns})
+
+
+class DeviceReports(Passing):
+    """Randomized records, or answers, from the reports in ``source``."""
+
+    def __init__(self, source: Source, asking: Any) -> None:
+        super().__init__(source)
+        self.rows, self._design = None, asking.digest.partition(":")[2]
+        self._values = list(asking.domain.names) if hasattr(asking, "mechanism") else []
+        fields = [(name, pa.string()) for name in self._values or _ANSWER]
+        self.schema = pa.schema(fields, metadata=Provenance(Release.of(asking)).metadata())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Each report once."""
+        seen: set[str] = set()
+        for batch in self.source.batches([*_SENT, *(_VALUES if self._values else _ANSWER)]):
+            designs, identifiers, *sent = batch.columns
+            if any(design != self._design for design in designs.to_pylist()):
+                raise InvalidInput(
+                    f"{self.name}: a report is of another design than {self._design[:12]}…; give the reports that were "
+                    "collected by this design"
+                )
+            if identifiers.null_count or pa.types.is_nested(identifiers.type):
+                raise InvalidInput(f"{self.name}: a report has no id that is a text; leave it out")
+            rows = []
+            for row, identifier in enumerate(identifiers.to_pylist()):
+                if identifier not in seen:
+                    seen.add(identifier)
+                    rows.append(row)
+            if self._values:
+                sent = self._attributes(sent[0])
+            held = dict(zip(self.schema.names, sent, strict=True))
+            yield pa.RecordBatch.from_pydict({name: held[name] for name in columns}).take(pa.array(rows, pa.int64()))
+
+    def _attributes(self, values: pa.Array) -> list[pa.Array]:
+        """The attributes' columns."""
+        are_lists = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+        lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
+        if any(length != len(self._values) for length in lengths):
+            raise InvalidInput(
+                f"{self.name}: a report has not the {len(self._values)} values of the design's attributes; leave it out"
+            )
+        return [pc.list_element(values, i) for i in range(len(self._values))]

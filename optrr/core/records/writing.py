@@ -1,0 +1,239 @@
+"""Writing record batches to CSV and Parquet, whole or not at all, in random order, with their provenance.
+
+Position is a channel that no ε covers. Where a file lies in the order of the true records, a neighbour's value tells about
+one's own: in records that were sorted by sex, the majority of the randomized values around a place is the true value at it,
+however much noise there is on each.
+
+What is shuffled is randomized already. Records are dealt at random into buckets, and each bucket is shuffled in memory; that
+makes every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one temporary file that only its
+owner can read and whose name is gone as soon as it is open, so that nothing of it stays, whatever ends the run.
+
+In tables for people, who open CSV in a spreadsheet, texts that it would take for formulas become texts. A category such as
+``=cmd|' /C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an apostrophe goes before a
+text that begins with one of = + - @ or their wide forms, also after white space, or with a tab or a line's end. Plain numbers
+(-9) are left as they are. A text that has such an apostrophe already gets another one, so that taking one away gives back every
+text.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.provenance.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
+from optrr.core.records.atomic import refuse_replacing, whole_files
+from optrr.core.records.frames import RECORDS, even
+from optrr.core.records.reading.source import Source
+from optrr_solvers.randomness import BitSource, permutation
+
+# The end of a sentence about records that are not shuffled.
+IN_ORDER = (
+    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "grouped file, a record's place tells the value, however much noise there is"
+)
+
+_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """The table with an apostrophe before every name and text that a spreadsheet would compute."""
+    columns = []
+    for column in table.columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = [None if text is None else _as_text(text) for text in column.to_pylist()]
+            column = pa.array(texts, pa.string())  # noqa: PLW2901
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=[_as_text(name) for name in table.column_names])
+
+
+def _as_text(text: str) -> str:
+    computed = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if computed else text
+
+
+def formula_doubts(path: Path, domain: Domain) -> list[str]:
+    """The warning about a CSV file of records, which programs read as well: there, names and categories stay as they are."""
+    texts = [*domain.names, *(text for attribute in domain for text in attribute.texts)]
+    computed = [text for text in texts if text is not None and _as_text(text) != text]
+    if not computed or path.suffix.lower() != ".csv":
+        return []
+    return [
+        f"a spreadsheet would compute {computed[0]!r}{' and others' if computed[1:] else ''} of {path} as a formula; "
+        "open it as text, or write .parquet"
+    ]
+
+
+WRITTEN = (".csv", ".parquet")
+
+
+def check_written_suffix(path: Path) -> None:
+    """Refuse to write anything but CSV and Parquet, by name."""
+    if path.suffix.lower() not in WRITTEN:
+        raise InvalidInput(f"{path} ends in {path.suffix!r}; records are written as .csv or .parquet")
+
+
+def refuse_input_as_target(target: Path, source: Source) -> None:
+    """Refuse to write randomized records over the true ones. Raises InvalidInput."""
+    message = f"{target} is the input itself; write the randomized records to another file"
+    refuse_replacing(target, source.paths, message)
+
+
+class RecordWriter:
+    """Writes record batches of one schema to a CSV or Parquet file, in ``folder``.
+
+    The sizes of Parquet's row groups follow from the number of columns and of records, not from those of the batches.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.folder = path.parent
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import, and most commands write none)
+
+            self._writer: Any = pq.ParquetWriter(path, schema)
+        else:
+            self._writer = pa_csv.CSVWriter(path, schema)
+        self._schema = schema
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write all records, and return how many there are; their metadata is of no account."""
+        records = 0
+        for batch in even(batches):
+            self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+            records += batch.num_rows
+        return records
+
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._writer.close()
+
+
+@contextmanager
+def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
+    """A writer of randomized records to ``target``: the file appears, with its provenance, when the block ends, or not.
+
+    Parquet has it in its metadata, CSV in a sidecar (:mod:`optrr.core.provenance.provenance`). Raises InvalidInput for another
+    suffix, or where the system does not let the file be written.
+    """
+    check_written_suffix(target)
+    parquet = target.suffix.lower() == ".parquet"
+    with whole_files([target] if parquet else [target, sidecar_path(target)]) as (path, *beside):
+        with RecordWriter(path, schema.with_metadata(provenance.metadata() if parquet else None)) as writer:
+            yield writer
+        for sidecar in beside:
+            write_sidecar(sidecar, provenance)
+
+
+# What is shuffled in memory: so many records, of so many bytes in all. Records that are larger than that are held all the same,
+# where they are few.
+_HELD_RECORDS = 1 << 20
+_HELD_BYTES = 1 << 25
+_FEW = 1 << 10
+# One byte of random bits chooses a bucket.
+_BUCKETS = 256
+# Arrow takes rows of these types as rows of others.
+_TAKEN_AS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def shuffled(
+    batches: Iterable[pa.RecordBatch], bits: BitSource, folder: str | os.PathLike[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of batches of one schema in a random order, every order equally likely; batches of at most 131,072.
+
+    Nothing comes before everything has been read. Time O(n); up to a million records stay in memory, more of them go through a
+    temporary file of about the size of the records, in ``folder`` or the system's place for such files. Raises OSError where it
+    cannot be written.
+    """
+    heaps = _heaps(batches)
+    for table, full in heaps:
+        if full:
+            break
+        yield from _rows(table, permutation(bits, table.num_rows)).to_batches(max_chunksize=RECORDS)
+    else:
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        buckets: list[list[_Piece]] = [[] for _ in range(_BUCKETS)]
+        while table is not None:
+            _deal(table, bits, file, buckets)
+            del table  # before the next heap is gathered, so that memory holds one
+            table, _ = next(heaps, (None, False))
+        for group in _groups(buckets):
+            # a bucket that does not fit is dealt again
+            yield from shuffled(_read(file, group), bits, folder)
+
+
+def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]:
+    """All records in tables that fit into memory, and whether each is full, so that others may follow."""
+    held: list[pa.RecordBatch] = []
+    records = size = 0
+    for batch in batches:
+        held.append(batch)
+        records, size = records + batch.num_rows, size + batch.nbytes
+        if records > _HELD_RECORDS or (size > _HELD_BYTES and records > _FEW):
+            table, held, records, size = pa.Table.from_batches(held), [], 0, 0
+            yield table, True
+            del table
+    if records:
+        yield pa.Table.from_batches(held), False
+
+
+class _Piece(NamedTuple):
+    """Where some records of one bucket lie in the file, as an Arrow stream, in bytes, and how many they are."""
+
+    place: int
+    size: int
+    records: int
+
+
+def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[list[_Piece]]) -> None:
+    """Put every record into one of the buckets at random."""
+    chosen = bits.words(-(-table.num_rows // 8)).view(np.uint8)[: table.num_rows]
+    # numpy sorts bytes by counting them
+    dealt = _rows(table, np.argsort(chosen, kind="stable"))
+    ends = np.cumsum(np.bincount(chosen, minlength=_BUCKETS)).tolist()
+    for pieces, start, end in zip(buckets, [0, *ends], ends, strict=False):
+        if start < end:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as stream:
+                stream.write_table(dealt.slice(start, end - start))
+            pieces.append(_Piece(file.tell(), file.write(sink.getvalue()), end - start))
+
+
+def _groups(buckets: Iterable[list[_Piece]]) -> Iterator[list[_Piece]]:
+    """The pieces of one bucket after another; of several together, where these fill no more than half of what is held."""
+    group: list[_Piece] = []
+    for pieces in buckets:
+        together = [*group, *pieces]
+        records, size = sum(p.records for p in together), sum(p.size for p in together)
+        if group and (records > _HELD_RECORDS // 2 or size > _HELD_BYTES // 2):
+            yield group
+            together = pieces
+        group = together
+    if group:
+        yield group
+
+
+def _read(file: BinaryIO, pieces: Iterable[_Piece]) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        file.seek(piece.place)
+        yield from pa.ipc.open_stream(file.read(piece.size))
+
+
+def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:
+    plain = pa.schema([field.with_type(_TAKEN_AS.get(field.type, field.type)) for field in table.schema])
+    takable = table if plain == table.schema else table.cast(plain)
+    taken = takable.combine_chunks().take(pa.array(order))
+    return taken if plain == table.schema else taken.cast(table.schema)

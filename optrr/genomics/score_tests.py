@@ -1,0 +1,317 @@
+"""Association of genotype and status from randomized tables of many variants: trend and genotypic tests.
+
+The tests are those of :mod:`optrr.core.inference`, contrasts and null hypotheses from :mod:`optrr.core.inference.testing`, null
+fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
+from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
+part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men have of X,
+are counted apart; the tests are of those who have two, as PLINK's --model is.
+
+The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
+which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
+a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, chi2, ncx2
+
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.inference.calibration import calibrated
+from optrr.core.inference.nullfit import NullFit, influence, score_tests
+from optrr.core.inference.testing import GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
+from optrr.core.mechanisms.kernel import Kernel, unrandomized
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, copies, single_copy_chromosomes
+from optrr_solvers.arrays import FloatArray, IntArray
+
+Progress = Callable[[int, int], None]
+
+# Genome-wide significance for common variants (Pe'er et al. 2008).
+GENOME_WIDE = 5e-8
+# Variants, rows, statuses.
+_AXES = 3
+# A byte can count this many ones.
+_ROWS = 255
+# Records that noncentralities are worked out for: so many that shares are as good as exact.
+_MANY = 1e12
+# The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
+_HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
+# λ counts as inflated if independent variants without an association have so large a one no more often than this.
+_INFLATED = 0.01
+# A variance of a person's contrast as small as this is rounding, which may make a matrix of them singular.
+_NO_VARIANCE = 1e-15
+
+
+def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
+    """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
+
+    n θ̂ᵀ V⁻¹ θ̂ less what the mechanism's noise adds to it on average, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ² of a
+    table lies. For POR's error measure |χ² − χ²_true|.
+    """
+    contrasts, fitter = genotype_test(test, min(counts.shape[1], GENOTYPES))
+    n = counts.sum(axis=(1, 2)).astype(np.float64)
+    observed = counts / np.maximum(n, 1.0)[:, None, None]
+    fit = fitter(observed, kernel)
+    plain, seen = covariances(fit, kernel, contrasts)
+    # a genotype or a status that nobody has leaves a contrast without variance
+    plain += np.eye(contrasts.shape[0]) * _NO_VARIANCE
+    effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
+    plug_in = n * np.einsum("zk,zk->z", effect, np.linalg.solve(plain, effect[:, :, None])[:, :, 0])
+    noise = np.trace(np.linalg.solve(plain, seen), axis1=1, axis2=2)
+    df = contrasts.shape[0]
+    return np.where(n > 0, np.clip(plug_in - (noise - df), 0.0, n * df), np.nan)
+
+
+def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
+    """By how much the mechanism's own dependence shifts the naive statistic under the null hypothesis, shape (V,)."""
+    contrasts, fitter = genotype_test(test, fit.rows.shape[1])
+    sizes = fit.expected.shape[1:]
+    return np.asarray(n * score_tests(fit.expected, unrandomized(sizes), contrasts, fitter).statistic)
+
+
+def naive_is_harmless(shift: FloatArray, df: ArrayLike) -> NDArray[np.bool_]:
+    """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant."""
+    return np.asarray(ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12)) <= _HARMLESS_LEVEL)
+
+
+def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Covariance of a person's contrasts at the null fit, without the mechanism and with it, (V, K, K) each."""
+
+    def one(own: Kernel) -> FloatArray:
+        psi = influence(fit, own, contrasts)
+        law = own.forward(fit.table).reshape(psi.shape[0], 1, -1)
+        return np.asarray((psi * law) @ np.swapaxes(psi, 1, 2))
+
+    return one(unrandomized(kernel.sizes)), one(kernel)
+
+
+def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
+    """λ_GC, median of the statistics over their χ²_df's medians (Devlin & Roeder 1999); NaN without tests.
+
+    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df`` is one
+    number or one for each statistic.
+    """
+    tested = np.isfinite(statistic)
+    return float(np.median((statistic / chi2.median(df))[tested])) if tested.any() else float("nan")
+
+
+def inflation_chance(statistic: FloatArray, df: ArrayLike) -> float:
+    """How often independent variants without an association have as large a λ_GC; NaN without tests."""
+    tested = np.isfinite(statistic)
+    count = int(tested.sum())
+    if not count:
+        return math.nan
+    factor = genomic_control(statistic, df)
+    below = np.mean(chi2.cdf(factor * chi2.median(df), df) * np.ones(statistic.shape), where=tested)
+    # the middle one of so many uniform numbers is distributed like this
+    return float(beta.sf(below, (count + 1) / 2, (count + 1) / 2))
+
+
+def about_inflation(statistic: FloatArray, df: ArrayLike) -> tuple[str, ...]:
+    """A warning where λ_GC is above 1 by more than chance."""
+    chance = inflation_chance(statistic, df)
+    if not chance <= _INFLATED:
+        return ()
+    return (
+        f"P does not allow for population structure or relatives: λ = {genomic_control(statistic, df):.3g} is more than chance "
+        f"makes of independent variants (p = {chance:.2g}), unless very many are associated; adjust for it by public "
+        "covariates or strata, or see P_GC",
+    )
+
+
+def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
+    """χ² p-values of the statistics divided by max(1, λ_GC)."""
+    factor = genomic_control(statistic, df)
+    if not np.isfinite(factor):
+        return np.full(statistic.shape, np.nan)
+    return chi_squared_tails(statistic / max(factor, 1.0), df)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
+
+    ``df`` are degrees of freedom: genotypic has one where a genotype is ``absent``, which is then its number, else −1.
+    ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
+    of missing calls, nor of heterozygotes of one copy; ``fit`` the null fits of the variants that were tested, ``tested`` which
+    these are, and ``n`` their people.
+    """
+
+    statistic: FloatArray
+    df: IntArray
+    p_value: FloatArray
+    expected: FloatArray
+    fit: NullFit | None
+    tested: IntArray
+    n: FloatArray
+    absent: IntArray
+
+    @classmethod
+    def of_one(
+        cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray, tested: IntArray, n: FloatArray
+    ) -> "Scores":
+        """Tests of 1 degree of freedom that have no null fit to show; ``n`` of those ``tested``."""
+        one = np.ones(statistic.size, dtype=np.int64)
+        return cls(statistic, one, p_value, expected, None, tested, n, -one)
+
+    @property
+    def independence(self) -> NullFit | None:
+        """The fit where every variant was tested."""
+        return self.fit if self.tested.size == self.statistic.size else None
+
+
+def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
+    """The test for every variant.
+
+    Parameters
+    ----------
+    counts
+        observed tables, shape (V, R, 2): rows are genotypes 0, 1, 2 and, as a fourth, missing; or two alleles, each
+        counted one drawn on its own (not for genotypic). Columns control, case.
+    kernel
+        of the mechanism that randomized them, one for all variants or one for each;
+        :func:`optrr.core.mechanisms.kernel.unrandomized` for data that are not randomized.
+    test
+        trend or genotypic.
+    tail
+        whether small p-values come from :mod:`optrr.core.inference.calibration`, which is more accurate there; False takes all of
+        them from the χ² limit.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test or tables of another shape.
+    """
+    rows = counts.shape[1] if counts.ndim == _AXES and counts.shape[2] == 2 else 0
+    if test not in GENOTYPE_TESTS or rows not in ((3, 4) if test == "genotypic" else (2, 3, 4)):
+        raise InvalidInput(
+            f"{test!r} of counts of shape {counts.shape}; give one of {', '.join(GENOTYPE_TESTS)}, and tables of 3 or 4 "
+            "genotypes (2 alleles will do, but not for genotypic) by 2 statuses, shape (variants, rows, 2)"
+        )
+    v = counts.shape[0]
+    which = np.flatnonzero(_varies(counts))
+    out, absent = np.full((3, v), np.nan), np.full(v, -1)
+    df = np.full(v, genotype_test(test, min(rows, GENOTYPES))[0].shape[0])
+    if not which.size:
+        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0), absent)
+    chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
+    absent[which] = absent_genotypes(test, chosen, own)
+    fits, order = [], []
+    for g in np.unique(absent[which]):
+        at = np.flatnonzero(absent[which] == g)
+        contrasts, fitter = genotype_test(test, min(rows, GENOTYPES), int(g))
+        these, theirs = (chosen, own) if at.size == which.size else (chosen[at], own.part(at))
+        tested = score_tests(these, theirs, contrasts, fitter)
+        p = calibrated(tested, these, theirs, contrasts, fitter).p_value if tail else tested.p_value
+        out[:2, which[at]], df[which[at]] = (tested.statistic, p), tested.df
+        fits.append(tested.fit)
+        order.append(at)
+    fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
+    n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
+    # a missing call says nothing of an association, so its row may be as empty as it likes
+    of_genotypes = np.moveaxis(fit.expected[:, :GENOTYPES], 0, -1)
+    out[2, which] = n * np.min(of_genotypes.reshape(-1, which.size), axis=0)
+    return Scores(out[0], df, out[1], out[2], fit, which, n, absent)
+
+
+def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
+    """Whether both genotype and status take more than one value among the people of a table."""
+    known = counts[:, :GENOTYPES] if counts.shape[1] > GENOTYPES else counts
+    rows, columns = known.sum(axis=2) > 0, known.sum(axis=1) > 0
+    return np.asarray((rows @ np.ones(rows.shape[1]) > 1) & (columns @ np.ones(2) > 1))
+
+
+def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
+    """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
+
+    It is valid only where the mechanism happens to make no dependence of its own; see :func:`optrr.genomics.score_tests.naive_shift`.
+    """
+    return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
+
+
+def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
+    """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
+    shares = tables / tables.sum(axis=(1, 2), keepdims=True)
+    longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
+    expected = np.maximum(kernel.forward(longer), 0.0) * _MANY
+    return score_test(expected, kernel, test, tail=False).statistic / _MANY
+
+
+@dataclass(frozen=True, eq=False)
+class CopyTables:
+    """Counts (V, R, 2) of people who have ``two`` copies and of those who have ``one``."""
+
+    two: IntArray
+    one: IntArray
+
+    def part(self, which: slice | IntArray) -> "CopyTables":
+        """Some of the variants."""
+        return CopyTables(self.two[which], self.one[which])
+
+    @property
+    def people(self) -> FloatArray:
+        """People of each variant, (V,)."""
+        return np.asarray(self.two.sum(axis=(1, 2)) + self.one.sum(axis=(1, 2)), dtype=np.float64)
+
+
+def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
+    """Counts of each column of ``codes`` (n, k) against ``status`` (n,): shape (k, R, 2).
+
+    R = 3, missing calls left out; with ``missing`` R = 4, the last row theirs. O(n k) time, n·k bytes.
+    """
+    rows = [0, 1, 2, MISSING] if missing else [0, 1, 2]
+    out = np.empty((codes.shape[1], len(rows), 2), dtype=np.int64)
+    for s in (0, 1):
+        chosen = codes[status == s]
+        for r, value in enumerate(rows[:-1] if missing else rows):
+            out[:, r, s] = _column_counts(chosen == value)
+        if missing:
+            out[:, GENOTYPES, s] = chosen.shape[0] - out[:, :GENOTYPES, s].sum(axis=1)
+    return out
+
+
+def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
+    """How many are true in each column, (n, k) → (k,); sums of bytes, a handful of rows at a time so that none overflows."""
+    out = np.zeros(flags.shape[1], dtype=np.int64)
+    for start in range(0, flags.shape[0], _ROWS):
+        out += np.add.reduce(flags[start : start + _ROWS].view(np.uint8), axis=0, dtype=np.uint8)
+    return out
+
+
+def people_with(cohort: Cohort, fewest: int) -> FloatArray:
+    """How many people have so many copies of each variant's chromosome at least, (V,)."""
+    kinds = single_copy_chromosomes(cohort.variants.chromosome)
+    out = np.zeros(kinds.size)
+    for kind in set(kinds):
+        out[kinds == kind] = np.count_nonzero(copies(str(kind), cohort.n, cohort.male) >= fewest)
+    return out
+
+
+def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None, size: int = BLOCK) -> CopyTables:
+    """Tables of all variants, 128 bytes each at most; ``progress`` is told how many of how many are done, block by block.
+
+    Raises InvalidInput for codes that are none.
+    """
+    kinds = single_copy_chromosomes(cohort.variants.chromosome)
+    out = CopyTables(*np.zeros((2, kinds.size, GENOTYPES + missing, 2), dtype=np.int64))
+    for chosen, codes in cohort.blocks(size):
+        if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
+            raise InvalidInput(
+                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
+            )
+        for kind in set(kinds[chosen]):
+            at, held = np.flatnonzero(kinds[chosen] == kind), copies(str(kind), cohort.n, cohort.male)
+            theirs = codes if at.size == codes.shape[1] else codes[:, at]
+            for number, tables in ((2, out.two), (1, out.one)):
+                who = held == number
+                if who.any():
+                    own, status = (theirs, cohort.status) if who.all() else (theirs[who], cohort.status[who])
+                    tables[chosen.start + at] = genotype_tables(own, status, missing)
+        if progress is not None:
+            progress(chosen.stop, kinds.size)
+    return out

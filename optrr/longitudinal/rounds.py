@@ -1,0 +1,327 @@
+"""One round of reports from a file of true records: batch by batch, whole or not at all, and safe to repeat.
+
+The true records need a column that names the person; it goes to the reports as it is, because estimates over several rounds
+need to know which reports are one person's. Everything else is drawn from the key: the permanent answer from the person and
+the record, the report from these and the round's name. So a round that is made again is the same reports, not further ones.
+Their order is drawn anew each time, from the system's random bits: a place would tell about the true record, as in any
+release. So does a person's name that was given in the order of the records, and it stays.
+
+What a person spends is stated as the ε for ever, under an id that belongs to key and design. All rounds bear the same id, so
+whatever adds releases up counts them once.
+
+Permanent answers without a store: drawn from a secret key, so that every round draws the same one again.
+
+Each person's answer comes from a stream of its own, SHAKE-256 of the key (padded to one block, as KMAC256 does), the design,
+the person and the true record. It is therefore the same in every round, and independent, as far as anybody without the key
+can tell, of every other person's, and of the answer that the same person would give with another record. Whoever has the key
+can undo everything: it stays with whoever has the true records, on a device for that person alone.
+
+The walk through the automaton below is part of the format: it uses each word of the stream at a fixed place, so that another
+version of this package draws the same answers. A replaced category is a number of 128 bits modulo the number of categories,
+which favours none by more than 2^-100, relative.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.core.domain.domain import Domain, category_text, listed, shown
+from optrr.core.errors import InvalidInput, MethodTooLarge, in_one_line
+from optrr.core.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
+from optrr.core.provenance.accounting import Release
+from optrr.core.provenance.sealed import read_named
+from optrr.core.records.frames import FrameCodec
+from optrr.core.records.reading.registry import open_source, refuse_randomized
+from optrr.core.records.reading.source import Places, Source
+from optrr.core.records.writing import check_written_suffix, refuse_input_as_target, released_file
+from optrr.longitudinal.design import LongitudinalDesign
+from optrr.longitudinal.stages import WholeOrUniform
+from optrr_solvers.randomness import Words, as_source
+from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+
+_BYTES = 32
+# SHAKE-256 takes in blocks of so many bytes.
+_BLOCK = 136
+_FORMAT = b"optrr-permanent/1"
+_HEXADECIMAL = re.compile(r"[0-9a-f]{64}\s*")
+# Words of all streams together that are held at once: 32 MB.
+_WORDS = 1 << 22
+# So many names do not rise by chance: one order in ten million does.
+_SOME = 11
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """A secret of 32 bytes; never shown. Raises InvalidInput for another number of bytes."""
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != _BYTES:
+            raise InvalidInput(f"a key has {_BYTES} bytes, and this one {len(self.secret)}; make one with Key.new()")
+
+    @staticmethod
+    def new() -> Key:
+        """A new key from the operating system's random bits."""
+        return Key(secrets.token_bytes(_BYTES))
+
+    @staticmethod
+    def load(path: str | Path) -> Key:
+        """Read a key file. Raises InvalidInput where it is none."""
+        text = read_named(path, "the key").decode("ascii", "replace").replace("\r\n", "\n")
+        if not _HEXADECIMAL.fullmatch(text):
+            raise InvalidInput(f"{path} is no key: a key is a line of 64 hexadecimal digits; make one with --new-key")
+        return Key(bytes.fromhex(text.strip()))
+
+    def save(self, path: str | Path) -> None:
+        """Write a key file that only its owner can read.
+
+        Raises InvalidInput where there is a file already: people's permanent answers depend on it.
+        """
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError as error:
+            raise InvalidInput(
+                f"{path} exists already, and permanent answers may depend on it; choose another name"
+            ) from error
+        except OSError as error:
+            reason = in_one_line(error.strerror or error)
+            raise InvalidInput(f"cannot write the key {path}: {reason}; choose another path") from error
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(self.secret.hex() + "\n")
+
+    def stream(self, *parts: bytes) -> hashlib._Hash:
+        """SHAKE-256 of the key and of these parts, each with its length before it."""
+        out = hashlib.shake_256(self.secret.ljust(_BLOCK, b"\0"))
+        for part in (_FORMAT, *parts):
+            out.update(len(part).to_bytes(8, "big") + part)
+        return out
+
+    def release_id(self, design: str) -> str:
+        """The id of everything that people report with this key under the design of this digest: 32 hexadecimal digits."""
+        return self.stream(b"release", design.encode()).hexdigest(16)  # type: ignore[call-arg]
+
+
+def permanent_answers(
+    design: LongitudinalDesign, key: Key, people: Sequence[str], codes: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Everybody's permanent answer: codes, shape (n, m), the same whenever it is asked for with the same record.
+
+    Raises MethodTooLarge where the permanent law has no automaton.
+    """
+    return _keyed(design.permanent, key, (b"permanent", design.digest.encode()), people, codes)
+
+
+def reports(
+    design: LongitudinalDesign, key: Key, round_name: str, people: Sequence[str], answers: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Everybody's report of one round from the permanent answers, shape (n, m): asking again for that round repeats it."""
+    parts = (b"report", design.digest.encode(), round_name.encode())
+    return _keyed(design.instantaneous, key, parts, people, answers)
+
+
+def _keyed(
+    stage: Mechanism | WholeOrUniform,
+    key: Key,
+    parts: tuple[bytes, ...],
+    people: Sequence[str],
+    codes: NDArray[np.integer],
+) -> NDArray[np.int32]:
+    walk = _Coin(stage) if isinstance(stage, WholeOrUniform) else _Walk(stage)
+    out = np.array(codes, dtype=np.int32, order="C")
+    base, step = key.stream(*parts), max(1, _WORDS // walk.words)
+    for start in range(0, len(people), step):
+        piece = out[start : start + step]
+        drawn = bytearray()
+        for person, record in zip(people[start : start + step], piece.astype("<i4"), strict=True):
+            own = base.copy()
+            name = person.encode()
+            own.update(len(name).to_bytes(8, "big") + name + record.tobytes())
+            drawn += own.digest(8 * walk.words)  # type: ignore[call-arg]
+        walk.move(np.frombuffer(drawn, dtype="<u8").reshape(len(piece), walk.words), piece)
+    return out
+
+
+class _Coin:
+    """One word for the coin, two for each category."""
+
+    def __init__(self, stage: WholeOrUniform) -> None:
+        self._stage = stage
+        self.words = 1 + 2 * stage.domain.m
+
+    def move(self, words: Words, codes: NDArray[np.int32]) -> None:
+        replaced = words[:, 0] >= np.uint64(self._stage.threshold)
+        for i, r in enumerate(self._stage.domain.sizes.tolist()):
+            codes[replaced, i] = _below(words[replaced, 1 + 2 * i : 3 + 2 * i], r)
+
+
+class _Walk:
+    """Layer by layer: a threshold's words, then two for the category; a choice takes one, a uniform layer two."""
+
+    def __init__(self, stage: Mechanism) -> None:
+        automaton = stage.law.automaton
+        if automaton is None:
+            raise MethodTooLarge(
+                f"a law over {stage.domain.m} attributes is too large to be drawn from a key; draw permanent answers once, "
+                "and keep them"
+            )
+        self._layers: Layers = automaton.layers
+        self.words = sum(_width(layer) for layer in self._layers.layers)
+
+    def move(self, words: Words, codes: NDArray[np.int32]) -> None:
+        state, at = np.zeros(len(codes), dtype=np.int64), 0
+        for layer in self._layers.layers:
+            own = words[:, at : at + _width(layer)]
+            at += own.shape[1]
+            if isinstance(layer, ChoiceLayer):
+                state = layer.next_states[np.searchsorted(layer.ends, own[:, 0], side="right")]
+            else:
+                state = self._step(layer, own, state, codes[:, layer.attribute])
+
+    def _step(
+        self, layer: Layer, words: Words, state: NDArray[np.int64], column: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        size = int(self._layers.sizes[layer.attribute])
+        if layer.uniform:
+            column[:] = _below(words, size)
+            return layer.kept[state]
+        decide, other = words[:, :-2], words[:, -2:]
+        changed = _less(decide, layer.words[:, state].T)
+        column[changed] = (column[changed] + 1 + _below(other[changed], size - 1)) % size
+        after = np.where(changed, layer.changed[state], layer.kept[state])
+        if layer.high is not None and layer.high_words is not None:
+            after = np.where(_less(decide, layer.high_words[:, state].T), layer.high[state], after)
+        return after
+
+
+def _width(layer: Layer | ChoiceLayer) -> int:
+    if isinstance(layer, ChoiceLayer):
+        return 1
+    return 2 if layer.uniform else layer.words.shape[0] + 2
+
+
+def _less(words: Words, thresholds: Words) -> NDArray[np.bool_]:
+    """Row by row, whether the number of these words, first word highest, is below the other."""
+    less = np.zeros(len(words), dtype=np.bool_)
+    equal = np.ones(len(words), dtype=np.bool_)
+    for word, bound in zip(words.T, thresholds.T, strict=True):
+        less |= equal & (word < bound)
+        equal &= word == bound
+    return less
+
+
+def _below(words: Words, bound: int) -> NDArray[np.int64]:
+    """Numbers of two words modulo ``bound``, at most 2^31."""
+    b = np.uint64(bound)
+    rest = (words[:, 0] % b) * np.uint64((1 << 64) % bound) + words[:, 1] % b
+    return np.asarray(rest % b, dtype=np.int64)
+
+
+def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
+    place: Places,
+    design: LongitudinalDesign,
+    target: str | Path,
+    *,
+    key: Key,
+    round_name: str,
+    person: str,
+    options: ReleaseOptions | None = None,
+) -> FileRelease:
+    """Everybody's report of one round, into a CSV or Parquet file; returns how many there are, and what they say of themselves.
+
+    ``place`` holds the true records: one column per attribute, and ``person``; other columns are left out. Whoever makes the
+    reports has the ``key``, and nobody who gets them. ``round_name`` is any text; given twice, it gives the same reports twice.
+    ``options`` are what the release follows, a limit, and whether the order of the true records is kept; a longitudinal
+    design's own earlier rounds are counted once.
+
+    Raises InvalidInput for unusable columns, categories or people named twice; nothing is written.
+    """
+    path, how = Path(target), options or ReleaseOptions()
+    check_written_suffix(path)
+    source = open_source(place, design.domain)
+    refuse_randomized(place, source)
+    refuse_input_as_target(path, source)
+    # ε for ever, under one id for all rounds
+    provenance = how.note(Release.of(design, id=key.release_id(design.digest)))
+    reader = _People(source, design.domain, person)
+    with released_file(path, reader.output_schema, provenance) as writer:
+        drawn = how.watched(_reports(reader, design, key, round_name))
+        writer.write(how.in_order(drawn, as_source(None), writer.folder))
+        if not reader.codec.records:
+            raise InvalidInput(f"{source.name} holds no records; give at least one")
+    return FileRelease(reader.codec.records, provenance, (*how.warnings(str(path)), *reader.warnings()))
+
+
+def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:
+    for people, column, codes in reader.batches():
+        answers = permanent_answers(design, key, people, codes)
+        batch = reader.codec.decode(reports(design, key, round_name, people, answers))
+        yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
+
+
+class _People:
+    """Record batches as people's names, their column, and codes; refuses a person who stands in the data twice."""
+
+    def __init__(self, source: Source, domain: Domain, person: str) -> None:
+        names = source.column_names()
+        if person in domain.names or person not in names:
+            where = (
+                "is an attribute of the design" if person in domain.names else f"is not in the data ({listed(names)})"
+            )
+            raise InvalidInput(f"column {shown(person)} {where}; name the column that tells people apart")
+        self._source, self._person = source, person
+        columns = [name for name in names if name in domain.names]
+        self.codec = FrameCodec(domain, pa.schema([source.schema.field(name) for name in columns]))
+        field = pa.field(person, source.schema.field(person).type)
+        self.output_schema = pa.schema([field, *self.codec.output_schema])
+        self._seen: set[str] = set()
+        self._last, self._rises = (0, ""), True
+
+    def warnings(self) -> tuple[str, ...]:
+        """One line where people are named in the order of the true records."""
+        if not self._rises or self.codec.records < _SOME:
+            return ()
+        return (
+            f"the names in {shown(self._person)} rise from record to record, so whoever sorts by them has the order of the "
+            "true records back, which no epsilon covers; name people at random",
+        )
+
+    def batches(self) -> Iterator[tuple[list[str], pa.Array, NDArray[np.int32]]]:
+        columns = self.codec.schema.names
+        for batch in self._source.batches([self._person, *columns]):
+            first = self.codec.records
+            people = people_of(batch.column(self._person), first)
+            self._refuse_repeats(people, first)
+            yield people, batch.column(self._person), self.codec.encode(batch.select(columns))
+
+    def _refuse_repeats(self, people: list[str], first: int) -> None:
+        for k, name in enumerate(people):
+            if name in self._seen:
+                raise InvalidInput(
+                    f"the person of record {first + k + 1} stands in the data already; give one record of each person"
+                )
+            self._seen.add(name)
+            # as numbers are ordered, and names with numbers behind them
+            self._rises = self._rises and self._last < (len(name), name)
+            self._last = len(name), name
+
+
+def people_of(column: pa.Array, first_record: int = 0) -> list[str]:
+    """Names of people as canonical texts, so that 7 is the same person in CSV and in Parquet.
+
+    Raises InvalidInput where a name is missing.
+    """
+    texts = [category_text(value) for value in column.to_pylist()]
+    if None in texts:
+        raise InvalidInput(f"record {first_record + texts.index(None) + 1} names no person; give everybody a name")
+    return [str(text) for text in texts]

@@ -1,0 +1,333 @@
+"""The page of a plan, for one person on this machine: one ASGI application, whose numbers come from :mod:`optrr.planner`.
+
+==============================  =======================================================================================
+GET  /?token=…                  the page; no other address is told the question
+GET  /plan.js, /plan.css, …     what the page is made of
+POST /preview                   fragments of the page for a question, and how much of it is computed
+POST /required                  the least total, or the fewest people, for the margin that is wished
+POST /save                      hands the question over to whoever keeps plans; what was written, a line each
+==============================  =======================================================================================
+
+Whoever may ask: requests name this server's own address as their host, so that no other name leads here; they come from its
+own page or from no page at all; and they have the token, which is compared in constant time. Nothing but a question is known
+here: no file is read, and no record of any person.
+"""
+
+import asyncio
+import hmac
+import json
+import math
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from optrr.core.display import SOFTWARE
+from optrr.core.display.parts import page_environment
+from optrr.core.display.text import two_digits_up
+from optrr.core.errors import InvalidInput, OptrrError, in_one_line
+from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
+from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
+from optrr.planner.sections import MOST_CHARTS, Shown
+from optrr.planner.work import Known, PlanWork, but_way, key_of
+from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
+from optrr.survey.server import configured, listening, run
+
+HOST = "127.0.0.1"
+# The largest question has hundreds of attributes with long categories.
+MOST_BYTES = 1 << 18
+_FILES = ("plan.js", "state.js", "form.js", "plan.css", "icon.svg")
+_HEADERS = {"Content-Security-Policy": PAGE_POLICY}
+_MALFORMED = "the body is not what this address takes; send the object that the page sends"
+# What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
+Save = Callable[[Question, str, Sequence[Preview]], list[str]]
+
+
+def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
+    """The application that shows this question first, at ``address`` (host and port), to whoever has the token.
+
+    ``work`` computes points; by default a process of its own does.
+    """
+    answers = PageAnswers(save, work)
+
+    async def page(request: Request) -> Response:
+        if not _same(token, request.query_params.get("token", "")):
+            raise HTTPRefusal(
+                403, "the plan is for whoever started it; open the address that was printed, with its token"
+            )
+        return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
+
+    def posted(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            if not _same(token, request.headers.get("x-optrr-token", "")):
+                raise HTTPRefusal(403, "the token is missing or another one; open the address that was printed")
+            body = await body_of(request, "application/json", MOST_BYTES)
+            return json_response(await asyncio.to_thread(_answered, answer, body))
+
+        return endpoint
+
+    @asynccontextmanager
+    async def lifespan(_app: object) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(answers.close)
+
+    routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
+    routes += [Route(f"/{name}", _file(name), methods=["GET"]) for name in _FILES]
+    asked = {"/preview": answers.preview, "/required": answers.required, "/save": answers.save}
+    routes += [Route(path, posted(answer), methods=["POST"]) for path, answer in asked.items()]
+    return Guard(_OwnAddress(Router(routes, redirect_slashes=False, lifespan=lifespan), address))
+
+
+class _OwnAddress:
+    """Refuses requests that name another host, or come from the page of another address."""
+
+    def __init__(self, app: ASGIApp, address: str) -> None:
+        self._app, self._host, self._origin = app, [address.encode()], f"http://{address}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] == "http":
+            given: dict[bytes, list[bytes]] = {}
+            for name, value in scope["headers"]:
+                given.setdefault(name.lower(), []).append(value)
+            if given.get(b"host") != self._host:
+                raise HTTPRefusal(421, "this is the server of another address; open the address that was printed")
+            if any(origin != self._origin for origin in given.get(b"origin", [])):
+                raise HTTPRefusal(403, "another page's requests are not served; open the address that was printed")
+        await self._app(scope, receive, send)
+
+
+def _same(token: str, given: str) -> bool:
+    return hmac.compare_digest(token.encode(), given.encode(errors="replace"))
+
+
+def _answered(answer: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
+    """The answer to a body. Raises HTTPRefusal with one line."""
+    try:
+        return answer(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise HTTPRefusal(400, _MALFORMED) from None
+    except OptrrError as error:
+        raise HTTPRefusal(422, in_one_line(error)) from error
+
+
+def _file(name: str) -> Callable[[Request], Any]:
+    body, media_type = (files("optrr.planner") / "page" / name).read_bytes(), MEDIA_TYPES[Path(name).suffix]
+
+    async def endpoint(_request: Request) -> Response:
+        return Response(body, 200, _HEADERS, media_type)
+
+    return endpoint
+
+
+def serve_plan(question: Question, save: Save, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page until SIGINT or SIGTERM; ``ready`` is called with its address. Raises InvalidInput for a port in use."""
+    with listening(HOST, port) as bound:
+        address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
+        app = plan_app(question, save, token, address)
+        ready(f"http://{address}/?token={token}")
+        run(app, bound)
+
+
+class BackgroundPage:
+    """The page of a plan, served by a thread, for notebooks: ``url`` is its address, until :meth:`close`."""
+
+    def __init__(self, question: Question, save: Save, port: int = 0) -> None:
+        self._bound = listening(HOST, port)
+        address, token = f"{HOST}:{self._bound.getsockname()[1]}", secrets.token_urlsafe(24)
+        self.url = f"http://{address}/?token={token}"
+        self._server = uvicorn.Server(configured(plan_app(question, save, token, address)))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._bound.close()
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.url}" target="_blank" rel="noreferrer">The plan\'s page</a>'
+
+
+# Steps of the slider of totals for each factor of two.
+_PER_DOUBLE = 20
+
+
+def slider_totals() -> list[float]:
+    """Totals in nats that the slider stands for, evenly in their logarithms, in three digits; from end to end of the ladder."""
+    steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
+    return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
+
+
+# Where the slider of people begins, over how many factors of ten it goes, and its steps for each of them.
+_FEWEST, _DECADES, _PER_TEN = 10, 5, 12
+
+
+def slider_people() -> list[int]:
+    """Numbers of people that the slider stands for."""
+    steps = range(_DECADES * _PER_TEN + 1)
+    return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
+
+
+# What somebody may think beforehand, in percent.
+_PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
+
+
+def page_markup(question: Question) -> str:
+    """The page as HTML."""
+    return (
+        page_environment("optrr.planner")
+        .get_template("plan.html")
+        .render(
+            state=json.dumps(question.state()),
+            totals=json.dumps(slider_totals()),
+            people=json.dumps(slider_people()),
+            priors=json.dumps([percent / 100 for percent in _PRIORS]),
+            prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
+            ticks=[f"{total:g}" for total in LADDER[::2]],
+            people_ticks=["10", "100", "1,000", "10 k", "100 k", "1 M"],
+            limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
+            software=SOFTWARE,
+        )
+    )
+
+
+class _AskedPreview(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+    rests: bool = True
+    all_charts: bool = False
+
+
+class _AskedRequired(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+
+
+class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+    reason: str = ""
+
+
+# Alternatives that are remembered; more are not read by anybody.
+_MOST_SEEN = 40
+
+
+class PageAnswers:
+    """What a page is answered; may be used from several threads.
+
+    Previews that were exact and rested on are remembered, so that a plan that is saved lists them as alternatives.
+
+    Every method takes a body of JSON, and raises msgspec.DecodeError where it is malformed and InvalidInput where what it says
+    cannot be.
+    """
+
+    def __init__(self, save: Save, work: PlanWork | None = None) -> None:
+        self._save, self._work = save, work or PlanWork()
+        self._lock = threading.Lock()
+        # previews that were exact and rested on, by all that decides an allocation
+        self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
+
+    def preview(self, body: bytes) -> dict[str, Any]:
+        """Fragments of the page by place, a status line, whether numbers are exact and more are on their way, and an error."""
+        asked = msgspec.json.decode(body, type=_AskedPreview)
+        question = Question.from_state(asked.question)
+        known = self._work.ask(question, asked.rests)
+        point = nearest(known.points, question)
+        preview = None if point is None else Preview(question, point)
+        if preview is not None and preview.point.exact and asked.rests:
+            self._remember(preview)
+        status = _status(known, point)
+        shown = Shown(question, preview, known.points, asked.all_charts, known.error)
+        return {
+            "fragments": shown.fragments(),
+            "status": status,
+            "exact": point is not None and point.exact,
+            "busy": known.busy,
+            "error": known.error,
+            "more_charts": preview is not None and not asked.all_charts and len(preview.tables) > MOST_CHARTS,
+        }
+
+    def required(self, body: bytes) -> dict[str, Any]:
+        """The least total and the fewest people for the question's margin, None where there is none, each in a sentence."""
+        question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
+        if question.margin is None:
+            raise InvalidInput("no margin is wished; say how many points ± would do")
+        known = self._work.ask(question)
+        if known.error:
+            raise InvalidInput(known.error)
+        point = nearest(known.points, question)
+        ready = known.done == known.of
+        fewest = None if point is None else Preview(question, point).people_for(question.margin)
+        if fewest is not None:
+            fewest = two_digits_up(fewest)
+        total = total_for(known.points, question.margin, question.n) if ready and known.points else None
+        wait = f"{known.done} of {known.of} totals are computed; the answer comes when all are there."
+        return {
+            "total": total,
+            "people": fewest,
+            "total_said": self._total_said(question, total, known.points) if ready else wait,
+            "people_said": wait if point is None and not ready else _people_said(question, fewest),
+            "waiting": {"total": not ready, "people": point is None and not ready},
+        }
+
+    def save(self, body: bytes) -> dict[str, Any]:
+        """What was written, a line each."""
+        asked = msgspec.json.decode(body, type=_AskedSave)
+        question = Question.from_state(asked.question)
+        with self._lock:
+            seen = tuple(self._seen.get(but_way(key_of(question)), {}).values())
+        return {"saved": self._save(question, asked.reason, seen)}
+
+    def close(self) -> None:
+        """Compute nothing more."""
+        self._work.close()
+
+    def _remember(self, preview: Preview) -> None:
+        """Keep the preview among what was seen of its tables, in the order of seeing."""
+        with self._lock:
+            seen = self._seen.setdefault(but_way(key_of(preview.question)), {})
+            seen.setdefault((preview.question.total, preview.n, preview.point.way.name), preview)
+            if len(seen) > _MOST_SEEN:
+                del seen[next(iter(seen))]
+
+    @staticmethod
+    def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
+        margin, asked = f"± {question.margin:g} points", _number_said(question.n)
+        if total is not None:
+            return f"With {asked}, every table has {margin} or better from about ε = {total:g} on."
+        enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
+        more = "" if enough is None else f"; at that total about {two_digits_up(enough):,} people would do"
+        return f"No total up to {LADDER[-1]:g} gives {margin} with {asked}{more}. Ask more people, or wish for less."
+
+
+def _people_said(question: Question, fewest: int | None) -> str:
+    margin, total = f"± {question.margin:g} points", f"ε = {question.total:g}"
+    if fewest is None:
+        return f"At {total} no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
+    return f"At {total}, about {_number_said(fewest)} give every table {margin} or better."
+
+
+def _number_said(number: int) -> str:
+    return "one person" if number == 1 else f"{number:,} people"
+
+
+def _status(known: Known, point: Point | None) -> str:
+    curve = f"{known.done} of {known.of} totals of the curve are computed"
+    if known.error:
+        return "There are no numbers for this total."
+    if point is None:
+        return f"Computing: nothing is known at this total yet; {curve}."
+    if not point.exact:
+        then = "exact numbers are on their way" if known.busy else "it becomes exact when the slider rests"
+        return f"A preview (≈) between two computed totals; {then}."
+    return f"Exact numbers at this total; {curve}." if known.busy else "Exact numbers at this total."

@@ -1,0 +1,231 @@
+"""Numbers and small charts of a plan, as people read them.
+
+Numbers that are interpolated have ≈ and two digits, and exact ones have four. Charts are SVG: intervals of one table, the
+frontier of error against ε, and of 100 people how many.
+
+Colours are classes of the page's style sheet, so that light, dark and paper each have their own. Every chart has its numbers
+as a description, which is read out in its place. What a script needs to move the chosen point stands in attributes of the
+frontier: where its axis begins and ends, and of which totals.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import escape
+
+from optrr.core.display.parts import Chart
+from optrr.core.display.text import cell, epsilon_text
+
+# Digits of a number that is exact, and of one that is interpolated.
+_EXACT, _INTERPOLATED = 4, 2
+# Before a number that is an interval's half, or interpolated; with spaces at which no line breaks.
+PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
+# Decimals of an ε.
+_DECIMALS = 4
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Bars of one chart: more are not read.
+MOST_BARS = 12
+# Units of all charts' width; no label is wider than a third of it.
+_WIDTH = 340
+_LABEL_WIDTH, _LABEL_LETTERS = 112, 15
+_ROW = 22
+_HEIGHT = 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
+# Dots in a row, and how far one is from the next.
+_DOTS, _APART = 10, 13
+# A total ε in nats with its margin in percentage points.
+_At = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How the numbers of one preview are written."""
+
+    exact: bool
+
+    def number(self, value: float | None) -> str | None:
+        """A number that is not negative; None where there is none, in words where it is infinite."""
+        if value is None:
+            return None
+        if math.isinf(value):
+            return "without bound"
+        return digits(value, _EXACT) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
+
+    def points(self, value: float | None) -> str | None:
+        """± percentage points."""
+        said = self.number(value)
+        if value is None or said is None or math.isinf(value):
+            return "cannot be estimated" if value is not None else None
+        return f"{PLUS_MINUS}{said}" if self.exact else f"≈\u00a0{PLUS_MINUS}{said.removeprefix(_ABOUT)}"
+
+    def epsilon(self, value: float) -> str:
+        """An ε in nats, rounded up where it is exact: what is read is never below what is spent."""
+        return epsilon_text(value, _DECIMALS) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
+
+
+def digits(value: float, count: int) -> str:
+    """A number with so many significant digits, without an exponent from a ten thousandth to a million million."""
+    rounded = float(f"{value:.{count}g}")
+    if rounded != 0 and not 1e-4 <= abs(rounded) < 1e12:
+        return f"{rounded:.{count}g}"
+    decimals = 0 if rounded == 0 else max(count - 1 - math.floor(math.log10(abs(rounded))), 0)
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def power_of_ten(value: float) -> str:
+    """A small number in two digits, such as 10⁻⁶ or 3.1 · 10⁻⁸."""
+    lead, _, exponent = f"{value:.1e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if lead == "1.0" else f"{lead} · {power}"
+
+
+def interval_text(share: float, margin: float) -> str:
+    """An interval around a share as people would read it off a chart, both in percent, rounded outwards."""
+    lower, upper = max(share - margin, 0.0), min(share + margin, 100.0)
+    # an interval narrower than two points needs a decimal to be one
+    scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
+    low, high = math.floor(lower * scale) / scale, math.ceil(upper * scale) / scale
+    return f"{low:g}–{high:g} %"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A share and its interval, in percent, under a label."""
+
+    label: str
+    share: float
+    lower: float
+    upper: float
+
+
+def plausible_shares(sizes: Sequence[int], most: int) -> list[float]:
+    """Made-up shares of a table's first cells, at most so many, as such tables often look: 30 and 70 %, or falling ones.
+
+    The attributes of a table are taken as independent of each other.
+    """
+    shares = [1.0]
+    for size in sizes:
+        falling = [1 / (2 + j) for j in range(size)]
+        whole = math.fsum(falling)
+        one = [0.3, 0.7] if size == 2 else [part / whole for part in falling]
+        shares = [a * b for a in shares for b in one[:most]][:most]
+    return shares
+
+
+def intervals_chart(title: str, bars: Sequence[Bar], more: int = 0) -> Chart:
+    """Horizontal bars with their intervals, of at most ``MOST_BARS``; ``more`` cells are left out."""
+    height = _ROW * len(bars) + 26
+    left, right = _LABEL_WIDTH + 6, _WIDTH - 20
+    scale = _linear(0, 100, left, right)
+    out = [_axis_line(scale(p), 4, height - 22, f"{p} %") for p in (0, 25, 50, 75, 100)]
+    for k, bar in enumerate(bars):
+        y = 14 + _ROW * k
+        low, high = scale(bar.lower), scale(bar.upper)
+        out += [
+            _text(_LABEL_WIDTH, y + 4, cell(bar.label, _LABEL_LETTERS), "end"),
+            f'<rect class="bar" x="{left}" y="{y - 6}" width="{scale(bar.share) - left:.1f}" height="12"/>',
+            f'<path class="interval" d="M{low:.1f} {y}H{high:.1f}M{low:.1f} {y - 5}V{y + 5}M{high:.1f} {y - 5}V{y + 5}"/>',
+        ]
+    numbers = "; ".join(f"{cell(b.label)} {b.share:.2g} %, from {b.lower:.2g} to {b.upper:.2g} %" for b in bars)
+    rest = f", and {more} more" if more else ""
+    return Chart(_svg(_WIDTH, height, out), title, f"{title}: {numbers}{rest}")
+
+
+def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:
+    """± percentage points against the total, both on logarithmic axes, with the bound of any mechanism.
+
+    Curves are totals with their margins; what logarithms do not have is left out. ``chosen`` is the present total with its
+    margin, None where that is not known; ``ends`` are the totals at which the axis begins and ends.
+    """
+    points, bound, shown = _drawable(points), _drawable(bound), _drawable([chosen] if chosen else [])
+    margins = [m for _, m in (*points, *bound, *shown)] or [1.0, 10.0]
+    across = _logarithmic(*ends, _LEFT, _RIGHT)
+    # a factor of ten at least, so that the first points do not look like all of the curve
+    middle = math.sqrt(min(margins) * max(margins))
+    lowest = min(min(margins) / 1.15, middle / math.sqrt(10))
+    highest = max(max(margins) * 1.15, middle * math.sqrt(10))
+    up = _logarithmic(lowest, highest, _BOTTOM, _TOP)
+    out = [_axis_line(across(t), _TOP, _BOTTOM, f"{t:g}") for t in _doubles(*ends)]
+    for margin in _nice(lowest, highest):
+        y = up(margin)
+        out += [f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}"/>', _text(_LEFT - 5, y + 4, f"±{margin:g}", "end")]
+    out.append(_text((_LEFT + _RIGHT) / 2, _HEIGHT - 6, "total ε, nats", "middle"))
+    for curve, kind in ((bound, "bound"), (points, "curve")):
+        if path := _path(curve, across, up):
+            out.append(f'<path class="{kind}" d="{path}"/>')
+    out += [f'<circle class="point" cx="{across(t):.1f}" cy="{up(m):.1f}" r="2.5"/>' for t, m in points]
+    said = "No margin is known yet for the chosen total"
+    if shown:
+        ((total, margin),) = shown
+        x, y = (min(max(across(total), _LEFT), _RIGHT), up(margin))
+        out.append(f'<path class="chosen-line" d="M{x:.1f} {y:.1f}V{_BOTTOM}"/>')
+        out.append(f'<circle class="chosen" data-chosen="" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
+        said = f"Chosen: ε = {total:g}, ±{digits(margin, 2)} points"
+    curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points) or "none yet"
+    label = f"Typical margin in percentage points against the total ε. {said}. Computed: {curve_said}."
+    return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier="" data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
+
+
+def _drawable(curve: Sequence[_At]) -> list[_At]:
+    """What has a place on logarithmic axes."""
+    return [(total, margin) for total, margin in curve if 0 < margin < math.inf]
+
+
+def dots_chart(before: int, after: int, what: str) -> Chart:
+    """100 dots twice, side by side: how many are filled before, and how many after; ``what`` says of whom in a sentence."""
+    side = _DOTS * _APART
+    start, height = _WIDTH - 20 - side, side + 24
+    out = [
+        _text(20, 12, f"before: {before} of 100", "start"),
+        _text(start, 12, f"at most after: {after} of 100", "start"),
+    ]
+    for origin, filled in ((20, before), (start, after)):
+        for k in range(100):
+            x, y = origin + _APART * (k % _DOTS) + 5, 24 + _APART * (k // _DOTS)
+            kind = "dot filled" if k < filled else "dot"
+            out.append(f'<circle class="{kind}" cx="{x}" cy="{y}" r="4.5"/>')
+    return Chart(_svg(_WIDTH, height, out), what, f"{what} Before: {before} of 100; after: at most {after} of 100.")
+
+
+def _svg(width: int, height: int, inner: Iterable[str], attributes: str = "") -> str:
+    """The root has no class and no label: :class:`optrr.core.display.parts.Chart` gives it both."""
+    # the attributes stand last, because the part writes its own at the beginning
+    return f'<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"{attributes}>{"".join(inner)}</svg>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _axis_line(x: float, top: float, bottom: float, label: str) -> str:
+    return f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>' + _text(x, bottom + 15, label, "middle")
+
+
+def _path(points: Sequence[tuple[float, float]], across: Callable[[float], float], up: Callable[[float], float]) -> str:
+    if len(points) < 2:
+        return ""
+    return "M" + "L".join(f"{across(t):.1f} {up(m):.1f}" for t, m in points)
+
+
+def _linear(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    return lambda value: start + (end - start) * (value - low) / (high - low)
+
+
+def _logarithmic(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    line = _linear(math.log(low), math.log(high), start, end)
+    return lambda value: line(math.log(value))
+
+
+def _doubles(low: float, high: float) -> list[float]:
+    """Powers of 2 from low to high."""
+    return [2.0**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)]
+
+
+def _nice(low: float, high: float) -> list[float]:
+    """Few round numbers from low to high: 1, 2 and 5 times powers of ten, or powers alone where there are many."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    numbers = [lead * 10.0**p for p in powers for lead in (1, 2, 5)]
+    inside = [n for n in numbers if low <= n <= high]
+    return inside if len(inside) <= 8 else [10.0**p for p in powers if low <= 10.0**p <= high]

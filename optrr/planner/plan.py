@@ -1,0 +1,453 @@
+"""A plan: the question, the choice with its numbers, the alternatives seen and the reason, and all that follows from them.
+
+    plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=4, n=1000, reason="…")
+    plan.summary(); plan.statement(); plan.save("plan")
+
+The numbers are those of :func:`optrr.allocate`, which is called again where a plan is opened.
+
+A plan hands over one folder with everything from the specification to the analysis, whole or not at all. Files of an earlier
+plan are replaced, and no others. ``sampler.design.json`` is there where the sampler's law is another one than the design's, and
+``tables.toml`` where the tables have no name of their own.
+"""
+
+import math
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from msgspec import to_builtins
+
+from optrr.allocation.allocating import Allocation, Keep, allocate
+from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.strategies import comparable
+from optrr.allocation.workload import WorkloadLike
+from optrr.core import files
+from optrr.core.design.design import Design
+from optrr.core.design.specification import Specification, declared, read_specification, toml_text
+from optrr.core.display.parts import Page, Part, Table, Text, page_html
+from optrr.core.display.result import SHOWN, Result, in_json
+from optrr.core.display.text import brief, crossed, epsilon_text, nearness
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import whole_files
+from optrr.planner.meaning import Meaning
+from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan
+from optrr.planner.preview import POINTS, Point, Preview, allocated, point
+from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.planner.statement import statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Declared = Specification | Domain | str | Path | Mapping[str, Any]
+
+# A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
+_PARTS = 1e6
+# A margin that is missed by less than this share is reached: totals and errors are doubles.
+_REACHED = 1e-9
+# Totals that are tried above one that does not do grow by this factor, until one does; then they are halved to this share.
+_STEP, _NEAR = 1.05, 1e-3
+# A margin that is undercut by more than this share is had with less.
+_SLACK = 1e-4
+_TOTAL, _PEOPLE = 1.0, 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
+    """A decision, recorded: a question, what an allocation says of it, the reason, and what else was looked at."""
+
+    question: Question
+    point: Point
+    reason: str = ""
+    seen: tuple[SeenWay, ...] = ()
+
+    drawn: ClassVar[tuple[str, ...]] = ("margin",)
+
+    @classmethod
+    def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> "Plan":
+        """The plan of a question, by an allocation. Raises as :func:`optrr.allocate`."""
+        made = allocated(question)
+        out = cls(question, point(question, made), reason, tuple(seen))
+        # what was just computed need not be computed again
+        out.__dict__["allocation"] = made
+        return out
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """Every way of asking that was compared, the chosen one first of all; computed again where it is not known."""
+        return allocated(self.question)
+
+    @property
+    def asking(self) -> Design | SampledTables:
+        """What to save, ask and estimate with."""
+        return self.allocation.asking
+
+    @cached_property
+    def preview(self) -> Preview:
+        """What the choice buys with n people."""
+        return Preview(self.question, self.point)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What the total means for one person."""
+        return meaning_of(self.preview)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before using it."""
+        wished = self.question.margin
+        largest = max((table.margin for table in self.preview.tables), default=0.0)
+        if wished is None or largest <= wished * (1 + _REACHED):
+            return self.point.warnings
+        needed = f"a margin of ± {wished:g} points was wished for, and some table has ± {largest:.3g}"
+        return (*self.point.warnings, f"{needed}; raise the total, or ask more people")
+
+    def headline(self) -> str:
+        """Who spends how much, in which way, and how accurate that is."""
+        return (
+            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by way {self.point.way.name}: "
+            f"typically ± {self.preview.typical_margin:.3g} points, {nearness(self.preview.over_bound)}"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values for JSON: the question, the choice with its numbers, what was seen, and what to expect."""
+        return {
+            "question": self.question.state(),
+            "choice": in_json(choice(self.preview, self.asking)),
+            "seen": in_json(to_builtins(self.seen)),
+            "reason": self.reason,
+            "expected": in_json(self.preview.tables),
+            "sentences": list(self.point.sentences),
+            "warnings": list(self.warnings),
+        }
+
+    def to_arrow(self) -> "pa.Table":
+        """One row per wanted table: cells, and ± percentage points (95 % confidence) in all and by sampling alone."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        tables = self.preview.tables
+        return pa.table(
+            {
+                "table": [crossed(t.attributes) for t in tables],
+                "cells": [t.cells for t in tables],
+                "margin": [t.margin for t in tables],
+                "sampling_margin": [t.sampling_margin for t in tables],
+            }
+        )
+
+    def _axis(self) -> tuple[str, float | None]:
+        return "± percentage points", None
+
+    def _parts(self) -> list[Part]:
+        rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
+        table = Table(["table", "cells", "± points", "by sampling alone"], rows)
+        return [*super()._parts(), *map(Text, self.meaning.sentences()), table.first(SHOWN)]
+
+    def statement(self) -> Page:
+        """One statement for an ethics board; :func:`optrr.core.display.parts.page_html` makes it HTML that prints on two sheets."""
+        return statement(self.preview, self.asking, self.seen, self.reason)
+
+    def to_toml(self) -> str:
+        """The decision as ``plan.toml`` holds it."""
+        return plan_toml(self.preview, self.asking, self.seen, self.reason)
+
+    def save(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write all that the plan hands over, whole or not at all; returns the files.
+
+        Raises InvalidInput where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
+        """
+        return hand_over(
+            folder,
+            self.preview,
+            self.asking,
+            decision_toml=self.to_toml(),
+            statement_html=page_html(self.statement()),
+        )
+
+
+def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
+    questions: Declared,
+    total: float | None = None,
+    *,
+    learn: WorkloadLike = "marginals",
+    n: int | None = None,
+    keep: Keep | None = None,
+    way: str | None = None,
+    margin: float | None = None,
+    prior: float = 0.1,
+    releases: int = 1,
+    reason: str = "",
+) -> Plan:
+    """From a question to a budget that one can defend: the choice, what it means and buys, and its record.
+
+    Parameters
+    ----------
+    questions
+        a specification, its file or a plan's, a Domain, or a mapping of names to categories or sizes.
+    total
+        ε in nats that each person spends, 0.05..20. Where it is left out, the least one for the ``margin``, or 1.
+    learn
+        "marginals", "pairs", a file, or tables, as of :func:`optrr.allocate`.
+    n
+        how many people will answer. Where it is left out, as few as the ``margin`` needs at the total, or 1000.
+    keep, way
+        "records" where any table shall be possible later; the name of a way of asking to take instead of the best.
+    margin
+        ± on each share, in percentage points with 95 % confidence, as a root mean square over a table's cells.
+    prior, releases
+        what somebody thinks of a person beforehand, and how often the same people are asked.
+    reason
+        why this choice, for the record.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        one line each; where the margin cannot be had, with the number that can.
+    """
+    specification = specification_of(questions)
+    chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
+    start = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n}
+    question = Question.of(specification, learn, **start, **chosen)
+    if margin is not None and total is None:
+        return _least_total(question, margin, reason)
+    made = Plan.of(question, reason)
+    if margin is None or n is not None:
+        return made
+    people, best = min(
+        ((Preview(question, each).people_for(margin) or MOST_PEOPLE + 1, each) for each in _points(made)),
+        key=lambda one: one[0],
+    )
+    if people > MOST_PEOPLE:
+        raise InvalidInput(
+            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by way {made.point.way.name}; "
+            "raise the total, or choose another way"
+        )
+    return Plan.of(replace(question, n=people, way=_way(made, best)), reason)
+
+
+def specification_of(given: Declared) -> Specification:
+    """The specification that is meant: itself, a file's, that of a plan's file, or of a domain."""
+    if isinstance(given, Specification):
+        return given
+    if isinstance(given, str | Path):
+        return read_plan(given).question.specification if is_plan(Path(given)) else read_specification(given)
+    if isinstance(given, Mapping) and isinstance(given.get("attributes"), list | tuple):
+        listed = list(given["attributes"])
+        if all(isinstance(each, Mapping) for each in listed):
+            return declared({**given, "attributes": listed})
+    domain = given if isinstance(given, Domain) else Domain.of(given)
+    return Specification(domain, np.full(domain.m, np.nan))
+
+
+def _least_total(question: Question, margin: float, reason: str) -> Plan:
+    """The plan with the least total at which some way gives every table this margin, rounded up to the sixth decimal.
+
+    An allocation with the errors required says where to begin. Where all ways, as they are best on average at that total, leave
+    some table with more, higher totals are tried, and where one has less, lower ones. Questions that are best for the largest
+    error instead may do with less: :func:`optrr.allocate` with ``standard_error`` has them.
+    """
+    needed = allocate(
+        question.domain,
+        learn=question.learn,
+        n=question.n,
+        standard_error=margin / POINTS,
+        keep=question.keep,
+        public=question.specification.public,
+    )
+    named = next((each for each in needed.ways if each.name == question.way), None)
+    high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
+    if high > MOST_TOTAL:
+        raise _too_small(margin, question)
+    made, low = _closest(question.at(high), reason), high
+    while not _reaches(made, margin):
+        low, high = high, min(_rounded_up(high * _STEP), MOST_TOTAL)
+        if low == high:
+            raise _too_small(margin, question)
+        made = _closest(question.at(high), reason)
+    if low == high and _reaches(made, margin * (1 - _SLACK)):
+        # a way that is compared at a total alone does with less
+        low = max(needed.total_bound or 0.0, LEAST_TOTAL)
+    while high > low * (1 + _NEAR):
+        middle = _rounded_up(math.sqrt(low * high))
+        tried = _closest(question.at(middle), reason)
+        low, high, made = (low, middle, tried) if _reaches(tried, margin) else (middle, high, made)
+    return made
+
+
+def _closest(question: Question, reason: str) -> Plan:
+    """The plan of the way whose largest margin is smallest; the best on average where that is as good."""
+    made = Plan.of(question, reason)
+    best = min(_points(made), key=lambda each: _worst_margin(question, each))
+    way = _way(made, best)
+    return made if way == question.way else Plan.of(replace(question, way=way), reason)
+
+
+def _worst_margin(question: Question, each: Point) -> float:
+    return comparable(max(table.margin for table in Preview(question, each).tables))
+
+
+def _points(made: Plan) -> list[Point]:
+    """The chosen way's point, and where no way was asked for those of all others that have what was asked for."""
+    question, allocation = made.question, made.allocation
+    if question.way is not None:
+        return [made.point]
+    others = [o for o in allocation.ways if o.suits and o.name != made.point.way.name and math.isfinite(o.error)]
+    kept = [o for o in others if o.keeps_records or question.keep is None]
+    return [made.point, *(point(question, allocation.choosing(o.name)) for o in kept)]
+
+
+def _way(made: Plan, best: Point) -> str | None:
+    """What names the way of a point: nothing where it is the chosen one."""
+    return made.question.way if best is made.point else best.way.name
+
+
+def _too_small(margin: float, question: Question) -> InvalidInput:
+    return InvalidInput(
+        f"± {margin:g} points needs a total above {MOST_TOTAL:g} nats with {question.n} people; ask more people, or take a "
+        "larger margin"
+    )
+
+
+def _reaches(made: Plan, margin: float) -> bool:
+    return max(table.margin for table in made.preview.tables) <= margin * (1 + _REACHED)
+
+
+def _rounded_up(total: float) -> float:
+    return math.ceil(total * _PARTS) / _PARTS
+
+
+_PLAN = "plan.toml"
+_TABLES = "tables.toml"
+# What each file is, as README.txt says.
+_ABOUT = {
+    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
+    "  Recompute it: optrr plan --check plan.toml",
+    "specification.toml": "the questions, their answers and their texts.",
+    _TABLES: "the tables that are wanted, for optrr allocate --workload.",
+    "design.json": "the way of asking.  Recompute its numbers: optrr verify design.json\n"
+    "  Ask on a web page: optrr serve design.json --wording specification.toml\n"
+    "  Randomize a file: optrr perturb true.csv --design design.json -o reports.parquet\n"
+    "  Estimate a table: optrr estimate reports.parquet --design design.json --attributes {names}",
+    "sampler.json": "what a device needs to randomize for one person (docs/deployment-format.md).",
+    "sampler.design.json": "estimate what devices send with this one: python analysis.py reports.parquet sampler.design.json",
+    "statement.html": "for the ethics board; it prints on two sheets.",
+    "analysis.py": "every table with intervals, and a test of each pair: python analysis.py reports.parquet",
+}
+_NAMES = (*_ABOUT, "README.txt")
+_ANALYSIS = '''"""Every table of the plan with 95 % intervals, and a test of each pair.
+
+    python analysis.py [reports.parquet [design.json]]
+
+The reports are what optrr perturb wrote, or what a survey's results offer for download. The tables are printed, and written
+to results.json beside the reports.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import optrr
+
+HERE = Path(__file__).parent
+TABLES = {tables}
+
+
+def main(records=HERE / "reports.parquet", design=HERE / "design.json"):
+    """The tables and the tests, printed and written."""
+    reports = optrr.reports(records, design)
+    tables = [reports.table(*names) for names in TABLES]
+    tests = [reports.test(*names) for names in TABLES if len(names) == 2]
+    for table in tables:
+        print(table.headline())
+        for *cell, estimate, _, lower, upper in (row.values() for row in table.to_arrow().to_pylist()):
+            shares = f"{{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}"
+            print(f"    {{' × '.join(map(str, cell))}}: {{shares}}")
+    for test in tests:
+        print(test.headline())
+    results = {{"tables": [each.summary() for each in tables], "tests": [each.summary() for each in tests]}}
+    Path(records).with_name("results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+'''
+
+
+def hand_over(
+    folder: str | Path, preview: Preview, asking: Design | SampledTables, *, decision_toml: str, statement_html: str
+) -> tuple[Path, ...]:
+    """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
+
+    Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
+    stands there.
+    """
+    place = Path(folder)
+    refuse_foreign(place, asking.digest)
+    with TemporaryDirectory(prefix="optrr-plan-") as name:
+        made = Path(name)
+        (made / _PLAN).write_text(decision_toml, encoding="utf-8")
+        (made / "statement.html").write_text(statement_html, encoding="utf-8")
+        _write(made, preview, asking)
+        written = [each for each in _NAMES if (made / each).exists()]
+        new = not place.exists()
+        try:
+            place.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot make the folder {place}: {error.strerror}; choose another") from error
+        try:
+            with whole_files([place / each for each in written]) as paths:
+                for path in paths:
+                    shutil.copyfile(made / path.name, path)
+        except BaseException:
+            if new and not any(place.iterdir()):
+                place.rmdir()
+            raise
+    for each in _NAMES:
+        # an earlier plan's, which this one does not need
+        if each not in written:
+            (place / each).unlink(missing_ok=True)
+    return tuple(place / each for each in written)
+
+
+def refuse_foreign(place: Path, digest: str | None = None) -> None:
+    """Raise InvalidInput where what no plan wrote would be lost, or, given a digest, another design that reports may need."""
+    if place.exists() and not place.is_dir():
+        raise InvalidInput(f"{place} is a file; name a folder for the plan")
+    there = [name for name in _NAMES if (place / name).exists()]
+    if not there:
+        return
+    if not is_plan(place / _PLAN):
+        raise InvalidInput(f"{place / there[0]} was written by no plan and would be lost; choose another folder")
+    others = sorted(
+        each.name for each in place.iterdir() if each.name not in _NAMES and not each.name.startswith((".", "_"))
+    )
+    if others and digest is not None and read_plan(place / _PLAN).choice.get("digest") != digest:
+        raise InvalidInput(
+            f"{place} holds {brief(others[0])} beside another plan, whose reports may need its design; choose another folder"
+        )
+
+
+def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None:
+    question = preview.question
+    (made / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
+    if question.learn.name not in ("marginals", "pairs"):
+        wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
+        (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
+    files.save(asking, made / "design.json")
+    refusal = ""
+    try:
+        files.export(asking, made / "sampler.json")
+    except InvalidInput as error:
+        refusal = f"sampler.json is missing: {error}\n"
+    known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
+    tables = "[\n" + "".join(f"    {tuple(names)!r},\n" for names in known) + "]"
+    (made / "analysis.py").write_text(_ANALYSIS.format(tables=tables), encoding="utf-8")
+    named = shlex.quote(",".join(name.replace(",", ",,") for name in known[0])) if known else "NAME"
+    lines = [f"{name}: {about.replace('{names}', named)}\n" for name, about in _ABOUT.items() if (made / name).exists()]
+    (made / "README.txt").write_text("".join(lines) + refusal, encoding="utf-8")

@@ -1,0 +1,299 @@
+"""What is written down of a plan: the question, the alternatives seen, the choice with its numbers, and the reason.
+
+    format = "optrr-plan/1"
+    reason, software        texts
+    [question]              as :meth:`optrr.planner.question.Question.state`
+    [[seen]]                total, n, way, margin, over_bound of each alternative that was looked at
+    [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
+                            digest of the way of asking, and digest of the question
+    [[choice.tables]]       attributes and margin of each wanted table (the first 200)
+    [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, where whole records are asked
+
+Margins are ± percentage points with 95 % confidence. Whoever reads a plan recomputes it: what the file says is compared number
+by number with what follows from its question.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from optrr.core.design.design import Asking
+from optrr.core.design.specification import read_declared, toml_text
+from optrr.core.display import SOFTWARE
+from optrr.core.display.result import Result
+from optrr.core.display.text import brief
+from optrr.core.errors import InvalidInput, OptrrError, in_one_line
+from optrr.core.files import load
+from optrr.planner.meaning import Meaning
+from optrr.planner.preview import Point, Preview, allocated, point
+from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+
+FORMAT = "optrr-plan/1"
+# Alternatives that a plan holds; each other total takes an allocation to recompute.
+MOST_SEEN = 50
+# Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
+SAME = 1e-6
+# The way of asking that was saved beside a plan.
+_DESIGN = "design.json"
+
+
+class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An alternative for the same attributes and tables that was looked at, with numbers of an allocation.
+
+    ``total`` is ε in nats; ``margin`` typical ± percentage points, 95 %, ``inf`` where some table cannot be estimated;
+    ``over_bound`` its error over what no mechanism of this total can have less of than.
+    """
+
+    total: float
+    n: int
+    way: str
+    margin: float
+    over_bound: float
+
+    @classmethod
+    def of(cls, preview: Preview) -> "SeenWay":
+        """What an exact preview shows."""
+        return cls(
+            float(preview.question.total),
+            preview.n,
+            preview.point.way.name,
+            float(preview.typical_margin),
+            float(preview.over_bound),
+        )
+
+
+def meaning_of(preview: Preview) -> Meaning:
+    """What the total, as it is drawn, means for one person; of whole records also to whoever knows all other answers."""
+    question, labels = preview.question, preview.point.labels
+    conditional = max(label.conditional_epsilon for label in labels) if labels else None
+    return Meaning(preview.point.epsilon, question.prior, conditional, question.releases)
+
+
+def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
+    """The choice with its numbers, as plain values for TOML and JSON."""
+    point = preview.point
+    return {
+        "total": float(point.epsilon),
+        "way": point.way.name,
+        "error": float(point.way.error),
+        "error_bound": float(point.error_bound),
+        "over_bound": float(preview.over_bound),
+        "margin": float(preview.typical_margin),
+        "conditional_epsilon": float(point.way.conditional_epsilon),
+        "meaning": list(meaning_of(preview).sentences()),
+        "digest": asking.digest,
+        "question_digest": _question_digest(preview.question),
+        "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
+        "labels": [
+            {"name": a.name, "epsilon": float(a.epsilon), "conditional_epsilon": float(a.conditional_epsilon)}
+            for a in point.labels
+        ],
+    }
+
+
+def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> str:
+    """The whole file."""
+    return toml_text(
+        {
+            "format": FORMAT,
+            "reason": reason,
+            "software": SOFTWARE,
+            "question": preview.question.state(),
+            "seen": msgspec.to_builtins(list(seen)),
+            "choice": choice(preview, asking),
+        }
+    )
+
+
+def _question_digest(question: Question) -> str:
+    """Of everything that was asked, also what moves no number, such as texts; catches accidents, as digests in files do."""
+    canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+class _Choice(msgspec.Struct, forbid_unknown_fields=True):
+    total: float
+    way: str
+    error: float
+    error_bound: float
+    over_bound: float
+    margin: float
+    conditional_epsilon: float
+    meaning: list[str]
+    question_digest: str
+    digest: str | None = None
+    tables: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+
+
+class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    question: dict[str, Any]
+    choice: _Choice
+    reason: str = ""
+    software: str = ""
+    seen: tuple[SeenWay, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedPlan:
+    """What a file says; ``choice`` holds its numbers as they are stated, which nobody has recomputed."""
+
+    question: Question
+    reason: str
+    software: str
+    seen: tuple[SeenWay, ...]
+    choice: dict[str, Any]
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file names itself a plan; what cannot be read is none."""
+    try:
+        raw = read_declared(path, "plan", "keys of a plan")
+    except (OptrrError, OSError):
+        return False
+    return isinstance(raw, Mapping) and raw.get("format") == FORMAT
+
+
+def read_plan(path: str | Path) -> RecordedPlan:
+    """Read a plan. Raises InvalidInput, in one line, for what is no plan, malformed, or asks for what nobody can ask."""
+    raw = read_declared(Path(path), "plan", "keys of a plan")
+    stated = raw.get("format") if isinstance(raw, Mapping) else None
+    if stated != FORMAT:
+        raise InvalidInput(f"plan {path} has format {brief(stated)}; give a file that begins with format = {FORMAT!r}")
+    try:
+        held = msgspec.convert(raw, _PlanFile)
+        question = Question.from_state(held.question)
+        for each in held.seen:
+            if not (LEAST_TOTAL <= each.total <= MOST_TOTAL and 1 <= each.n <= MOST_PEOPLE):
+                raise InvalidInput(
+                    f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
+                    f"{MOST_TOTAL:g} nats and at least one person"
+                )
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"plan {path}: {in_one_line(error)}") from error
+    if len(held.seen) > MOST_SEEN:
+        raise InvalidInput(f"plan {path} lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
+    stated_choice = {key: value for key, value in msgspec.to_builtins(held.choice).items() if value is not None}
+    return RecordedPlan(question, held.reason, held.software, held.seen, stated_choice)
+
+
+@dataclass(frozen=True)
+class PlanDifference:
+    """One entry of a plan: what it is called, what the file says, and what follows from the question."""
+
+    name: str
+    recorded: Any
+    recomputed: Any
+
+    def line(self) -> str:
+        """In one line."""
+        return f"{self.name}: the plan says {brief(self.recorded)}, and recomputed it is {brief(self.recomputed)}"
+
+
+@dataclass(frozen=True, repr=False)
+class PlanCheck(Result):
+    """What differs between a plan and what follows from its question."""
+
+    file: str
+    differences: tuple[PlanDifference, ...]
+    compared: int
+
+    in_summary = ("holds", "file", "compared", "differences", "warnings")
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def headline(self) -> str:
+        """How many entries were compared, and how many differ."""
+        if self.holds:
+            return f"{self.file} holds: of {self.compared} entries that were recomputed none differs"
+        return f"{self.file} does not hold: {len(self.differences)} of {self.compared} entries differ"
+
+
+def checked(path: str | Path) -> PlanCheck:
+    """Recompute everything that a plan says, and compare.
+
+    Where ``design.json`` stands beside the plan, it must be the way of asking that the plan names.
+
+    Raises InvalidInput as :func:`read_plan`, and where nothing can be allocated for its question.
+    """
+    recorded = read_plan(path)
+    question = recorded.question
+    made = allocated(question)
+    preview, asking = Preview(question, point(question, made)), made.asking
+    compared = list(_leaves(recorded.choice, choice(preview, asking)))
+    differences = [PlanDifference(*each) for each in compared if not _same(*each[1:])]
+    beside = Path(path).with_name(_DESIGN)
+    if beside.exists():
+        saved = _saved(beside)
+        digest = saved if isinstance(saved, str) else saved.digest
+        compared.append((beside.name, recorded.choice.get("digest"), digest))
+        if digest != recorded.choice.get("digest"):
+            differences.append(PlanDifference(*compared[-1]))
+        elif isinstance(saved, Asking) and _as_good(saved, asking, preview):
+            # another machine's solver may end at another law of the same numbers
+            differences = [each for each in differences if each.name != "digest"]
+    alternatives = list(_seen_again(recorded))
+    differences += [PlanDifference(*each) for each in alternatives if not _same(*each[1:])]
+    return PlanCheck(str(path), tuple(differences), len(compared) + len(alternatives))
+
+
+def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Name, recorded and recomputed value of every entry; what stands on one side alone is None on the other."""
+    if isinstance(recorded, dict) and isinstance(recomputed, dict):
+        for key in dict.fromkeys([*recomputed, *recorded]):
+            yield from _leaves(recorded.get(key), recomputed.get(key), f"{name}.{key}" if name else key)
+    elif isinstance(recorded, list) and isinstance(recomputed, list):
+        for k in range(max(len(recorded), len(recomputed))):
+            here, there = (each[k] if k < len(each) else None for each in (recorded, recomputed))
+            yield from _leaves(here, there, f"{name}[{k + 1}]")
+    else:
+        yield name, recorded, recomputed
+
+
+def _same(recorded: Any, recomputed: Any) -> bool:
+    if isinstance(recorded, int | float) and isinstance(recomputed, int | float):
+        return recorded == recomputed or math.isclose(recorded, recomputed, rel_tol=SAME)
+    return bool(recorded == recomputed)
+
+
+def _saved(path: Path) -> Asking | str:
+    """What a file holds, or why it is nothing to ask with."""
+    try:
+        made = load(path)
+    except OptrrError as error:
+        return str(error)
+    return made if isinstance(made, Asking) else f"a {type(made).__name__}"
+
+
+def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
+    """Whether two ways of asking have the same attributes, total and errors."""
+    pairs = [(saved.epsilon, made.epsilon)]
+    pairs += [(saved.table_error(t.attributes), t.error) for t in preview.point.tables]
+    return saved.domain == made.domain and all(_same(*pair) for pair in pairs)
+
+
+def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
+    """Margin and error over the bound of every alternative, each total allocated once."""
+    points: dict[float, Point] = {}
+    for k, seen in enumerate(recorded.seen, 1):
+        # every way is compared, whichever is chosen
+        asked = replace(recorded.question, total=seen.total, n=seen.n, keep=None, way=None)
+        if seen.total not in points:
+            points[seen.total] = point(asked)
+        preview, name = Preview(asked, points[seen.total]), f"seen[{k}]"
+        way = next((each for each in preview.point.ways if each.name == seen.way), None)
+        if way is None:
+            yield f"{name}.way", seen.way, None
+            continue
+        yield f"{name}.margin", seen.margin, float(preview.margin_of(way))
+        yield f"{name}.over_bound", seen.over_bound, float(way.error / preview.point.error_bound)

@@ -1,0 +1,324 @@
+"""What a choice buys: errors, intervals and smallest differences of every way of asking, at any total and number of people.
+
+A :class:`Point` is what :func:`optrr.allocate` says at one total, without the number of people, which only divides. Between
+two points errors are interpolated, linearly in their logarithms over that of the total: a preview while a slider moves, and
+called so. A :class:`Preview` is a point seen with n people.
+
+An allocation takes seconds, an interpolation no time; what no mechanism can be below is computed at once in both.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from optrr.allocation.allocating import Allocation, allocate
+from optrr.allocation.strategies import Option, comparable
+from optrr.allocation.workload import WantedTable
+from optrr.core.design.design import Asking, Design
+from optrr.core.domain.domain import Domain
+from optrr.planner.question import MOST_TOTAL, Question
+
+# Totals that a curve is computed at, in nats; those in between are interpolated.
+LADDER = tuple(float(2 ** (k / 2)) for k in range(-6, 9))
+# Tables that are predicted one by one; more of them are not read by anybody.
+MOST_TABLES = 200
+# Totals between two of the ladder among which the least one is looked for that gives a margin.
+_STEPS = 36
+# Half of an interval of 95 % in standard errors.
+HALF_WIDTH = 1.959964
+# The same in percentage points, of a standard error of a share.
+POINTS = 100 * HALF_WIDTH
+# A test at 5 % that finds what is there in 80 % of all surveys.
+_LEVEL, _POWER = 0.05, 0.8
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of asking at one total; the fields are those of :class:`optrr.allocation.strategies.Option`."""
+
+    name: str
+    title: str
+    epsilon: float
+    error: float
+    keeps_records: bool
+    conditional_epsilon: float
+    gives_up: tuple[str, ...]
+    suits: bool
+
+    @classmethod
+    def of(cls, option: Option) -> "Way":
+        """What an allocation compared."""
+        return cls(**{name: getattr(option, name) for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class TableErrors:
+    """One table: n times its expected squared error, summed over its cells, and what of a pair's association is kept.
+
+    ``kept`` is the share of the noncentrality of a test of independence that randomization leaves; None for other tables.
+    """
+
+    attributes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    error: float
+    kept: float | None
+
+    @property
+    def cells(self) -> int:
+        """Π r_i."""
+        return math.prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class AttributeLabel:
+    """What one attribute is promised in a design of whole records: its accuracy, and the ε to whoever knows all others."""
+
+    name: str
+    epsilon: float
+    conditional_epsilon: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known at one total: every way, and the chosen one's tables; ``exact`` where an allocation said so.
+
+    ``epsilon`` is the label of what would be drawn; ``labels`` are those of attributes, empty where single questions are asked.
+    """
+
+    total: float
+    epsilon: float
+    way: Way
+    best: str
+    ways: tuple[Way, ...]
+    tables: tuple[TableErrors, ...]
+    labels: tuple[AttributeLabel, ...]
+    error_bound: float
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+    exact: bool = True
+
+
+def allocated(question: Question) -> Allocation:
+    """The ways of asking that the question's choices leave, the chosen one first."""
+    made = allocate(
+        question.domain,
+        question.total,
+        learn=question.learn,
+        n=question.n,
+        keep=question.keep,
+        public=question.specification.public,
+    )
+    return made if question.way is None else made.choosing(question.way)
+
+
+def point(question: Question, made: Allocation | None = None) -> Point:
+    """The point of the question's total, by an allocation: this one, where it is there already."""
+    made = made or allocated(question)
+    asking, domain = made.asking, question.domain
+    wanted = question.learn.tables[:MOST_TABLES]
+    labels: tuple[AttributeLabel, ...] = ()
+    if isinstance(asking, Design):
+        each = zip(domain.names, asking.attribute_epsilons.tolist(), asking.conditional_epsilons.tolist(), strict=True)
+        labels = tuple(AttributeLabel(*of) for of in each)
+    return Point(
+        question.total,
+        asking.epsilon,
+        Way.of(made.way),
+        made.best.name,
+        tuple(map(Way.of, made.ways)),
+        tuple(_table_errors(asking, domain, wanted)),
+        labels,
+        made.error_bound,
+        made.sentences(),
+        made.warnings,
+    )
+
+
+def _table_errors(asking: Asking, domain: Domain, wanted: Sequence[WantedTable]) -> Iterable[TableErrors]:
+    error = cache(asking.table_error)
+    for table in wanted:
+        names, sizes = table.attributes, tuple(domain[name].size for name in table.attributes)
+        kept = None
+        if len(names) == 2:
+            # what a pair's error has beyond its margins' is that of the association alone
+            alone = error(names) - error(names[:1]) / sizes[1] - error(names[1:]) / sizes[0]
+            kept = min(1.0, (1 - 1 / sizes[0]) * (1 - 1 / sizes[1]) / alone) if math.isfinite(alone) else 0.0
+        yield TableErrors(names, sizes, error(names), kept)
+
+
+def between(low: Point, high: Point, total: float) -> Point:
+    """A preview of the point at a total from two that enclose it: errors, labels and what is kept, each interpolated."""
+    share = math.log(total / low.total) / math.log(high.total / low.total)
+    near = low if share < 0.5 else high
+
+    def mixed(a: float, b: float) -> float:
+        if min(a, b) <= 0 or not (math.isfinite(a) and math.isfinite(b)):
+            return b if share > 0.5 else a
+        return math.exp((1 - share) * math.log(a) + share * math.log(b))
+
+    def way_between(shown: Way, a: Way, b: Way) -> Way:
+        conditional = mixed(a.conditional_epsilon, b.conditional_epsilon)
+        return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
+
+    lower = {way.name: way for way in low.ways}
+    # what a way gives up is said in numbers of its total, and those of the larger one are not below the truth
+    ways = [way_between(way, lower[way.name], way) for way in high.ways if way.name in lower]
+    return replace(
+        near,
+        total=total,
+        epsilon=total,
+        way=way_between(near.way, low.way, high.way),
+        ways=tuple(sorted(ways, key=lambda way: comparable(way.error))),
+        tables=tuple(
+            replace(
+                a,
+                error=mixed(a.error, b.error),
+                kept=None if a.kept is None or b.kept is None else mixed(a.kept, b.kept),
+            )
+            for a, b in zip(low.tables, high.tables, strict=True)
+        ),
+        labels=tuple(
+            AttributeLabel(a.name, mixed(a.epsilon, b.epsilon), mixed(a.conditional_epsilon, b.conditional_epsilon))
+            for a, b in zip(low.labels, high.labels, strict=False)
+        ),
+        error_bound=mixed(low.error_bound, high.error_bound),
+        # what was said of another total does not hold of this one
+        sentences=(),
+        warnings=(),
+        exact=False,
+    )
+
+
+def nearest(points: Sequence[Point], question: Question) -> Point | None:
+    """The point at the question's total: computed, between two that were computed, or None where there are none around it."""
+    total = question.total
+    known = sorted(points, key=lambda each: each.total)
+    exact = next((p for p in known if p.total == total), None)
+    if exact is not None:
+        return exact
+    low = [p for p in known if p.total < total]
+    high = [p for p in known if p.total > total]
+    if not (low and high):
+        return None
+    # what no mechanism can be below takes no time, and need not be interpolated
+    bound = question.learn.error_bound(question.domain, total)
+    return replace(between(low[-1], high[0], total), error_bound=bound)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What to expect of one table with n people.
+
+    ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 % interval
+    in percentage points; ``sampling_margin`` what it would be without any randomization. Of a pair, ``difference`` is the
+    smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at 5 % finds in
+    80 % of all surveys (for larger tables Cramér's V, times 100), and ``odds_ratio`` that of the same table; None for other
+    tables, and where none can be found.
+    """
+
+    attributes: tuple[str, ...]
+    cells: int
+    standard_error: float
+    margin: float
+    sampling_margin: float
+    difference: float | None
+    odds_ratio: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """A question, and what is known at its total."""
+
+    question: Question
+    point: Point
+
+    @property
+    def n(self) -> int:
+        """How many people will answer."""
+        return self.question.n
+
+    @cached_property
+    def tables(self) -> tuple[Expected, ...]:
+        """What to expect of every wanted table, in their order."""
+        return tuple(expected(table, self.n) for table in self.point.tables)
+
+    @property
+    def over_bound(self) -> float:
+        """The chosen way's error over what no mechanism of this total can have less of than."""
+        return self.point.way.error / self.point.error_bound
+
+    @property
+    def typical_margin(self) -> float:
+        """± percentage points, 95 %, as a root mean square over all cells of all tables."""
+        return self.margin_of(self.point.way)
+
+    def margin_of(self, way: Way) -> float:
+        """The same of another way; ``inf`` where it cannot estimate every table."""
+        return typical_margin(self.question, way.error)
+
+    @property
+    def bound_margin(self) -> float:
+        """The same that no mechanism of this total can be below."""
+        return typical_margin(self.question, self.point.error_bound)
+
+    def people_for(self, margin: float) -> int | None:
+        """How many people every wanted table needs to be known to ± this many points; None where no number would do."""
+        needed = [table.error / table.cells * (POINTS / margin) ** 2 for table in self.point.tables]
+        return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
+
+
+def typical_margin(question: Question, error: float) -> float:
+    """± percentage points, 95 %, as a root mean square over all cells of all tables, of this error of the workload."""
+    cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
+    return POINTS * math.sqrt(error / (question.n * cells))
+
+
+def expected(table: TableErrors, n: int) -> Expected:
+    """What to expect of a table with n people."""
+    standard_error = math.sqrt(table.error / (n * table.cells))
+    sampling = math.sqrt((1 - 1 / table.cells) / (n * table.cells))
+    difference = odds_ratio = None
+    if table.kept:
+        degrees = (table.sizes[0] - 1) * (table.sizes[1] - 1)
+        association = math.sqrt(_noncentrality(degrees) / (n * table.kept * (min(table.sizes) - 1)))
+        if association < 1:
+            difference = 100 * association
+            odds_ratio = ((1 + association) / (1 - association)) ** 2 if table.cells == 4 else None
+    return Expected(
+        table.attributes,
+        table.cells,
+        standard_error,
+        POINTS * standard_error,
+        POINTS * sampling,
+        difference,
+        odds_ratio,
+    )
+
+
+@cache
+def _noncentrality(degrees: int) -> float:
+    """Of χ² with so many degrees of freedom, what a test at the level needs to reject with the power."""
+    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
+    from scipy.stats import chi2, ncx2  # noqa: PLC0415 (slow to import)
+
+    critical = float(chi2.isf(_LEVEL, degrees))
+    return float(brentq(lambda nc: ncx2.sf(critical, degrees, nc) - _POWER, 1e-6, 1000 + 10 * degrees, xtol=1e-10))
+
+
+def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
+    """The least total, in three digits and rounded up, at which n people give ± this many points everywhere.
+
+    Interpolated between the points; None where the largest of them does not reach it.
+    """
+    known = sorted(points, key=lambda each: each.total)
+    for low, high in pairwise(known):
+        for total in np.geomspace(low.total, high.total, _STEPS).tolist():
+            seen = between(low, high, total)
+            if max(expected(t, n).margin for t in seen.tables) <= margin:
+                digits = 10.0 ** (2 - math.floor(math.log10(total)))
+                return float(min(math.ceil(total * digits) / digits, MOST_TOTAL))
+    return None

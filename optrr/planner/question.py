@@ -1,0 +1,140 @@
+"""What a plan is about: who is asked what, what is to be learned, how many people there are, and how much may be spent.
+
+A question is plain data: the page sends it as JSON, ``plan.toml`` holds the same keys, and :func:`optrr.plan` takes them as
+arguments. Nothing in it comes from people's records.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from optrr.allocation.allocating import Keep
+from optrr.allocation.workload import Workload, WorkloadLike, workload_of
+from optrr.core.design.specification import Specification, declared
+from optrr.core.display.text import brief
+from optrr.core.domain.domain import Domain, shown
+from optrr.core.errors import InvalidInput, did_you_mean
+
+# Totals that a plan can be made for, in nats: below, nothing is learned of any number of people; above, little is hidden.
+LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
+# More people than there are.
+MOST_PEOPLE = 10**10
+# How often the same people may be asked; more is what optrr longitudinal-design is for.
+MOST_RELEASES = 100
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that a plan answers: what :func:`optrr.plan` takes, all of it settled.
+
+    ``total`` is ε in nats that each person spends, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` ± percentage
+    points, 95 %, that one would like to have, None where nobody said; ``way`` a name of :mod:`optrr.allocation.strategies`.
+    """
+
+    specification: Specification
+    learn: Workload
+    total: float = 1.0
+    n: int = 1000
+    keep: Keep | None = None
+    way: str | None = None
+    prior: float = 0.1
+    releases: int = 1
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("total", "n", "prior", "releases", "margin"):
+            if isinstance(value := getattr(self, name), np.generic):
+                object.__setattr__(self, name, value.item())
+        _within("total", self.total, LEAST_TOTAL, MOST_TOTAL, "nats")
+        _within("prior", self.prior, 0.001, 0.999, "as a probability")
+        _whole("n", self.n, MOST_PEOPLE, "people")
+        _whole("releases", self.releases, MOST_RELEASES, "releases")
+        if self.margin is not None:
+            _within("margin", self.margin, 0.001, 50, "percentage points")
+        told = {name for table in self.learn.tables for name in table.attributes}
+        if untold := [name for name in self.domain.names if name not in told]:
+            raise InvalidInput(
+                f"no table that is to be learned holds {shown(untold[0])}; remove that question, or name a table with it"
+            )
+        if self.keep not in (None, "records"):
+            raise InvalidInput(f"keep {brief(self.keep)}; give 'records', or leave it out")
+        if not (self.way is None or isinstance(self.way, str)):
+            raise InvalidInput(f"way {brief(self.way)}; give the name of a way of asking, or leave it out")
+
+    @classmethod
+    def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":
+        """The question with tables by name or as :func:`optrr.allocate` takes them; ``choices`` are the other fields."""
+        if any(None in a.categories[:-1] for a in specification.domain):
+            # a plan's file has a missing value behind all other categories
+            specification = declared(specification.record())
+        return cls(specification, workload_of(learn, specification.domain), **choices)
+
+    @classmethod
+    def from_state(cls, state: Any) -> "Question":
+        """What :meth:`state` made, or a stranger wrote. Raises InvalidInput with the key, what it holds and what it should."""
+        if not isinstance(state, Mapping):
+            raise InvalidInput("a question is an object with attributes; give the one that the page holds")
+        given = dict(state)
+        choices = {name: given.pop(name) for name in _CHOICES if name in given}
+        learn = given.pop("learn", "marginals")
+        if unknown := [key for key in given if key not in _SPECIFIED]:
+            known = (*_SPECIFIED, "learn", *_CHOICES)
+            raise InvalidInput(
+                f"a question has the unknown key {brief(unknown[0])}"
+                + (did_you_mean(str(unknown[0]), known) or f"; the keys are {', '.join(known)}")
+            )
+        specification = declared(given)
+        return cls.of(specification, _tables(learn, specification.domain), **choices)
+
+    def state(self) -> dict[str, Any]:
+        """As plain values for JSON and TOML; what nobody chose is left out."""
+        named = self.learn.name in ("marginals", "pairs")
+        learn: Any = self.learn.name if named else [list(t.attributes) for t in self.learn.tables]
+        chosen = {name: getattr(self, name) for name in _CHOICES}
+        return {
+            **self.specification.record(),
+            "learn": learn,
+            **{name: value for name, value in chosen.items() if value is not None},
+        }
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return self.specification.domain
+
+    def at(self, total: float) -> "Question":
+        """The same question with another total."""
+        return replace(self, total=total)
+
+
+# Fields that stand beside the attributes and the tables; all have defaults.
+_CHOICES = tuple(f.name for f in fields(Question) if f.name not in ("specification", "learn"))
+_SPECIFIED = ("attributes", "title", "asker", "introduction", "language", "public")
+
+
+def _tables(learn: object, domain: Domain) -> WorkloadLike:
+    """Tables as a state has them: two words, or lists of names; a path would be read from this machine's disk."""
+    if learn in ("marginals", "pairs"):
+        return str(learn)
+    if not isinstance(learn, list) or not all(
+        isinstance(t, list) and t and all(isinstance(name, str) for name in t) for t in learn
+    ):
+        raise InvalidInput(
+            f"learn = {brief(learn)}; give 'marginals', 'pairs' or a list of tables, each a list of names"
+        )
+    tables: Iterable[list[str]] = learn
+    for name in (name for table in tables for name in table):
+        domain.index(name)
+    return [tuple(table) for table in tables]
+
+
+def _within(name: str, value: object, least: float, most: float, unit: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"{name} = {brief(value)}; give a number from {least:g} to {most:g}, {unit}")
+
+
+def _whole(name: str, value: object, most: int, unit: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} = {brief(value)}; give a whole number of {unit} from 1 to {most}")

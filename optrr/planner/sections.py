@@ -1,0 +1,389 @@
+"""What a plan's page says of a question at a total: HTML fragments by the place where they stand.
+
+Everything that is a number comes from here; the page's script only puts the fragments where they belong. Numbers between two
+totals that were computed are previews, and carry ≈. The commands that the page shows, for a terminal and in Python, are made
+here, too: they allocate for the same question.
+"""
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from optrr.core.display.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
+from optrr.core.display.text import (
+    amount,
+    category_word,
+    changed_of_hundred,
+    crossed,
+    example,
+    one_line,
+    promise,
+    two_digits_up,
+)
+from optrr.core.domain.domain import Attribute
+from optrr.core.errors import InvalidInput
+from optrr.planner.figures import (
+    MOST_BARS,
+    PLUS_MINUS,
+    Bar,
+    Figures,
+    digits,
+    dots_chart,
+    frontier_chart,
+    interval_text,
+    intervals_chart,
+    plausible_shares,
+    power_of_ten,
+)
+from optrr.planner.meaning import Elsewhere, Meaning, chance_of_failure, comparisons, surest
+from optrr.planner.plan_file import meaning_of
+from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, Way, typical_margin
+from optrr.planner.question import Question
+
+# Charts of tables that are drawn before anybody asks for more; rows of a table.
+MOST_CHARTS, _MOST_ROWS = 12, 40
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A question, what is known at its total (None where nothing is yet), and the points of its curve."""
+
+    question: Question
+    preview: Preview | None
+    curve: Sequence[Point]
+    all_charts: bool = False
+    error: str | None = None
+
+    @property
+    def figures(self) -> Figures:
+        """How numbers are written."""
+        return Figures(self.preview is not None and self.preview.point.exact)
+
+    def fragments(self) -> dict[str, str]:
+        """HTML by the place where it stands.
+
+        The ways of asking are left out while they are computed, so that those that are there, one of which was perhaps just
+        chosen, stay.
+        """
+        question, preview, figures = self.question, self.preview, self.figures
+        places = {
+            "spend": parts_html(self._spend(), "What you spend"),
+            "frontier": _charts_html([self._frontier()]),
+            "told": parts_html(self._told(), "What a person is told") + _charts_html([self._dots()]),
+            "shell": parts_html([Commands(shell_lines(question))], "Commands"),
+            "python": parts_html([Commands(python_lines(question))], "Python"),
+        }
+        if preview is None:
+            said = parts_html([Text(self.error or "These numbers are being computed.")], "")
+            places |= dict.fromkeys(("see", "charts", "elsewhere"), said)
+            return places | ({"ways": ways_html(question, None, figures)} if self.error else {})
+        return places | {
+            "ways": ways_html(question, preview, figures),
+            "see": parts_html(table_parts(preview, figures), "What you will see"),
+            "charts": _charts_html(interval_charts(preview, self.all_charts)),
+            "elsewhere": parts_html(elsewhere_parts(preview, figures), "Compared with"),
+        }
+
+    def _spend(self) -> list[Part]:
+        question, preview = self.question, self.preview
+        total = question.total if preview is None else preview.point.epsilon
+        drawn = Figures(exact=True).epsilon(total) if self.figures.exact else digits(total, 4)
+        parts: list[Part] = [
+            Text(f"In all, each person spends ε = {drawn} nats."),
+            Text(f"{promise(total)} {example(total)}", quoted=True),
+        ]
+        if preview is None:
+            bound = question.learn.error_bound(question.domain, question.total)
+            margin = digits(typical_margin(question, bound), 4)
+            known = "no mechanism of this total, of whatever form, has a typical margin below"
+            parts.append(Text(f"Known at once: {known} ± {margin} points."))
+            return parts
+        point, figures = preview.point, self.figures
+        rows = [_beside(preview, point.way, f"chosen: {point.way.title}", figures)]
+        for way in point.ways:
+            if way.name == "kronecker" != point.way.name:
+                rows.append(_beside(preview, way, "Kronecker: every answer for itself", figures))
+        columns = ("way of asking", "typical margin, points", "error over the bound", "largest conditional ε")
+        note = (
+            "The bound is what no mechanism of this total, of whatever form, can be below: ± "
+            f"{digits(preview.bound_margin, 4)} points. The conditional ε is what an answer gives away to "
+            "somebody who knows all other answers of the same person."
+        )
+        parts.append(Table(columns, rows, note=note))
+        if point.labels:
+            each = [(a.name, figures.epsilon(a.epsilon), figures.epsilon(a.conditional_epsilon)) for a in point.labels]
+            title = "Of the total, for each answer"
+            parts.append(Table(("answer", "accuracy ε", "conditional ε"), each, title).first(_MOST_ROWS))
+        parts += [Text(one_line(sentence)) for sentence in point.sentences]
+        return [*parts, *warned(point.warnings)]
+
+    def _frontier(self) -> Chart:
+        question, preview = self.question, self.preview
+        seen = [Preview(question, each) for each in self.curve]
+        curve = [(each.point.total, each.typical_margin) for each in seen]
+        bound = [(each.point.total, each.bound_margin) for each in seen]
+        chosen = None if preview is None else (question.total, preview.typical_margin)
+        return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]))
+
+    @cached_property
+    def _meaning(self) -> Meaning:
+        if self.preview is not None:
+            return meaning_of(self.preview)
+        return Meaning(self.question.total, self.question.prior, None, self.question.releases)
+
+    def _told(self) -> list[Part]:
+        meaning, domain = self._meaning, self.question.domain
+        parts: list[Part] = [Text(" ".join(meaning.sentences()), quoted=True)]
+        if self.question.releases > 1:
+            once = Meaning(meaning.total, meaning.prior).people[1]
+            times = self.question.releases
+            parts.append(Text(f"After the first of {times} times it is at most {once:,} of {meaning.out_of:,}."))
+        point = self.preview.point if self.preview else None
+        if point is not None and point.labels:
+            rows = [
+                (a.name, category_word(domain[a.name].texts[0]), changed_of_hundred(domain[a.name].size, a.epsilon))
+                for a in point.labels
+            ]
+            columns = ("answer", "of 100 people who would say", "so many reports say something else")
+            parts.append(Table(columns, rows).first(_MOST_ROWS))
+        else:
+            changed = changed_of_hundred(2, meaning.total)
+            parts.append(
+                Text(
+                    f"Asked one yes/no question with the whole ε, of 100 people whose answer is “yes” {changed} say “no”."
+                )
+            )
+        return parts
+
+    def _dots(self) -> Chart:
+        question, meaning = self.question, self._meaning
+        before = math.ceil(100 * question.prior - 1e-9)
+        after = math.ceil(100 * surest(question.prior, meaning.total, question.releases) - 1e-9)
+        return dots_chart(before, after, "How sure somebody can become of something about one person.")
+
+
+def _charts_html(charts: Sequence[Chart]) -> str:
+    return page_environment("optrr.planner").get_template("charts.html").render(charts=charts)
+
+
+def _beside(preview: Preview, way: Way, title: str, figures: Figures) -> tuple[str | None, ...]:
+    over = way.error / preview.point.error_bound
+    return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)
+
+
+def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
+    """Every way of asking, to choose from; the best alone where nothing is known yet."""
+    template = page_environment("optrr.planner").get_template("ways.html")
+    if preview is None:
+        return template.render(ways=[], best="", chosen=question.way)
+    point = preview.point
+    ways = [
+        {
+            "name": way.name,
+            "title": way.title,
+            "margin": figures.points(preview.margin_of(way)),
+            "gives_up": "; ".join(way.gives_up) or "nothing",
+            "refused": _refused(preview, way),
+        }
+        for way in point.ways
+    ]
+    best = next((way.title for way in point.ways if way.name == point.best), point.best)
+    return template.render(ways=ways, best=best, chosen=question.way)
+
+
+def _refused(preview: Preview, way: Way) -> str:
+    if preview.question.keep is not None and not way.keeps_records:
+        return "it keeps no records, and any table shall be possible later"
+    return "it cannot estimate every table" if not math.isfinite(way.error) else ""
+
+
+def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
+    """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
+    tables = [(t.cells, t.standard_error, t.sampling_margin / POINTS) for t in preview.tables]
+    try:
+        others = comparisons(preview.point.epsilon, preview.n, tables, chance_of_failure(preview.n))
+    except InvalidInput as error:
+        return [Text(f"There is nothing to compare with: {one_line(error.args[0])}.")]
+    nobody = "Nobody: chance works on each person's own device."
+    errors = [error for _, error, _ in tables]
+    own = ("this plan", figures.epsilon(preview.point.epsilon), None, figures.points(_typical(errors)), nobody)
+    columns = ("what", "ε, nats", "δ", "± points", "who must be trusted")
+    note = "None of these is a promise of this plan; each stands under its own assumption."
+    if len(preview.question.learn.tables) > len(tables):
+        note += f" They are about the first {amount(len(tables), 'table')}."
+    return [Table(columns, [own, *(_row(each, figures) for each in others)], note=note, strong=(0,))]
+
+
+def _row(other: Elsewhere, figures: Figures) -> tuple[str | None, ...]:
+    epsilon: str | None = "none" if other.name == "no protection" else "beyond the theorem"
+    if other.epsilon is not None:
+        epsilon = figures.number(other.epsilon)
+    delta = power_of_ten(other.delta) if other.delta else None
+    return other.name, epsilon, delta, figures.points(_typical(other.standard_errors)), other.assumption
+
+
+def _typical(standard_errors: Sequence[float]) -> float:
+    """Root mean square, as half of a 95 % interval in points."""
+    return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
+
+
+# A standard error beyond which any guess within 0..1 is closer, in percentage points as half of an interval.
+_USELESS = POINTS * 0.5
+# The margin that a remedy aims at, where nothing can be learned and nobody said which is wanted.
+_USEFUL = 10.0
+# The share that the sentence is about, in percent.
+_SHARE = 30
+_COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
+_NOTE = "± points: half of a 95 % interval of a share, in percentage points, at most."
+_OF_PAIRS = (
+    " The smallest difference is the one between two groups of equal size, in points, that a test at 5 % finds in 80 of 100 "
+    "surveys, and the odds ratio that of the same table; for more than two categories Cramér's V, times 100."
+)
+
+
+def table_parts(preview: Preview, figures: Figures) -> list[Part]:
+    """A sentence that can be pictured, a remedy where nothing can be learned, and a row for each table."""
+    parts: list[Part] = []
+    if useless := [table for table in preview.tables if table.margin > _USELESS]:
+        parts.append(Text(_remedy(preview, useless), warning=True))
+    if readable := [table for table in preview.tables if table.margin <= _USELESS]:
+        worst = max(readable, key=lambda table: table.margin)
+        interval = interval_text(_SHARE, worst.margin)
+        only = "" if len(preview.tables) == 1 else f", in the least certain table ({crossed(worst.attributes)})"
+        who = "With one person" if preview.n == 1 else f"With {preview.n:,} people"
+        parts.append(Text(f"{who}, {_SHARE} % looks like {'' if figures.exact else '≈ '}{interval}{only}."))
+    if preview.question.margin is not None:
+        parts.append(Text(_wish(preview, preview.question.margin, figures)))
+    rows = [
+        (
+            crossed(t.attributes),
+            t.cells,
+            figures.points(t.margin),
+            f"{PLUS_MINUS}{digits(t.sampling_margin, 4)}",
+            figures.number(t.difference),
+            figures.number(t.odds_ratio),
+        )
+        for t in preview.tables
+    ]
+    # only pairs have a smallest difference, and only those of two categories an odds ratio
+    width = 6 if any(row[5] for row in rows) else 5 if any(row[4] for row in rows) else 4
+    note = _NOTE + (_OF_PAIRS if width > 4 else "")
+    if (listed := len(preview.question.learn.tables)) > len(rows):
+        note += f" Of {listed:,} tables, the first {len(rows)} are predicted one by one."
+    return [*parts, Table(_COLUMNS[:width], [row[:width] for row in rows], note=note).first(_MOST_ROWS)]
+
+
+def interval_charts(preview: Preview, every: bool) -> list[Chart]:
+    """A chart of each table with shares that are made up, the first ones unless every one is asked for."""
+    shown = preview.tables if every else preview.tables[:MOST_CHARTS]
+    return [_intervals(preview.question, table) for table in shown if math.isfinite(table.margin)]
+
+
+def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
+    which = "any table" if len(useless) == len(preview.tables) else amount(len(useless), "table")
+    if len(useless) == 1:
+        which = crossed(useless[0].attributes)
+    margin = preview.question.margin or _USEFUL
+    needed = preview.people_for(margin)
+    enough = "" if needed is None else f"; about {two_digits_up(needed):,} people would give ± {margin:g} points"
+    return (
+        f"With n = {preview.n:,} nothing can be learned of {which}: any guess is as close. Ask more people, raise the "
+        f"total, or merge categories{enough}."
+    )
+
+
+def _wish(preview: Preview, wished: float, figures: Figures) -> str:
+    margins = [table.margin for table in preview.tables]
+    if not (short := sum(margin > wished for margin in margins)):
+        return f"Every table is known to ± {wished:g} points or better, as you wished."
+    worst = figures.points(max(margins))
+    if len(margins) == 1:
+        return f"You wished ± {wished:g} points; the table has {worst}."
+    miss = "misses" if short == 1 else "miss"
+    return f"You wished ± {wished:g} points; {short} of {len(margins)} tables {miss} it, the worst with {worst}."
+
+
+def _intervals(question: Question, table: Expected) -> Chart:
+    """The table's first cells with made-up shares."""
+    attributes = [question.domain[name] for name in table.attributes]
+    words = [""]
+    for attribute in attributes:
+        words = [
+            f"{before} · {category_word(text)}" if before else category_word(text)
+            for before in words[:MOST_BARS]
+            for text in attribute.texts[:MOST_BARS]
+        ]
+    shares = plausible_shares([attribute.size for attribute in attributes], MOST_BARS)
+    bars = [
+        Bar(word, 100 * share, max(100 * share - table.margin, 0), min(100 * share + table.margin, 100))
+        for word, share in zip(words[:MOST_BARS], shares, strict=True)
+    ]
+    more = table.cells - len(bars)
+    title = crossed(table.attributes) + (f" (the first {len(bars)} of {table.cells:,} cells)" if more else "")
+    return intervals_chart(title, bars, more)
+
+
+# Names of the files that the commands write and read.
+_QUESTIONS, _TABLES = "questions.toml", "tables.toml"
+
+
+def shell_lines(question: Question) -> list[str]:
+    """Commands for a terminal: the files that are needed, and the allocation."""
+    options = f"--total-epsilon {question.total!r} --n {question.n}"
+    lines = _here_document(_QUESTIONS, question.specification.to_toml())
+    if question.learn.name == "pairs":
+        options += " --workload pairs"
+    elif question.learn.name != "marginals":
+        options += f" --workload {_TABLES}"
+        tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
+        lines += _here_document(_TABLES, "\n\n".join(tables))
+    options += f" --keep {question.keep}" if question.keep else ""
+    options += f" --way {shlex.quote(question.way)}" if question.way else ""
+    return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
+
+
+def python_lines(question: Question) -> list[str]:
+    """The same in Python; what is not plain of the attributes is read from the file that the commands write."""
+    if all(map(_is_plain, question.domain)):
+        pairs = (f"    {_python_text(a.name)}: {_python_categories(a)}," for a in question.domain)
+        lines = ["import optrr", "", "questions = {", *pairs, "}"]
+    else:
+        lines = ["import optrr", "", f'questions = optrr.read_specification("{_QUESTIONS}").domain']
+    named = question.learn.name in ("marginals", "pairs")
+    learn = _python_text(question.learn.name) if named else f"[{', '.join(map(_python_names, question.learn.tables))}]"
+    keep = f", keep={_python_text(question.keep)}" if question.keep else ""
+    choosing = f".choosing({_python_text(question.way)})" if question.way else ""
+    call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"
+    return [*lines, f"allocation = {call}", "print(allocation)"]
+
+
+def _here_document(name: str, content: str) -> list[str]:
+    return [f"cat > {name} <<'END'", *content.strip("\n").split("\n"), "END"]
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    return attribute.bins is None and not attribute.missing and attribute.rest is None and None not in attribute.texts
+
+
+def _python_categories(attribute: Attribute) -> str:
+    if attribute.numbers is not None:
+        return str(attribute.numbers)
+    return f"[{', '.join(_python_text(text) for text in attribute.texts)}]"
+
+
+def _python_names(table: Any) -> str:
+    names = ", ".join(map(_python_text, table.attributes))
+    return f"({names},)" if len(table.attributes) == 1 else f"({names})"
+
+
+def _python_text(text: object) -> str:
+    """A text as Python reads it, in double quotes where nothing in it needs an escape that JSON writes in another way."""
+    return _json(text) if str(text).isprintable() else repr(text)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

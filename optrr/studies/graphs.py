@@ -1,0 +1,547 @@
+"""Graphs under edge privacy: collected bit by bit and debiased, or answered by a trusted server with noise (RVL §6.4).
+
+**Collecting** under local privacy: every pair's bit is randomized by its owner.
+
+Each undirected pair {i, j} is reported **once**, say by the smaller node, as an edge or a non-edge; the report is flipped
+with probability f, symmetric, independently over pairs. So Pr(report | edge)/Pr(report | no edge) ≤ (1−f)/f = e^ε: the
+collected graph is ε-*edge* locally private, pure. Nothing is promised for a whole person: whoever looks for all n−1 ties of
+a node faces (n−1)ε.
+
+    randomized response      f = 1/(1 + e^ε)           RVL eq. 8
+    Laplace, cut at 1/2      f = ½ e^{−ε/2}            RVL eq. 11
+
+The second is the larger one: it equals randomized response at the smaller ε' = ln(2e^{ε/2} − 1).
+
+**Both ends reporting.** If both owners of a pair report it with ε each, the tie is reported twice and pays 2ε. For a total
+of ε each report gets ε/2, and the mean of the two debiased bits has variance f'(1−f')/(2(1−2f')²) with f' at ε/2. That is
+2cosh²(ε/4) times the variance of one report with all of ε: at least the double (``proofs/prove_graph_estimates.py``).
+
+Cost: f·n(n−1)/2 extra edges appear, so a graph stays sparse only while e^ε is large against n; the draw itself takes 2
+random bytes a pair (5·10^9 pairs at 10^5 nodes).
+
+Who the nodes are is public; which pairs are joined is what is protected. A pair of nodes is numbered by its *slot*, row by
+row of the upper triangle: (0,1), (0,2), …, (1,2), …
+
+**Estimating** degrees and triangles of the true graph, unbiased, with their variances. With B the reported adjacency, f its
+flip probability and g = 1 − 2f, the debiased bits ã_ij = (B_ij − f)/g are independent and unbiased, each with variance
+
+    s² = f(1−f)/g².
+
+Distinct pairs enter a triangle, so products stay unbiased:
+
+    d̂_i = Σ_j ã_ij,                        var d̂_i = (n−1) s²
+    T̂_i = Σ_{j<k} ã_ij ã_ik ã_jk,          var T̂_i = s² [Σ_j c_ij² + C(d_i, 2)] + s⁴ [M + (n−3) d_i] + s⁶ C(n−1, 2)
+
+with c_ij the common neighbours of i and j, M the number of edges: the three brackets are the squared coefficients of one,
+two and three noises. Counting the reported graph's triangles instead (the naive answer) counts mostly noise.
+
+The sparse form, with b the reported degrees, M_B the reported edges, t the reported triangles:
+
+    g³ T̂_i = t_i − f [C(b_i, 2) + Σ_j B_ij (b_j − 1)] + f² [(n−2) b_i + M_B − b_i] − f³ C(n−1, 2).
+
+The variance is estimated without bias by the same device: ĉ_ij² less its own variance, and so on. Proved in
+``proofs/prove_graph_estimates.py``. Cost: Σ b² time, in blocks of rows.
+
+**Answering** by a trusted server that holds the whole graph: Laplace noise by global and by smooth sensitivity. Edge
+differential privacy in the central model: two graphs that differ in one edge are hard to tell apart from one answer. Every
+further answer costs its own ε, unlike a collected graph, which may be analysed for ever.
+
+    degrees              one edge changes two entries by 1: L1 sensitivity 2                       pure ε
+    triangle sequence    an edge with a common neighbours changes 3a: at most 3(n−2)               pure ε
+    smooth, Laplace      noise of scale 2S/ε, S a β-smooth bound on the local sensitivity          (ε, δ), approximate
+    smooth, Cauchy       noise 2S/ε × standard Cauchy, β = ε/(2n)                                  pure ε, heavy tails
+
+Smooth sensitivity (Nissim, Raskhodnikova & Smith 2007, §3): S(G) = max_k e^{−βk} A_k(G), where A_k is the largest local
+sensitivity within k edges of G. For triangles, with a_ij common neighbours and b_ij nodes joined to exactly one of i, j,
+
+    A_k = 3 max_ij min(a_ij + ⌊(k + min(k, b_ij))/2⌋, n − 2).
+
+β must keep e^{±β} dilations of n-dimensional noise hidden, so it falls like 1/n. The paper takes β = ε/(4(n + ln(2/δ))), which
+is smaller than its own argument needs. Here it is the largest β that this argument allows: ‖Z‖₁ is Gamma(n), and for |λ| ≤ β
+the event that the density ratio of Z and e^{−λ}Z exceeds e^{ε/2} must have probability at most δ (sliding is free of δ for
+Laplace noise).
+
+Noise is drawn in double precision, whose low-order bits are known to leak (Mironov 2012): these are comparators for studies.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.stats import gamma
+
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.score_interval import outward
+from optrr.core.mechanisms.matrix import exp_enclosure
+from optrr.core.provenance.accounting import checked_epsilon
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.enclosure import log_ceiling
+from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+BoolArray = NDArray[np.bool_]
+
+# Edges of a randomized graph: 2^25 take half a gigabyte as an array and a gigabyte and a half as a matrix.
+MAX_EDGES = 1 << 25
+# Pairs drawn at once, two bytes each.
+_PAIRS = 1 << 22
+_COARSE = 1 << 16
+_FINE = 1 << 64
+# Entries of a block of B² held at once: 2^24 take about 200 MB in sparse form.
+_BLOCK = 1 << 24
+# All pairs are looked at, a block of rows at a time: 2·10^8 pairs take about ten seconds.
+MAX_SMOOTH_NODES = 20_000
+_NEIGHBOURS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """``n`` nodes and ``edges``, shape (number of edges, 2), each with the smaller node first, sorted by slot."""
+
+    n: int
+    edges: IntArray
+    labels: tuple[Hashable, ...] | None = None
+
+    @property
+    def slots(self) -> int:
+        """n(n−1)/2, the number of pairs."""
+        return self.n * (self.n - 1) // 2
+
+    def adjacency(self) -> sparse.csr_array:
+        """Symmetric adjacency matrix, (n, n), float64."""
+        i, j = self.edges.T
+        ones = np.ones(2 * i.size)
+        return sparse.csr_array((ones, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(self.n, self.n))
+
+    def degrees(self) -> IntArray:
+        """Degree of every node, shape (n,)."""
+        return np.bincount(self.edges.ravel(), minlength=self.n)
+
+    def edge_slots(self) -> IntArray:
+        """Slot number of every edge, ascending."""
+        i, j = self.edges.T
+        return np.asarray(_row_starts(self.n)[i] + j - i - 1)
+
+
+def from_slots(n: int, slots: IntArray, labels: tuple[Hashable, ...] | None = None) -> Graph:
+    """The graph whose edges are these slots, ascending and different."""
+    starts = _row_starts(n)
+    i = np.searchsorted(starts, slots, side="right") - 1
+    return Graph(n, np.column_stack([i, slots - starts[i] + i + 1]), labels)
+
+
+def _row_starts(n: int) -> IntArray:
+    """First slot of every row 0..n−2, and the number of slots for row n−1, which has none of its own."""
+    rows = np.arange(n, dtype=np.int64)
+    return rows * (2 * n - rows - 1) // 2
+
+
+def as_graph(source: Any, nodes: int | Sequence[Hashable] | None = None) -> Graph:
+    """A checked graph from a networkx graph, a :class:`Graph`, or an edge list (pairs, or an integer array (E, 2)).
+
+    Parameters
+    ----------
+    nodes
+        with an edge list: how many nodes there are (they are called 0..nodes−1) or their labels. They must be declared:
+        a node read off the edges would publish that it has one.
+
+    Raises
+    ------
+    InvalidInput
+        for directed graphs, multigraphs and repeated edges, self-loops, unknown nodes, fewer than two nodes.
+    """
+    if isinstance(source, Graph):
+        return source
+    if hasattr(source, "is_directed"):
+        if source.is_directed():
+            raise InvalidInput("the graph is directed; ties here are mutual: pass graph.to_undirected()")
+        if source.is_multigraph():
+            raise InvalidInput("the graph allows several edges between two nodes; pass networkx.Graph(graph)")
+        return _from_pairs(list(source.edges()), list(source.nodes()))
+    if nodes is None:
+        raise InvalidInput("an edge list does not say which nodes exist; pass nodes=, their number or their labels")
+    return _from_pairs(source, nodes)
+
+
+def _from_pairs(pairs: Any, nodes: int | Sequence[Hashable]) -> Graph:
+    labels = None if isinstance(nodes, int | np.integer) else tuple(nodes)
+    n = int(nodes) if labels is None else len(labels)  # type: ignore[arg-type]
+    if n < 2:
+        raise InvalidInput(f"a graph of {n} nodes has no pairs; give at least two nodes")
+    if labels is not None and len(set(labels)) < n:
+        raise InvalidInput("two nodes have one label; give every node its own")
+    ends = _numbered(pairs, n, labels)
+    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
+    if loops.size:
+        raise InvalidInput(f"edge {int(loops[0]) + 1} is a self-loop at {_label(ends[loops[0], 0], labels)}; remove it")
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    slots = _row_starts(n)[low] + high - low - 1
+    order = np.argsort(slots, kind="stable")
+    twice = np.flatnonzero(np.diff(slots[order]) == 0)
+    if twice.size:
+        k = order[twice[0] + 1]
+        shown = f"{_label(low[k], labels)} and {_label(high[k], labels)}"
+        raise InvalidInput(f"edge {int(k) + 1} between {shown} is listed twice; list every edge once")
+    return Graph(n, np.column_stack([low, high])[order], labels)
+
+
+def _numbered(pairs: Any, n: int, labels: tuple[Hashable, ...] | None) -> IntArray:
+    if labels is not None:
+        place = {label: k for k, label in enumerate(labels)}
+        pairs = [_places(k, pair, place) for k, pair in enumerate(pairs)]
+    try:
+        ends = np.asarray(pairs if isinstance(pairs, np.ndarray) else list(pairs))
+    except (TypeError, ValueError):
+        raise InvalidInput("an edge list is a sequence of pairs of nodes; this one is not") from None
+    if not ends.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer):
+        raise InvalidInput(f"an edge list is pairs of whole numbers, got shape {ends.shape} of type {ends.dtype}")
+    outside = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
+    if outside.size:
+        k = int(outside[0])
+        raise InvalidInput(f"edge {k + 1} is {tuple(ends[k].tolist())}; nodes are numbered 0..{n - 1}")
+    return ends.astype(np.int64)
+
+
+def _places(k: int, pair: object, place: dict[Hashable, int]) -> tuple[int, int]:
+    ends = tuple(pair) if isinstance(pair, Iterable) else (pair,)
+    if len(ends) != 2:
+        raise InvalidInput(f"edge {k + 1} is {pair!r}; an edge is a pair of nodes")
+    for end in ends:
+        if end not in place:
+            raise InvalidInput(f"edge {k + 1} names {end!r}, which is not among the declared nodes")
+    return place[ends[0]], place[ends[1]]
+
+
+def _label(k: int, labels: tuple[Hashable, ...] | None) -> str:
+    return repr(labels[k] if labels is not None else int(k))
+
+
+@dataclass(frozen=True)
+class EdgeChannel:
+    """Flips a bit with probability ``coarse``/2^16 · ``fine``/2^64: two bytes decide nearly every pair when f is small."""
+
+    coarse: int
+    fine: int
+
+    @property
+    def exact_flip(self) -> Fraction:
+        """f as drawn."""
+        return Fraction(self.coarse * self.fine, _COARSE * _FINE)
+
+    @cached_property
+    def flip(self) -> float:
+        """f, in (0, 1/2)."""
+        return float(self.exact_flip)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ln((1−f)/f) in nats of the channel as drawn, rounded up: edge local differential privacy, pure."""
+        return log_ceiling((1 - self.exact_flip) / self.exact_flip)
+
+    @property
+    def noise(self) -> float:
+        """f(1−f)/(1−2f)²: variance of one debiased bit (bit − f)/(1 − 2f)."""
+        return self.flip * (1 - self.flip) / (1 - 2 * self.flip) ** 2
+
+
+def response_channel(epsilon: float) -> EdgeChannel:
+    """Randomized response at ε nats."""
+    checked_epsilon(epsilon)
+    return _channel(1 / (1 + exp_enclosure(Fraction(epsilon))[0]))
+
+
+def laplace_channel(epsilon: float) -> EdgeChannel:
+    """Laplace noise of scale 1/ε on the bit, cut at 1/2; the channel's own ``epsilon`` is below the one given."""
+    checked_epsilon(epsilon)
+    return _channel(exp_enclosure(Fraction(-epsilon) / 2)[1] / 2)
+
+
+def _channel(flip: Fraction) -> EdgeChannel:
+    """Rounded up: a larger flip is more private."""
+    coarse = ceil(flip * _COARSE)
+    fine = ceil(flip * _COARSE * _FINE / coarse)
+    if fine == _FINE:
+        # 2^64 does not fit into a word; the coarse part then grows by one step instead
+        coarse += 1
+        fine = ceil(flip * _COARSE * _FINE / coarse)
+    return EdgeChannel(coarse, fine)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomizedGraph:
+    """What the collector sees: the reported edges, and the channel they went through."""
+
+    reported: Graph
+    channel: EdgeChannel
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return self.reported.n
+
+
+def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state: RandomState = None) -> RandomizedGraph:
+    """Every pair's bit through the channel, once; ``graph`` and ``nodes`` as for :func:`optrr.studies.graphs.as_graph`.
+
+    O(n²) random bytes, memory for the reported edges and a few megabytes.
+
+    Raises InvalidInput where more than 2^25 reported edges are to be expected.
+    """
+    given = as_graph(graph, nodes)
+    expected = channel.flip * given.slots + len(given.edges)
+    if expected > MAX_EDGES:
+        raise InvalidInput(
+            f"about {expected:.3g} edges would be reported for {given.n} nodes at epsilon {channel.epsilon:.3g}, and "
+            f"{MAX_EDGES} fit; raise epsilon or collect fewer nodes"
+        )
+    flipped = _flipped(given.slots, channel, as_source(random_state))
+    slots = np.setxor1d(given.edge_slots(), flipped, assume_unique=True)
+    return RandomizedGraph(from_slots(given.n, slots, given.labels), channel)
+
+
+def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
+    """Which slots flip, ascending."""
+    flips = []
+    fine = np.uint64(channel.fine)
+    for start in range(0, slots, _PAIRS):
+        count = min(_PAIRS, slots - start)
+        words = source.words((count + 3) // 4).view(np.uint16)[:count]
+        candidates = np.flatnonzero(words < channel.coarse)
+        flips.append(start + candidates[source.words(candidates.size) < fine])
+    return np.concatenate(flips)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeEstimate:
+    """One number for every node: unbiased ``values`` and ``variances``, and the ``naive`` count in the reported graph.
+
+    All have shape (n,). A variance estimate may be negative where noise is large.
+    """
+
+    values: FloatArray
+    variances: FloatArray
+    naive: IntArray
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Square roots of the variances, 0 where the estimate of one is negative."""
+        return np.asarray(np.sqrt(np.maximum(self.variances, 0)))
+
+
+def estimate_degrees(randomized: RandomizedGraph) -> NodeEstimate:
+    """Degree of every node; the variance is exact and the same for all."""
+    channel, n = randomized.channel, randomized.n
+    naive = randomized.reported.degrees()
+    values = (naive - (n - 1) * channel.flip) / (1 - 2 * channel.flip)
+    return NodeEstimate(np.asarray(values), np.full(n, (n - 1) * channel.noise), naive)
+
+
+def estimate_triangles(randomized: RandomizedGraph) -> NodeEstimate:
+    """Number of triangles at every node, O(Σ b²) time for reported degrees b."""
+    channel, n = randomized.channel, randomized.n
+    f, s2 = channel.flip, channel.noise
+    g = 1 - 2 * f
+    b = randomized.reported.degrees().astype(np.float64)
+    tally = _tally(randomized.reported, f)
+    edges = b.sum() / 2
+    naive = tally.triangles
+    paths = tally.neighbour_degrees - b
+    linear = f * (b * (b - 1) / 2 + paths)
+    square = f**2 * ((n - 3) * b + edges)
+    values = (naive - linear + square - f**3 * (n - 1) * (n - 2) / 2) / g**3
+    d = (b - (n - 1) * f) / g
+    true_edges = d.sum() / 2
+    chance = s2 * ((n - 4) * d + 2 * true_edges) + (n - 1) * (n - 2) * s2**2
+    common = tally.common_squares / g**4 - chance
+    pairs = (d**2 - (n - 1) * s2 - d) / 2
+    variance = _variance(n, s2, common + pairs, d, true_edges)
+    return NodeEstimate(values, variance, naive.astype(np.int64))
+
+
+def triangles(graph: Any, nodes: Any = None) -> IntArray:
+    """Number of triangles at every node of a graph, shape (n,)."""
+    return _tally(as_graph(graph, nodes), 0.0).triangles.astype(np.int64)
+
+
+def triangle_variance(graph: Any, channel: EdgeChannel, nodes: Any = None) -> FloatArray:
+    """Exact variance of every T̂_i for a known graph, shape (n,): for planning and for comparisons."""
+    given = as_graph(graph, nodes)
+    d = given.degrees().astype(np.float64)
+    common = _tally(given, 0.0).common_squares
+    return _variance(given.n, channel.noise, common + d * (d - 1) / 2, d, float(len(given.edges)))
+
+
+def _variance(n: int, s2: float, one: FloatArray, degrees: FloatArray, edges: float) -> FloatArray:
+    """``one`` is the bracket of single noises."""
+    two = edges + (n - 3) * degrees
+    return np.asarray(s2 * one + s2**2 * two + s2**3 * (n - 1) * (n - 2) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _NodeSums:
+    """Per node: triangles; Σ_j B_ij b_j; Σ_{j≠i} (Σ_k (B_ik − f)(B_jk − f))²."""
+
+    triangles: FloatArray
+    neighbour_degrees: FloatArray
+    common_squares: FloatArray
+
+
+def _tally(graph: Graph, f: float) -> _NodeSums:
+    b_matrix, n = graph.adjacency(), graph.n
+    b = graph.degrees().astype(np.float64)
+    reach = b_matrix @ b
+    closed, squares = np.zeros(n), np.zeros(n)
+    for rows in _row_blocks(reach, n):
+        mine = b_matrix[rows]
+        common = sparse.csr_array(mine @ b_matrix)
+        closed[rows] = common.multiply(mine).sum(axis=1) / 2
+        squares[rows] = _centred_squares(common, mine, rows, b, f)
+    return _NodeSums(closed, reach, squares)
+
+
+def _centred_squares(
+    common: sparse.csr_array, mine: sparse.csr_array, rows: IntArray, b: FloatArray, f: float
+) -> FloatArray:
+    """Σ_{j≠i} (common_ij + 2f B_ij + u_i + v_j)², where only the first two are sparse."""
+    n = b.size
+    # (i, i) does not count as a pair
+    own = sparse.csr_array((b[rows], (np.arange(rows.size), rows)), shape=common.shape)
+    near = sparse.csr_array(common - own + 2 * f * mine)
+    u, v = f**2 * (n - 2) - f * b[rows], -f * b
+    others, others_squared = v.sum() - v[rows], (v**2).sum() - v[rows] ** 2
+    crossed = 2 * u * near.sum(axis=1) + 2 * (near @ v)
+    return np.asarray(near.multiply(near).sum(axis=1) + crossed + (n - 1) * u**2 + 2 * u * others + others_squared)
+
+
+def _row_blocks(reach: FloatArray, n: int) -> Iterator[IntArray]:
+    """Consecutive rows whose part of B² has at most 2^24 entries, or one row."""
+    filled = np.cumsum(np.minimum(reach, n))
+    start = 0
+    while start < n:
+        limit = (filled[start - 1] if start else 0) + _BLOCK
+        stop = max(start + 1, int(np.searchsorted(filled, limit, side="right")))
+        yield np.arange(start, stop)
+        start = stop
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAnswer:
+    """A noisy sequence, shape (n,), and what it cost: (ε, δ)-edge differential privacy, pure where δ = 0."""
+
+    values: FloatArray
+    epsilon: float
+    delta: float
+    scale: float
+
+
+def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
+    """Degrees plus Laplace noise of scale 2/ε."""
+    checked_epsilon(epsilon)
+    given = as_graph(graph, nodes)
+    return _laplace(given.degrees(), 2 / epsilon, (epsilon, 0.0), as_source(random_state))
+
+
+def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
+    """Triangle sequence plus Laplace noise of scale 3(n−2)/ε."""
+    checked_epsilon(epsilon)
+    given = as_graph(graph, nodes)
+    return _laplace(triangles(given), 3 * (given.n - 2) / epsilon, (epsilon, 0.0), as_source(random_state))
+
+
+def smooth_triangle_query(
+    graph: Any, epsilon: float, delta: float = 1e-6, nodes: Any = None, random_state: RandomState = None
+) -> NoisyAnswer:
+    """Triangle sequence plus noise by smooth sensitivity: Laplace and (ε, δ), or Cauchy and pure where ``delta`` is 0.
+
+    Raises InvalidInput above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
+    """
+    checked_epsilon(epsilon)
+    given = as_graph(graph, nodes)
+    source = as_source(random_state)
+    if delta == 0:
+        scale = 2 * smooth_triangle_sensitivity(given, epsilon / (2 * given.n)) / epsilon
+        noise = np.tan(np.pi * (_uniform(source, given.n) - 0.5))
+        return NoisyAnswer(triangles(given) + scale * noise, epsilon, 0.0, scale)
+    beta = laplace_dilation(given.n, epsilon, delta)
+    scale = 2 * smooth_triangle_sensitivity(given, beta) / epsilon
+    return _laplace(triangles(given), scale, (epsilon, delta), source)
+
+
+def smooth_triangle_sensitivity(graph: Any, beta: float, nodes: Any = None) -> float:
+    """S(G) = max_k e^{−βk} A_k(G) of the triangle sequence, in L1. O(n²) time, blocks of rows."""
+    given = as_graph(graph, nodes)
+    if given.n > MAX_SMOOTH_NODES:
+        raise InvalidInput(
+            f"smooth sensitivity looks at all pairs of {given.n} nodes; give at most {MAX_SMOOTH_NODES}, or use "
+            "triangle_query"
+        )
+    local = local_triangle_sensitivities(given)
+    return float(np.max(np.exp(-beta * np.arange(local.size)) * local))
+
+
+def local_triangle_sensitivities(graph: Any, nodes: Any = None) -> FloatArray:
+    """A_k for k = 0, 1, … until it reaches 3(n−2), its largest value."""
+    given = as_graph(graph, nodes)
+    most = given.n - 2
+    single = _singly_joined(given)
+    common = np.flatnonzero(single >= 0)
+    # two more edges can always close one more triangle over the same pair
+    k = np.arange(2 * most + 1)[:, None]
+    reach = common + (k + np.minimum(k, single[common])) // 2
+    local = np.minimum(reach.max(axis=1), most)
+    return np.asarray(3.0 * local[: int(np.argmax(local == most)) + 1])
+
+
+def _singly_joined(graph: Graph) -> IntArray:
+    """Largest b_ij among pairs with a_ij = a, for every a up to the largest; −1 where no pair has a."""
+    adjacency, n = graph.adjacency(), graph.n
+    degrees = graph.degrees()
+    best = np.full(n, -1, dtype=np.int64)
+    step = max(1, _NEIGHBOURS_AT_ONCE // n)
+    for start in range(0, n, step):
+        mine = adjacency[start : start + step]
+        common = np.rint((mine @ adjacency).toarray()).astype(np.int64)
+        joined = np.rint(mine.toarray()).astype(np.int64)
+        single = degrees[start : start + step, None] + degrees - 2 * common - 2 * joined
+        later = np.arange(n) > np.arange(start, start + common.shape[0])[:, None]
+        np.maximum.at(best, common[later], single[later])
+    return best[: int(np.flatnonzero(best >= 0)[-1]) + 1]
+
+
+def laplace_dilation(dimension: int, epsilon: float, delta: float) -> float:
+    """Largest β such that n-dimensional Laplace noise hides dilations up to e^{±β} with ε/2 and δ."""
+    if not 0 < delta < 1:
+        raise InvalidInput(
+            f"delta = {delta}; give a probability between 0 and 1, or 0 for pure privacy with Cauchy noise"
+        )
+    norm = gamma(dimension)
+
+    def excess(beta: float) -> float:
+        wide = norm.sf((epsilon / 2 + dimension * beta) / np.expm1(beta))
+        narrow = norm.cdf((dimension * beta - epsilon / 2) / -np.expm1(-beta))
+        return float(max(wide, narrow) - delta)
+
+    # β = ε/(2n) already spends ε/2 on the volume alone when the noise is small, so the answer lies not far above it
+    high = next(b for b in outward(epsilon / dimension, epsilon / dimension, 2.0, inf) if excess(b) >= 0)
+    beta = brentq(excess, high * 1e-9, high, xtol=high * 1e-12)
+    # β is lowered by more than the solver's tolerance, so that it is never too large
+    return float(beta * (1 - 1e-9))
+
+
+def _laplace(values: IntArray, scale: float, cost: tuple[float, float], source: BitSource) -> NoisyAnswer:
+    size = values.size
+    noise = np.log(_uniform(source, size)) - np.log(_uniform(source, size))
+    return NoisyAnswer(values + scale * noise, *cost, scale)
+
+
+def _uniform(source: BitSource, count: int) -> FloatArray:
+    """Uniform on the middles of 2^53 equal steps of (0, 1), so that its logarithm is finite."""
+    return np.asarray(((source.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)

@@ -1,0 +1,244 @@
+"""The report on a status and a genotype that shows their association best (design §3.10).
+
+A report names one of several sets of cells of the table genotype × status; set y has the chance w_y if the true cell is outside
+of it and e^ε w_y inside. Every output of every ε-private channel is a mixture of such ones, and to know which one it was never
+tells less, so that no report on the two tells more than the best of this form: it is the best of all.
+
+In a population of independent genotype and status let u_δ be the score of the log odds ratio per copy of an allele, and u_η
+those of what else is unknown: the share of cases and the frequencies of the genotypes. With u_y the mean of u given y,
+
+    I(w) = Σ_y Pr(y) u_y u_yᵀ + known,      J(w) = min_c (1, −c) I(w) (1, −c)ᵀ
+
+is the information about δ that is left, of one report; ``known`` is what other people tell about the share of cases. J is the
+least of functions linear in w, so that its largest mean over populations is found by cutting planes, and each linear program
+is a bound that no report passes. The bounds of :mod:`optrr_solvers.allocation.delsarte` add nothing: the program is over all
+sets of the six cells, and J in populations that are not uniform is no sum of a_S/e_S.
+
+Letters: w weight of a set, y a set, u score, δ effect, η nuisance, c what is taken from the nuisance's scores.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr_solvers.arrays import FloatArray
+
+# The share of everybody's answers that name one cell each, so that no nuisance stays unknown.
+_EVERY_CELL = 0.01
+# Cutting planes end where the bound is so near, or after so many rounds; they took two to thirty.
+_TOLERANCE, _ROUNDS = 1e-3, 60
+# Sets of so small a weight, of a largest of 1, are rounding.
+_LEAST_WEIGHT = 1e-7
+_GENOTYPES = 3
+
+
+@dataclass(frozen=True)
+class Population:
+    """Genotypes in Hardy–Weinberg proportions at a ``frequency`` of the allele, and the share of ``cases``, independent.
+
+    ``known``: the information of everybody else about the logit of the share of cases, for each person who answers.
+    """
+
+    frequency: float
+    cases: float
+    known: float = 0.0
+
+    @property
+    def chances(self) -> FloatArray:
+        """Of the cells, genotype by genotype, control before case, shape (6,)."""
+        f = self.frequency
+        genotypes = np.asarray([(1 - f) ** 2, 2 * f * (1 - f), f * f])
+        return np.outer(genotypes, [1 - self.cases, self.cases]).ravel()
+
+    @property
+    def scores(self) -> FloatArray:
+        """Of the log odds ratio, the logit of the share of cases, and the genotypes' two log odds; shape (4, 6)."""
+        copies, status = np.repeat(np.arange(3.0), 2), np.tile([0.0, 1.0], 3) - self.cases
+        chance = self.chances
+        one, two = ((copies == g) - float(chance[copies == g].sum()) for g in (1, 2))
+        return np.stack([(copies - 2 * self.frequency) * status, status, one, two])
+
+    @property
+    def whole(self) -> float:
+        """What a true record tells about the log odds ratio."""
+        return 2 * self.frequency * (1 - self.frequency) * self.cases * (1 - self.cases)
+
+    def information(self, likelihoods: FloatArray) -> FloatArray:
+        """I of a channel, shape (outputs, 6), with what is known; shape (4, 4)."""
+        joint = likelihoods * self.chances
+        seen = joint @ self.scores.T
+        out = seen.T @ (seen / joint.sum(axis=1)[:, None])
+        out[1, 1] += self.known
+        return np.asarray(out)
+
+    def kept(self, likelihoods: FloatArray) -> float:
+        """J of a channel, as a share of what a true record tells."""
+        return float(_left(self.information(likelihoods))[0]) / self.whole
+
+
+@dataclass(frozen=True)
+class SetReport:
+    """A report that names one of these sets of cells, of this relative weight each."""
+
+    sets: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+
+    def likelihoods(self, total: float) -> FloatArray:
+        """How likely each set is to be named, by the true cell, shape (sets, 6)."""
+        holds = np.asarray([[cell in cells for cell in range(2 * _GENOTYPES)] for cells in self.sets])
+        return np.asarray(self.weights)[:, None] * np.where(holds, math.exp(total), 1.0)
+
+    def mirrored(self) -> "SetReport":
+        """The same for copies of the other allele."""
+        turned = tuple(tuple(sorted(2 * (2 - cell // 2) + cell % 2 for cell in cells)) for cells in self.sets)
+        return SetReport(turned, self.weights)
+
+
+@dataclass(frozen=True)
+class BestReport:
+    """A report, the mean share of the information that it keeps, and the most that any report could."""
+
+    report: SetReport
+    kept: float
+    bound: float
+
+
+def best_report(populations: Sequence[Population], total: float) -> BestReport:
+    """The report that keeps most information on average over populations, and the bound.
+
+    Above ``kept`` the bound is by 0.1 %, and by what it costs that one answer in a hundred names one cell, so that nothing
+    stays unknown.
+    """
+    from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
+
+    task = _CuttingPlanes.of(populations, total)
+    count = len(populations)
+    # the weights, how often a true cell is held, and of each population what is kept
+    objective = np.concatenate([np.zeros(task.sets + 1), np.full(count, -1 / count)])
+    best, chosen, bound = -math.inf, task.cells, math.inf
+    report = chosen
+    for _ in range(_ROUNDS):
+        kept = task.kept(chosen)
+        if kept > best:
+            best, report = kept, chosen
+        if bound * (1 - _EVERY_CELL) - best < _TOLERANCE * bound:
+            break
+        planes, offsets = task.planes(chosen)
+        solved = linprog(
+            objective,
+            A_ub=planes,
+            b_ub=offsets,
+            A_eq=np.hstack([task.balance, np.zeros((2 * _GENOTYPES + 1, count))]),
+            b_eq=task.balanced,
+            method="highs",
+        )
+        if solved.x is None:
+            # what has been found stands, and so does its bound
+            break
+        bound = min(bound, -float(solved.fun) * task.scale)
+        chosen = task.completed(np.asarray(solved.x))
+    named = np.flatnonzero(report)
+    sets = tuple(tuple(k for k in range(2 * _GENOTYPES) if (s + 1) >> k & 1) for s in named.tolist())
+    return BestReport(SetReport(sets, tuple(report[named].tolist())), best, max(bound, best))
+
+
+@dataclass(eq=False)
+class _CuttingPlanes:
+    """All sets, numbered from 0 for the one that Σ 2^cell numbers 1; each population's scores and chances of each set.
+
+    The linear program's variables are v = w (1 + g/2), g = e^ε − 1, and β, how much of v holds a true cell, whichever it is:
+
+        Σ_S v_S 1[x ∈ S] = β for every cell x,      (Σ_S v_S + g β)/(1 + g/2) = 1,
+
+    whose numbers are of ordinary size at any ε; what is kept is counted in units of ``scale``.
+    """
+
+    populations: Sequence[Population]
+    gain: float
+    holds: FloatArray
+    masses: list[FloatArray]
+    seen: list[FloatArray]
+    rows: list[FloatArray]
+    offsets: list[float]
+
+    @classmethod
+    def of(cls, populations: Sequence[Population], total: float) -> "_CuttingPlanes":
+        """The task without any plane."""
+        numbers = np.arange(1, (1 << 2 * _GENOTYPES) - 1)
+        holds = (numbers[:, None] >> np.arange(2 * _GENOTYPES) & 1).astype(np.float64)
+        gain = math.expm1(total)
+        masses = [1 + gain * holds @ p.chances for p in populations]
+        # the scores' means are 0, so that only what is held counts
+        seen = [gain * (holds * p.chances) @ p.scores.T for p in populations]
+        return cls(populations, gain, holds, masses, seen, [], [])
+
+    @property
+    def sets(self) -> int:
+        """How many sets there are."""
+        return int(self.holds.shape[0])
+
+    @property
+    def scale(self) -> float:
+        """About what can be kept."""
+        return float((self.gain / (2 + self.gain)) ** 2)
+
+    @property
+    def balance(self) -> FloatArray:
+        """The equations' left sides, (7, sets + 1)."""
+        one = 1 + self.gain / 2
+        cells = np.hstack([self.holds.T, -np.ones((2 * _GENOTYPES, 1))])
+        return np.vstack([cells, np.append(np.full(self.sets, 1 / one), self.gain / one)])
+
+    @property
+    def balanced(self) -> FloatArray:
+        """The right sides."""
+        return np.append(np.zeros(2 * _GENOTYPES), 1.0)
+
+    @property
+    def cells(self) -> FloatArray:
+        """The weights of naming one cell, by randomized response, shape (sets,)."""
+        out = np.zeros(self.sets)
+        out[[(1 << cell) - 1 for cell in range(2 * _GENOTYPES)]] = 1 / (self.gain + 2 * _GENOTYPES)
+        return out
+
+    def planes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """All planes so far and, of each population, the one that touches its J at these weights."""
+        for place, population in enumerate(self.populations):
+            mass, seen, unit = self.masses[place], self.seen[place], population.whole * self.scale
+            information = seen.T @ ((weights / mass)[:, None] * seen)
+            information[1, 1] += population.known
+            taken = np.concatenate([[1.0], -_left(information)[1:]])
+            row = np.zeros(self.sets + 1 + len(self.populations))
+            row[: self.sets] = -((seen @ taken) ** 2) / mass / (1 + self.gain / 2) / unit
+            row[self.sets + 1 + place] = 1.0
+            self.rows.append(row)
+            self.offsets.append(population.known * float(taken[1]) ** 2 / unit)
+        return np.stack(self.rows), np.asarray(self.offsets)
+
+    def completed(self, solution: FloatArray) -> FloatArray:
+        """Weights without rounding: of the sets that they name and of every single cell, alike for each true cell."""
+        half, weights = 1 + self.gain / 2, solution[: self.sets]
+        out = (1 - _EVERY_CELL) * np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)
+        out += _EVERY_CELL * half * self.cells
+        named = np.append(np.flatnonzero(out), self.sets)
+        known = np.append(out, float(np.mean(out @ self.holds)))[named]
+        # every single cell is named, so there is a solution, and the nearest one differs by rounding
+        system = self.balance[:, named]
+        known = known + np.linalg.lstsq(system, self.balanced - system @ known, rcond=None)[0]
+        out[named[:-1]] = np.maximum(known[:-1], 0.0)
+        return np.asarray(out / half)
+
+    def kept(self, weights: FloatArray) -> float:
+        """The mean share of the information."""
+        named = np.flatnonzero(weights)
+        channel = weights[named, None] * (1 + self.gain * self.holds[named])
+        return float(np.mean([p.kept(channel) for p in self.populations]))
+
+
+def _left(information: FloatArray) -> FloatArray:
+    """J, and the c that it is reached at, shape (4,)."""
+    nuisance, shared = information[1:, 1:], information[1:, 0]
+    taken = np.linalg.solve(nuisance, shared)
+    return np.concatenate([[information[0, 0] - shared @ taken], taken])

@@ -1,0 +1,199 @@
+"""The most accurate law of a given total, or the smallest total for given accuracies, by the method that suits, as a Solution.
+
+    ceilings     every ceiling fits the total and single attributes are all that counts: the certified design at the ceilings
+    lattice      few attributes, or few different ones (:mod:`optrr_solvers.allocation.lattice`)
+    program      the same by one convex program, and accuracies required of joint tables
+    search       any number (:mod:`optrr_solvers.allocation.search`)
+    accuracies   the design that just meets what is required
+
+The law of an allocation is also the answer to the design problem of its own accuracies; its one-way multipliers prove the
+bound.
+"""
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optrr_solvers.allocation import lattice, program, search
+from optrr_solvers.allocation.accuracy import SmallestTotal, smallest_total
+from optrr_solvers.allocation.oracle import MAX_ALLOCATION_CELLS, MAX_CAPPED_CELLS, cells_of_classes
+from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem
+from optrr_solvers.allocation.split import best_split, single_blocks
+from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
+from optrr_solvers.auto import solve
+from optrr_solvers.certificates.certificate import Certificate, lower_bound
+from optrr_solvers.errors import Infeasible, InvalidInput, MethodTooLarge, SolveFailed
+from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.count import MAX_CELLS
+from optrr_solvers.problem import EPSILON_RANGE, Problem
+from optrr_solvers.solution import Solution, Status
+
+METHODS = ("auto", "lattice", "program", "search")
+# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
+# summed over instead of vectors of counts.
+_BITS, _FEWER_BITS = 53, 22
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Allocated:
+    """A solution, what solved it, the total it was solved for, and what is proved.
+
+    No law of that total has an error below ``lower_error``; where accuracies were required instead of a total, no law that
+    meets them has a total below ``least_total``.
+    """
+
+    solution: Solution
+    method: str
+    total: float
+    lower_error: float | None = None
+    least_total: float | None = None
+
+
+def least_total(problem: AllocationProblem) -> Allocated:
+    """The smallest total for the accuracies required; the problem's own total is ignored.
+
+    Raises
+    ------
+    Infeasible, MethodTooLarge, InvalidInput
+        one line each.
+    """
+    smallest = smallest_total(problem)
+    solution = _solution(problem, smallest.law, "accuracies", smallest.seconds)
+    return Allocated(solution, "accuracies", smallest.law.epsilon, least_total=smallest.lower)
+
+
+def most_accurate(problem: AllocationProblem, pairs: Pairs = (), method: str = "auto") -> Allocated:
+    """The most accurate law of the problem's total; ``pairs`` stay as visible as under Kronecker.
+
+    Raises
+    ------
+    Infeasible, MethodTooLarge, InvalidInput
+        one line each; where a wish cannot be met, with the number that can.
+    SolveFailed
+        where a solver's answer did not survive its check.
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
+    least = _least(problem)
+    allocated = None if pairs else _at_ceilings(problem)
+    if allocated is None:
+        try:
+            allocated = _solved(problem, pairs, method)
+        except SolveFailed:
+            if least is None:
+                raise
+            # the limits leave nearly no choice at this total, so that the design that just meets them is the answer
+            solution = _solution(problem, least.law, "accuracies", least.seconds)
+            return Allocated(solution, "accuracies", least.law.epsilon)
+    solution = allocated.design or _solution(
+        problem,
+        allocated.law,
+        allocated.method,
+        allocated.seconds,
+        _certificate(problem.workload, allocated),
+    )
+    return Allocated(solution, allocated.method, problem.total, allocated.lower_error)
+
+
+def kronecker_error(problem: AllocationProblem, total: float) -> float | None:
+    """The workload's error under Kronecker's best split within floors, ceilings and caps; None where there is none."""
+    firsts = [int(c[0]) for c in problem.workload.classes]
+    floors = None if problem.floors is None else problem.floors[firsts]
+    ceilings = np.minimum(problem.ceiling, problem.cap)[firsts]
+    try:
+        return best_split(problem.workload, single_blocks(problem.workload), total, floors, ceilings).error
+    except (Infeasible, SolveFailed):
+        return None
+
+
+def _solved(problem: AllocationProblem, pairs: Pairs, method: str) -> AllocatedLaw:
+    if method == "auto" and (pairs or problem.joint_targets.size):
+        method = "search" if pairs else "program"
+    elif method == "auto":
+        most = MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS
+        method = "lattice" if cells_of_classes(problem.workload) <= most else "search"
+    if pairs and method != "search":
+        raise InvalidInput(f"method {method!r} cannot keep pairs; use method 'search', or the workload 'pairs'")
+    if method == "search":
+        return search.solve(problem, pairs)
+    return program.solve(problem) if method == "program" else lattice.solve(problem)
+
+
+def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
+    """The design at the ceilings, where these fit the total and only single attributes count; of the smallest total."""
+    workload = problem.workload
+    if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t) > 1 for t in workload.tables):
+        return None
+    started = time.perf_counter()
+    caps = problem.cap if problem.capped else None
+    try:
+        solution = solve(Problem(workload.sizes, problem.ceiling, caps=caps, names=problem.names))
+    except (Infeasible, MethodTooLarge, SolveFailed):
+        # caps below a ceiling, or caps on too many attributes: the search goes on without this shortcut
+        return None
+    if solution.upper > problem.total:
+        return None
+    # no law within the ceilings has a larger λ_i
+    most = workload.error(workload.products(eigenvalues_of(workload.sizes, problem.ceiling)))
+    return replace(AllocatedLaw.of(problem, "ceilings", solution.law, most, started, 0), design=solution)
+
+
+def _least(problem: AllocationProblem) -> SmallestTotal | None:
+    """The smallest total for floors and targets, refused where it is more than there is."""
+    if not ((problem.floor > 0).any() or problem.joint_targets.size):
+        return None
+    least = smallest_total(problem)
+    if least.lower > problem.total:
+        what = "required accuracies" if np.isfinite(problem.target).any() else "floors"
+        raise Infeasible(
+            f"total epsilon {problem.total:g} is too small for the {what}: they need at least "
+            f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the "
+            "total or lower them"
+        )
+    return least
+
+
+def _solution(
+    problem: AllocationProblem, law: Law, method: str, seconds: float, certificate: Certificate | None = None
+) -> Solution:
+    """The law as the answer to the design problem of its own accuracies, with the bound its multipliers prove for them."""
+    achieved = law.attribute_epsilons()
+    faint = np.flatnonzero(~(achieved >= EPSILON_RANGE[0]))
+    if faint.size:
+        i = int(faint[0])
+        raise InvalidInput(
+            f"{problem.name(i)} would get epsilon {achieved[i]:.2g}, less than can be used; raise the total, its weight or its "
+            "floor, or leave it out"
+        )
+    reached = Problem(problem.workload.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=problem.names)
+    return Solution(
+        problem=reached,
+        method=f"allocate-{method}",
+        law=law,
+        certificate=certificate,
+        lower=min(lower_bound(reached, certificate), law.epsilon),
+        status=Status.ALLOCATED,
+        seconds=seconds,
+    )
+
+
+def _certificate(workload: TableWorkload, allocated: AllocatedLaw) -> Certificate | None:
+    """One-way multipliers as integer weights: h = Σ g_i χ_i is Σ (g_i/d_i)(d_i − 1[i∈S])."""
+    weights = np.zeros(len(workload.classes))
+    for w, g in zip(workload.effects, allocated.multipliers.tolist(), strict=True):
+        if len(w) == 1:
+            members = workload.classes[workload.class_of[w[0]]]
+            weights[workload.class_of[w[0]]] += g / members.size / (1 - 1 / workload.sizes[w[0]])
+    sizes = np.asarray([c.size for c in workload.classes])
+    total = float(weights @ sizes)
+    if not (np.isfinite(total) and total > 0):
+        return None
+    bits = _BITS if cells_of_classes(workload) <= MAX_CELLS else _FEWER_BITS
+    return Certificate(
+        tuple(tuple(int(i) for i in c) for c in workload.classes),
+        tuple(round(w / total * (1 << bits)) for w in weights.tolist()),
+    )

@@ -1,0 +1,464 @@
+"""The most accurate reports for a workload at a total ε: each person answers one question, drawn at random (design §3.9).
+
+Reports on several questions (:mod:`optrr_solvers.allocation.questions`) are combined by their information, so that shares π of
+questions have the error
+
+    F = Σ_S C_S dim_S / Σ_a π_a e_S(a),
+
+convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ π e_S)². Of all densities between 1 and e^ε that
+sum is largest, being convex, at one with two values; it is climbed by turns, the patterns' threshold for given signs and sizes
+v_S of the effects, and v_S = u_S E f Φ_S for given patterns, each step best for its own half.
+
+Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocation.energy` bounds.
+
+Letters: S effect, F error, π share, u weight of an effect's energy, κ chance of a match, φ and Φ one's and several attributes'
+effect.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, combinations, product
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from optrr_solvers.allocation.promising import factor
+from optrr_solvers.allocation.questions import (
+    CELL_BITS,
+    MAX_CELLS,
+    MOST_PATTERNS,
+    MOST_SUBSETS,
+    Question,
+    SubsetReport,
+    at_patterns,
+    chances,
+    responses,
+    whole_table,
+)
+from optrr_solvers.allocation.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import MethodTooLarge
+
+# Questions about up to so many attributes are searched, and of so many kinds of effects.
+MOST_ATTRIBUTES = 5
+MOST_EFFECTS = 6_000
+# Records are kept of up to so many attributes: a report on them has 2^m patterns of matches.
+MOST_WHOLE = 12
+# Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
+_GROUPS, _CANDIDATES = 1_500, 3_000
+# Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of attributes.
+_BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 14
+# Numbers of a batch of candidates, of which some ten arrays are held: 64 MB.
+_BATCH = 1 << 20
+# Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
+_ROUNDS, _ADDED, _TURNS = 30, 120, 8
+_STARTS, _CLIMBS = 3, 1_000
+# The search ends where no candidate promises more than this share of the error; shares below the second are left out.
+_TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
+# How long the vector is that the search for shares starts from.
+_FAR = 8.0
+# What stands for no energy where it is divided by.
+_NOTHING = 1e-100
+# Where records are kept: share of the people asked about everything, and by how many questions.
+_KEPT, _OF_EVERYTHING = 0.1, 16
+# Up to so many effects, the questions are thinned out by a linear program to hardly more than there are effects.
+_THINNED = 600
+
+
+@dataclass(frozen=True, eq=False)
+class MixedQuestions:
+    """Questions, their shares, shape (questions,), and the workload's error."""
+
+    questions: tuple[Question, ...]
+    shares: FloatArray
+    error: float
+
+
+def best_shares(workload: TableWorkload, questions: Sequence[Question], total: float) -> MixedQuestions:
+    """The given questions with the shares of the smallest error; each effect of the workload must be in one of them.
+
+    A question stands for all alike ones, among which its share is divided evenly.
+    """
+    task = Task(workload, total)
+    for question in questions:
+        task.add(question)
+    return MixedQuestions(tuple(questions), shares := task.shares(None), task.error(shares))
+
+
+def shared_error(workload: TableWorkload, questions: Sequence[Question], shares: FloatArray, total: float) -> float:
+    """The workload's error with these shares."""
+    task = Task(workload, total)
+    for question in questions:
+        task.add(question)
+    return task.error(shares)
+
+
+def mixture(
+    workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None, whole: bool = False
+) -> MixedQuestions:
+    """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
+
+    Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of up to 12
+    attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: a
+    second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error so far.
+
+    With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
+    at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
+    a tenth of them so where it is not left otherwise. The error is at most 10/9 of what it would be without that. Time and
+    memory then grow with the 2^m patterns, too.
+
+    Raises
+    ------
+    MethodTooLarge
+        with ``whole``, for more than 12 attributes, or 2^62 combinations of their categories.
+    """
+    task = Task(workload, total, whole, balls=workload.coefficients.size <= _THINNED)
+    extra = everything(workload.sizes.tolist(), total) if whole else ()
+    task.start()
+    shares = task.shares(None)
+    for _ in range(_ROUNDS):
+        if progress is not None:
+            progress(task.error(shares))
+        if not task.grow(shares):
+            break
+        before, shares = task.error(shares), task.shares(shares)
+        if task.error(shares) > before * (1 - _TOLERANCE):
+            break
+    mixed = task.mixture(task.thinned(shares))
+    if not whole or _keeps(mixed, extra, workload.sizes, total):
+        return mixed
+    for question in extra:
+        task.add(question)
+    most = dict(zip(mixed.questions, mixed.shares.tolist(), strict=True))
+    return task.mixture(
+        np.asarray([most.get(q, 0.0) * (1 - _KEPT) + (q in extra) * _KEPT / len(extra) for q in task.questions])
+    )
+
+
+def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
+    """Questions about all attributes, each asked as often, that together have energy on every effect of any of them.
+
+    An order of j attributes gets about 1/j² as much as the single ones, shared out among its effects as their tables need:
+    the likely patterns are those where Σ ± √(w_S) Φ_S is large, w_S = Π (r_i − 1)/√r_i over its order's sum and j², with signs
+    that differ from question to question. The same each time.
+
+    Raises
+    ------
+    MethodTooLarge
+        for more than 12 attributes, or 2^62 combinations of their categories.
+    """
+    m = len(sizes)
+    if m > MOST_WHOLE or math.prod(sizes) > 1 << CELL_BITS:
+        raise MethodTooLarge(
+            f"records are kept of up to {MOST_WHOLE} attributes and 2^{CELL_BITS} combinations of their categories, and "
+            f"there are {m} and {math.prod(sizes):.3g}; leave some attributes out, or merge categories"
+        )
+    wished, orders = np.ones(1), np.zeros(1, dtype=np.int64)
+    for r in sizes:
+        wished, orders = np.concatenate([wished, wished * (r - 1) / math.sqrt(r)]), np.concatenate([orders, orders + 1])
+    wished[0] = 0
+    for j in range(1, m + 1):
+        wished[orders == j] /= wished[orders == j].sum() * j**2
+    named = tuple(max(1, min(r // 2, round(r / (1 + math.exp(total / m))))) for r in sizes)
+    kappa, source = np.asarray(named)[None] / np.asarray(sizes), np.random.default_rng(0)
+    out: dict[Question, None] = {}
+    for _ in range(_OF_EVERYTHING):
+        direction = np.sqrt(wished) * source.choice([-1.0, 1.0], wished.size)
+        likely = _threshold(chances(kappa), at_patterns(kappa, direction[None]), math.expm1(total))
+        out[Question(tuple(range(m)), SubsetReport(named, tuple(np.flatnonzero(likely[0]).tolist())))] = None
+    return tuple(out)
+
+
+def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, total: float) -> bool:
+    """Whether no effect has less than a tenth of the energy that asking about everything gives it."""
+    held = np.zeros(1 << sizes.size)
+    for question, share in zip(mixed.questions, mixed.shares, strict=True):
+        subsets = np.zeros(1, dtype=np.int64)
+        for i in question.attributes:
+            subsets = np.concatenate([subsets, subsets + (1 << i)])
+        held[subsets] += share * question.report.energies(sizes[list(question.attributes)].tolist(), total)
+    every = np.mean([q.report.energies(sizes.tolist(), total) for q in extra], axis=0)
+    return bool((held >= _KEPT * every).all())
+
+
+@dataclass(eq=False)
+class Task:
+    """The questions found so far, with their energies at a total ε in nats.
+
+    ``whole``: whether questions about all attributes are looked at, ``balls``: whether some of more than five attributes are.
+    """
+
+    workload: TableWorkload
+    total: float
+    whole: bool = False
+    balls: bool = False
+    questions: dict[Question, dict[int, float]] = field(default_factory=dict)
+    source: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @cached_property
+    def place(self) -> dict[tuple[int, ...], int]:
+        """Number of each kind of effect of the workload."""
+        return {self.workload.key(w): k for k, w in enumerate(self.workload.effects)}
+
+    @cached_property
+    def widest(self) -> int:
+        """Of how many attributes the largest effect of the workload is."""
+        return max(map(len, self.workload.effects))
+
+    @cached_property
+    def dims(self) -> FloatArray:
+        """dim_S."""
+        sizes = self.workload.sizes
+        return np.asarray([math.prod((sizes[list(w)] - 1).tolist()) for w in self.workload.effects], dtype=np.float64)
+
+    @cached_property
+    def needs(self) -> FloatArray:
+        """C_S dim_S."""
+        return np.asarray(self.workload.coefficients * self.dims)
+
+    def weighing(self, weights: FloatArray) -> "Task":
+        """The same questions, for tables of other weights."""
+        return replace(self, workload=self.workload.reweighted(weights))
+
+    def at(self, total: float) -> "Task":
+        """The same questions at another total: all energies of one of them grow by one factor."""
+        p = np.asarray(
+            [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]
+        )
+        grown = (factor(p, total) / factor(p, self.total)).tolist()
+        rows = zip(self.questions.items(), grown, strict=True)
+        return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})
+
+    def start(self) -> None:
+        """Take questions that together see every effect of the workload."""
+        sizes = self.workload.sizes
+        for table in (*self.workload.tables, *(w for w in self.workload.effects if len(w) == 1)):
+            self.add(Question(tuple(sorted(table)), whole_table(sizes[list(table)].tolist(), self.total)))
+        if not self.whole:
+            return
+        everyone, ones = tuple(range(sizes.size)), (1,) * sizes.size
+        if math.prod(sizes.tolist()) <= MAX_CELLS:
+            self.add(Question(everyone, whole_table(sizes.tolist(), self.total)))
+        # balls of change sets, which are best where a large total and many attributes meet
+        for matches in range(1, sizes.size + 1):
+            ball = (p for p in range(1 << sizes.size) if p.bit_count() >= matches)
+            self.add(Question(everyone, SubsetReport(ones, tuple(ball))))
+
+    def add(self, question: Question) -> None:
+        """Take a question among those to draw from."""
+        energies = question.report.energies(self.workload.sizes[list(question.attributes)].tolist(), self.total)
+        row = self.questions[question] = {}
+        subsets, places = self._places(question.attributes)
+        for at, e in zip(places, energies[subsets].tolist(), strict=True):
+            if e > 0:
+                # of an effect, on average over the alike ones
+                row[at] = row.get(at, 0.0) + e / self.workload.alike[at]
+
+    def _places(self, group: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        """Σ 2^i over the members of every subset that is an effect of the workload, and the number of that effect."""
+        subsets = chain.from_iterable(combinations(range(len(group)), k) for k in range(1, self.widest + 1))
+        places = ((s, self.place.get(self.workload.key([group[i] for i in s]))) for s in subsets)
+        known = [(sum(1 << i for i in s), at) for s, at in places if at is not None]
+        return [s for s, _ in known], [at for _, at in known]
+
+    def energies(self) -> sp.csr_array:
+        """e_S of every question, shape (questions, effects)."""
+        rows = self.questions.values()
+        values = [e for row in rows for e in row.values()]
+        places = ([k for k, row in enumerate(rows) for _ in row], [at for row in rows for at in row])
+        return sp.csr_array(sp.coo_array((values, places), shape=(len(rows), self.needs.size)))
+
+    def error(self, shares: FloatArray) -> float:
+        """F of the first questions with these shares."""
+        return float(np.sum(self.needs / (self.energies()[: shares.size].T @ shares)))
+
+    def shares(self, before: FloatArray | None) -> FloatArray:
+        """The best shares of all questions, starting from those of the first ones."""
+        from scipy.optimize import minimize  # noqa: PLC0415 (slow to import)
+
+        energies = self.energies()
+        across, count = sp.csr_array(energies.T), len(self.questions)
+        start = np.full(count, 1e-3 if before is not None else 1.0) / math.sqrt(count)
+        if before is not None:
+            start[: before.size] += np.sqrt(before)
+        # F does not depend on the scale of z, and the first step, of length 1, must not take all of a share away
+        start *= _FAR / np.linalg.norm(start)
+
+        def objective(z: FloatArray) -> tuple[float, FloatArray]:
+            # F(π) Σπ does not depend on the scale of π = z², which needs no constraints
+            share = z * z
+            held = np.maximum(across @ share, _NOTHING)
+            parts = self.needs / held
+            error, size = float(parts.sum()), float(share.sum())
+            slope = 2 * z * (1 / size - energies @ (parts / held) / error)
+            return math.log(error) + math.log(size), slope
+
+        climbed = minimize(
+            objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 400, "ftol": 1e-13, "gtol": 1e-9}
+        )
+        return np.asarray(climbed.x**2 / np.sum(climbed.x**2))
+
+    def grow(self, shares: FloatArray) -> bool:
+        """Add the questions that promise most; False where none promises anything."""
+        held = self.energies().T @ shares
+        error, worth = float(np.sum(self.needs / held)), self.needs / held**2
+        promising: list[tuple[float, Question]] = []
+        for count in self._counts():
+            groups = self._groups(count, shares)
+            groups = [g for g in groups if math.prod(self.workload.sizes[list(g)].tolist()) <= 1 << CELL_BITS]
+            promising += self._priced(groups, worth, error) if groups else ()
+        promising.sort(key=lambda one: -one[0])
+        if not promising or promising[0][0] < error * (1 + _TOLERANCE):
+            return False
+        for _, question in promising[: max(_ADDED, self.needs.size)]:
+            self.add(question)
+        return True
+
+    def _counts(self) -> list[int]:
+        """Of how many attributes groups are looked at."""
+        m, most = self.workload.m, MOST_ATTRIBUTES
+        if self.balls and self.total > _BALLS_ABOVE:
+            # after thinning there are no more questions than effects, and those about everything
+            room = MOST_PATTERNS - (_OF_EVERYTHING << m if self.whole else 0)
+            most = max(most, min(MOST_SUBSETS, (room // self.needs.size).bit_length() - 1))
+        return [*range(1, min(most, m) + 1), *([m] if self.whole and m > most else [])]
+
+    def _groups(self, count: int, shares: FloatArray) -> list[tuple[int, ...]]:
+        """Sets of so many attributes: all, or random ones, and those that widen questions with large shares."""
+        m = self.workload.m
+        most = _GROUPS if count <= MOST_ATTRIBUTES else _BALL_PATTERNS >> count
+        if math.comb(m, count) <= most:
+            return list(combinations(range(m), count))
+        chosen: dict[tuple[int, ...], None] = {}
+        asked = list(self.questions)
+        for k in np.argsort(-shares, kind="stable")[: most // 2].tolist():
+            group = {*asked[k].attributes[:count]}
+            while len(group) < count:
+                group.add(int(self.source.integers(m)))
+            chosen[tuple(sorted(group))] = None
+        while len(chosen) < most:
+            chosen[tuple(sorted(self.source.choice(m, count, replace=False).tolist()))] = None
+        return list(chosen)
+
+    def _priced(
+        self, groups: list[tuple[int, ...]], worth: FloatArray, error: float
+    ) -> Iterator[tuple[float, Question]]:
+        """Of every group, the best question, where it promises more than the error."""
+        count = len(groups[0])
+        choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
+        balls = count > MOST_ATTRIBUTES and not (self.whole and count == self.workload.m)
+        most = 1 if balls else max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
+        items: list[tuple[int, tuple[int, ...]]] = []
+        for g, group in enumerate(groups):
+            of = [choices[i] for i in group]
+            if math.prod(map(len, of)) <= most:
+                items += [(g, ks) for ks in product(*of)]
+                continue
+            some = {tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most)}
+            if self.whole:
+                some |= {tuple(ks[0] for ks in of), tuple(ks[-1] for ks in of)}
+            items += [(g, ks) for ks in some]
+        wanted = np.zeros((len(groups), 1 << count))
+        for row, (subsets, places) in zip(wanted, map(self._places, groups), strict=True):
+            row[subsets] = worth[places]
+        step = max(1, _BATCH >> count)
+        best: dict[int, tuple[float, Question]] = {}
+        for start in range(0, len(items), step):
+            part = items[start : start + step]
+            sizes = np.asarray([ks for _, ks in part])
+            whole = self.workload.sizes[np.asarray([groups[g] for g, _ in part])]
+            task = sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total)
+            value, likely = _of_balls(*task) if balls else _climbed(*task, self.source)
+            for b in np.flatnonzero(value > error * (1 + _TOLERANCE / 3)).tolist():
+                g, ks = part[b]
+                if g not in best or best[g][0] < value[b]:
+                    best[g] = (
+                        float(value[b]),
+                        Question(groups[g], SubsetReport(ks, tuple(np.flatnonzero(likely[b]).tolist()))),
+                    )
+        yield from best.values()
+
+    def thinned(self, shares: FloatArray) -> FloatArray:
+        """Shares that give no effect less energy, of hardly more questions than there are effects."""
+        from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
+
+        kept = np.flatnonzero(shares > _LEAST_SHARE)
+        if self.needs.size > _THINNED or kept.size <= self.needs.size:
+            return np.where(shares > _LEAST_SHARE, shares, 0.0)
+        energies = self.energies()[kept]
+        held = energies.T @ shares[kept]
+        # of all shares that give each effect what it has, the smallest sum; a vertex has no more positive shares than effects
+        vertex = linprog(
+            np.ones(kept.size), A_ub=-(energies.T / held[:, None]), b_ub=-np.ones(held.size), method="highs-ds"
+        )
+        out = np.zeros(shares.size)
+        out[kept] = vertex.x if vertex.status == 0 else shares[kept]
+        return np.where(out > _LEAST_SHARE * out.sum(), out, 0.0)
+
+    def mixture(self, shares: FloatArray) -> MixedQuestions:
+        """What was found, without the questions that nobody is asked."""
+        asked = np.flatnonzero(shares > 0)
+        share = np.zeros(shares.size)
+        share[asked] = shares[asked] / shares[asked].sum()
+        questions = list(self.questions)
+        return MixedQuestions(tuple(questions[k] for k in asked), share[asked], self.error(share))
+
+
+def _subset_sizes(size: int, count: int, total: float) -> list[int]:
+    """One category, a quarter and half of them, and what would be best if every match alone had a factor e^{ε/count}."""
+    share = round(size / (1 + math.exp(total / count)))
+    return sorted({max(1, min(size // 2, k)) for k in (1, size // 4, size // 2, share)})
+
+
+def _climbed(
+    kappa: FloatArray, worth: FloatArray, gain: float, source: np.random.Generator
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (B, 2^t)."""
+    chance = chances(kappa)
+    best, chosen = np.full(len(kappa), -1.0), np.zeros(chance.shape, dtype=np.bool_)
+    starts = max(_STARTS, _CLIMBS // len(kappa) >> max(0, kappa.shape[1] - MOST_ATTRIBUTES))
+    # many starts at once, for with few groups each of them would be a few numbers
+    step = max(1, _BATCH // chance.size)
+    for first in range(0, starts, step):
+        many = min(step, starts - first)
+        # all effects alike, all against, then at random
+        signs = [np.full((1, *worth.shape), sign) for sign in (1.0, -1.0)[first : first + many]]
+        signs.append(source.uniform(-1, 1, (many - len(signs), *worth.shape)))
+        direction = (np.sqrt(worth) * np.concatenate(signs)).reshape(-1, worth.shape[1])
+        of, weights, parts = (np.tile(each, (many, 1)) for each in (kappa, worth, chance))
+        for _ in range(_TURNS):
+            likely = _threshold(parts, at_patterns(of, direction), gain)
+            response = responses(of, likely, gain)
+            direction = weights * response
+        values = np.sum(weights * response**2, axis=1).reshape(many, -1)
+        for value, patterns in zip(values, likely.reshape(many, *chance.shape), strict=True):
+            better = value > best * (1 + 1e-12)
+            best[better], chosen[better] = value[better], patterns[better]
+    return best, chosen
+
+
+def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The same for patterns of at least so many matches, from all of them down to where the next number is worse."""
+    matches = np.asarray([pattern.bit_count() for pattern in range(worth.shape[1])])
+    best, chosen = np.full(len(kappa), -1.0), np.zeros(worth.shape, dtype=np.bool_)
+    for least in range(kappa.shape[1], 0, -1):
+        likely = np.broadcast_to(matches >= least, worth.shape)
+        value = np.sum(worth * responses(kappa, likely, gain) ** 2, axis=1)
+        better = value > best
+        if not better.any():
+            break
+        best[better], chosen[better] = value[better], likely[better]
+    return best, chosen
+
+
+def _threshold(chance: FloatArray, score: FloatArray, gain: float) -> NDArray[np.bool_]:
+    """The patterns of the largest scores, as many as give the largest mean of score × density, shape (B, 2^t)."""
+    order = np.argsort(-score, axis=1, kind="stable")
+    share = np.cumsum(np.take_along_axis(chance, order, 1), axis=1)[:, :-1]
+    value = np.cumsum(np.take_along_axis(chance * score, order, 1), axis=1)[:, :-1] / (1 + gain * share)
+    out = np.empty(order.shape, dtype=np.bool_)
+    np.put_along_axis(out, order, np.arange(order.shape[1]) <= np.argmax(value, axis=1)[:, None], 1)
+    return out

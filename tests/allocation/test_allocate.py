@@ -1,0 +1,218 @@
+"""allocate with whole records: predictions against simulations, limits, required accuracies, files, refusals."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr import InvalidInput, design
+from optrr.allocation.allocating import METHODS
+from optrr.allocation.workload import WantedTable, Workload, workload_of
+from optrr.core.design.design_file import checks, load_design, save_design, verification
+from optrr.core.domain.domain import Domain
+from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
+from optrr_solvers.certificates.certificate import lower_bound
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
+
+
+def allocate(*arguments, **options):
+    """The best law of change sets, which is what these tests are of."""
+    return optrr.allocate(*arguments, keep="records", **options).choosing("optimum")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
+    allocation = allocate(DOMAIN, 2.0, learn="marginals", method=method)
+    assert allocation.design.epsilon <= 2.0
+    assert allocation.gap < 0.01 and allocation.error <= allocation.best_law.kronecker_error
+    assert all(c.holds for c in checks(allocation.design))
+    save_design(allocation.design, tmp_path / "design.json")
+    again = load_design(tmp_path / "design.json")
+    assert again.epsilon == allocation.design.epsilon
+    assert np.array_equal(again.attribute_epsilons, allocation.design.attribute_epsilons)
+    # at its own accuracies the design is the design solver's, to the search's tolerance
+    assert solve(Problem(DOMAIN.sizes, allocation.design.attribute_epsilons)).upper == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.slow
+def test_methods_agree():
+    errors = [allocate(DOMAIN, 2.0, learn="marginals", method=m).error for m in METHODS]
+    assert max(errors) / min(errors) < 1.01
+
+
+def test_required_accuracies_give_the_smallest_total():
+    allocation = allocate(DOMAIN, learn="pairs", standard_error=0.02, n=5000)
+    assert max(p.standard_error for p in allocation.predictions) <= 0.02 * (1 + 1e-9)
+    assert allocation.best_law.least_total <= allocation.design.epsilon <= allocation.best_law.least_total + 1e-3
+    stated = allocation.summary()
+    assert stated["lower_bound"] == allocation.best_law.least_total > max(a["epsilon"] for a in stated["attributes"])
+    assert stated["gap"] == pytest.approx(stated["epsilon"] - allocation.best_law.least_total, abs=1e-12)
+    # a little less total is not enough for laws, a little more is
+    with pytest.raises(Infeasible, match="they need at least"):
+        optrr.allocate(
+            DOMAIN, allocation.best_law.least_total * 0.99, learn="pairs", standard_error=0.02, n=5000, method="lattice"
+        )
+    more = allocate(DOMAIN, allocation.design.epsilon * 1.01, learn="pairs", standard_error=0.02, n=5000)
+    assert max(p.standard_error for p in more.predictions) <= 0.02 * (1 + 1e-6)
+
+
+def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
+    allocation = allocate(DOMAIN, learn="marginals", standard_error=0.02, n=5000)
+    lam = np.sqrt((1 - 1 / DOMAIN.sizes) / (5000 * DOMAIN.sizes * 0.02**2))
+    epsilons = np.log1p(DOMAIN.sizes * lam / (1 - lam))
+    assert allocation.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
+    assert [p.standard_error for p in allocation.predictions] == pytest.approx([0.02] * 3, rel=1e-8)
+    # the design holds the certificate that proves its total
+    solution = allocation.design.solution
+    assert solution.certificate is not None and solution.lower == allocation.best_law.least_total
+    assert solution.upper - lower_bound(solution.problem, solution.certificate) <= 1e-9
+    assert verification(allocation.design).holds
+
+
+def test_what_no_epsilon_can_reach_is_refused_with_what_can():
+    # p(1 − p)/n at p = 1/2
+    message = r"table a: standard error 0\.001 .*sampling alone leaves 0\.01118.*more than 250000 people"
+    with pytest.raises(Infeasible, match=message):
+        allocate(DOMAIN, 2.0, learn="marginals", standard_error=0.001, n=2000)
+    allocate(DOMAIN, learn=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
+    with pytest.raises(InvalidInput, match="n is needed"):
+        allocate(DOMAIN, 2.0, learn="marginals", standard_error=0.1)
+    with pytest.raises(InvalidInput, match="neither a total epsilon nor a standard error for table b"):
+        allocate(DOMAIN, learn=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
+
+
+def test_floors_that_do_not_fit_are_refused_with_the_total_that_would():
+    needed = design(DOMAIN, 1.0).epsilon
+    with pytest.raises(Infeasible, match=f"they need at least {needed:.6g}"):
+        allocate(DOMAIN, 1.0, floors=1.0)
+    just = allocate(DOMAIN, needed * (1 + 1e-9), floors=1.0)
+    assert np.all(just.design.attribute_epsilons >= 1.0 - 1e-6)
+    with pytest.raises(Infeasible, match=r"attribute 'a' needs epsilon 1 .*conditional cap 0\.5; allow at least 1"):
+        allocate(DOMAIN, 3.0, floors=1.0, conditional_cap=0.5)
+
+
+def test_budgets_are_lowered_until_they_fit():
+    """POR's policy: wished-for epsilons are ceilings; they are kept where they fit, lowered where they do not."""
+    wished = {"a": 1.0, "b": 1.0, "c": 1.0}
+    needed = design(DOMAIN, wished).epsilon
+    fits = allocate(DOMAIN, needed * 3, ceilings=wished)
+    assert fits.design.attribute_epsilons == pytest.approx(1.0, rel=1e-6)
+    # and at no larger total than they need
+    assert fits.design.epsilon == pytest.approx(needed, rel=1e-9) and fits.gap < 1e-9
+    tables = [WantedTable(("a",), weight=100.0), ("b",), ("c",)]
+    lowered = allocate(DOMAIN, 0.7 * needed, learn=tables, ceilings=wished).design.attribute_epsilons
+    assert np.all(lowered <= 1.0 + 1e-7)
+    assert lowered[0] == pytest.approx(1.0, abs=0.01) and min(lowered[1:]) < 0.9
+
+
+def test_an_attribute_out_of_every_table_needs_a_floor():
+    with pytest.raises(InvalidInput, match="attribute 'c' is in no table"):
+        allocate(DOMAIN, 2.0, learn=[("a", "b")])
+    allocation = allocate(DOMAIN, 2.0, learn=[("a", "b")], floors={"c": 0.3})
+    assert allocation.design.attribute_epsilons[2] >= 0.3 - 1e-7
+
+
+@pytest.mark.slow
+def test_conditional_cap_and_preserved_pairs():
+    free = allocate(DOMAIN, 2.0)
+    capped = allocate(DOMAIN, 2.0, conditional_cap=1.0)
+    assert np.all(capped.design.conditional_epsilons <= 1.0)
+    assert free.error <= capped.error <= capped.best_law.kronecker_error
+    kept = allocate(DOMAIN, 2.0, preserve="pairs")
+    lam, one = kept.design.law.pair_eigenvalues(), kept.design.solution.problem.eigenvalues
+    assert all(lam[i, j] >= one[i] * one[j] * (1 - 1e-6) for i, j in combinations(range(3), 2))
+    assert free.error <= kept.error <= kept.best_law.kronecker_error
+    assert kept.best_law.lower_error <= free.error * (1 + 1e-9)
+    with pytest.raises(InvalidInput, match="use method 'search'"):
+        allocate(DOMAIN, 2.0, preserve="pairs", method="lattice")
+
+
+def test_workload_files(tmp_path):
+    path = tmp_path / "w.toml"
+    path.write_text(
+        'marginals = 0.5\npairs = 2.0\n[[tables]]\nattributes = ["a", "b"]\nweight = 3\nstandard_error = 0.1\n'
+    )
+    workload = workload_of(path, DOMAIN)
+    assert workload.tables[0] == WantedTable(("a", "b"), 3.0, 0.1)
+    assert {t.attributes: t.weight for t in workload.tables[1:]} == {
+        ("a",): 0.5,
+        ("b",): 0.5,
+        ("c",): 0.5,
+        ("a", "c"): 2.0,
+        ("b", "c"): 2.0,
+    }
+    (tmp_path / "w.json").write_text('{"tables": [{"attributes": "a"}, {"attributes": ["b", "c"]}]}')
+    assert [t.attributes for t in workload_of(tmp_path / "w.json", DOMAIN).tables] == [("a",), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"tables": []}', "no tables"),
+        ('{"tables": [{"attributes": ["a", "z"]}]}', "no attribute 'z'"),
+        ('{"tables": [{"attributes": ["a", "a"]}]}', "asked for twice"),
+        ('{"tables": [{"attributes": ["a"], "weight": -1}]}', "weight -1"),
+        ('{"tables": [{"attributes": ["a"], "standard_error": 0}]}', "standard error 0"),
+        ('{"tables": [{"attributes": ["a", "b"]}, {"attributes": ["b", "a"]}]}', "twice"),
+        ('{"tables": [], "pairs": 1, "pairs": 2}', "the key 'pairs' is given twice"),
+        ('{"tabels": []}', "tabels"),
+        ("{", "workload"),
+    ],
+)
+def test_bad_workload_files_are_refused_in_one_line(text, message, tmp_path):
+    path = tmp_path / "w.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        workload_of(str(path), DOMAIN)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_workloads_and_arguments_are_refused():
+    for given, message in (
+        ("triples", "give marginals, pairs"),
+        ("no/such.toml", "cannot read workload"),
+        ([], "no tables"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            allocate(DOMAIN, 1.0, learn=given)
+    with pytest.raises(InvalidInput, match="one attribute has no pairs"):
+        allocate({"a": 2}, 1.0, learn="pairs")
+    with pytest.raises(InvalidInput, match="n = 0"):
+        allocate(DOMAIN, 1.0, n=0)
+    with pytest.raises(InvalidInput, match="unknown method"):
+        allocate(DOMAIN, 1.0, method="magic")
+    with pytest.raises(ValueError, match="total epsilon 0"):
+        allocate(DOMAIN, 0.0)
+    with pytest.raises(InvalidInput, match="no attribute 'z'"):
+        allocate(DOMAIN, 1.0, floors={"z": 1.0})
+    with pytest.raises(MethodTooLarge):
+        allocate(Domain.of({f"a{i}": i + 2 for i in range(12)}), 3.0, method="program")
+
+
+@pytest.mark.slow
+def test_named_tables_equal_the_builtin_workloads():
+    for name, size in (("marginals", 1), ("pairs", 2)):
+        tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
+        builtin = allocate(DOMAIN, 2.0, learn=name)
+        assert allocate(DOMAIN, 2.0, learn=tables).error == pytest.approx(builtin.error, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_many_different_attributes_are_certified_by_totals_of_weights():
+    # 2^23 vectors of counts: too many to go through, and totals of weights of 53 bits were too many as well
+    domain = Domain.of({f"a{r}": r for r in range(2, 25)})
+    one_way = allocate(domain, 1.0, learn="marginals").design
+    assert 0.999 < one_way.lower_bound <= one_way.epsilon <= 1
+
+
+@pytest.mark.slow
+def test_more_attributes_than_an_eigenvalue_has_room_for() -> None:
+    """The whole record's eigenvalue, about (e^5 − 1)/2^1200, is 0 in doubles; for one-way tables of alike attributes."""
+    made = optrr.allocate({f"a{k}": 2 for k in range(1200)}, 5.0)
+    whole = next(way for way in made.ways if way.name == "whole-record")
+    assert whole.pair_visibility == math.inf and whole.summary()["pair_visibility"] is None
+    best = made.ways[0]
+    assert best.suits and best.error <= min(way.error for way in made.ways if way.suits) * (1 + 1e-9)

@@ -1,0 +1,129 @@
+"""Every result that is a table goes into every data frame library and shows itself."""
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from genotypes import cohort_of
+from matplotlib.figure import Figure
+
+import optrr
+import optrr.analysis.loglinear
+import optrr.analysis.measures
+import optrr.analysis.regression.fitting
+import optrr.analysis.synthesis.drawing
+import optrr.analysis.weighting.estimating
+import optrr.core.estimation
+import optrr.core.inference
+import optrr.devices.audit
+from optrr import genomics, longitudinal
+from optrr.core.design.design_file import verification
+from optrr.core.display.result import TableResult
+
+DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
+
+
+def cohort():
+    return cohort_of(np.random.default_rng(1).integers(0, 3, (120, 4)), names=[f"v{i}" for i in range(4)])
+
+
+def counts():
+    rng = np.random.default_rng(2)
+    return optrr.count(np.stack([rng.integers(0, 2, 50), rng.integers(0, 3, 50)], axis=1), DOMAIN, ["a", "b"])
+
+
+def scanned():
+    people = cohort()
+    design = genomics.genomic_design(
+        genomics.Wanted(list(people.variants.name)), genomics.Budget(total=8.0, status=3.0)
+    )
+    layout = genomics.layout_of(design.domain)
+    records = genomics.records_of(people, layout)
+    genomics.randomize_records(records, design.mechanism, 3)
+    return genomics.scan(genomics.randomized_cohort(people, records, layout), design.law, layout)
+
+
+def reported():
+    people = cohort()
+    return genomics.design(people, 8.0).randomize(people, 3)
+
+
+def asked_twice():
+    design = longitudinal.longitudinal(DOMAIN, 1.0, 4.0)
+    cells = np.random.default_rng(4).integers(0, 6, (40, 2))
+    return longitudinal.Panel(design.domain, design.mechanism, cells).average()
+
+
+def weighted():
+    design = optrr.design(DOMAIN, 2.0)
+    rng = np.random.default_rng(5)
+    frame = pa.table(
+        {"a": rng.integers(0, 2, 60).astype(str), "b": rng.choice(list("yz"), 60), "w": rng.uniform(1, 2, 60)}
+    )
+    return optrr.analysis.weighting.estimating.estimate_weighted(frame, design.mechanism, ["a"], weights="w")
+
+
+MADE = {
+    "Design": lambda: optrr.design(DOMAIN, 1.0),
+    "Verification": lambda: verification(optrr.design(DOMAIN, 1.0)),
+    "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
+    "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
+    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
+    "Counts": counts,
+    "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "EstimateAmong": lambda: optrr.analysis.measures.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
+    "WeightedEstimate": weighted,
+    "Measures": lambda: optrr.analysis.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
+    "TestFamily": lambda: optrr.core.inference.result.family(
+        [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
+    ),
+    "LogLinear": lambda: optrr.analysis.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
+    "Regression": lambda: optrr.analysis.regression.fitting.regress(
+        counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
+    ),
+    "Combined": lambda: optrr.analysis.combine([0.1, 0.3, 0.2], [0.1, 0.1, 0.1]),
+    "Synthetic": lambda: optrr.analysis.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
+    "Poisoning": lambda: optrr.core.estimation.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
+    "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
+    "PanelEstimate": asked_twice,
+    "Associations": scanned,
+    "VariantReport": lambda: reported().variants(by_status=True),
+    "Linkage": lambda: reported().linkage(2),
+    "Sight": lambda: genomics.sight(genomics.Wanted(["v1", "v2"]), 8.0, genomics.PlannedScan(2000, frequencies=(0.2,))),
+    "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
+}
+
+
+def every_kind(base):
+    for kind in base.__subclasses__():
+        yield kind
+        yield from every_kind(kind)
+
+
+def test_the_list_is_complete():
+    for module in pkgutil.walk_packages(optrr.__path__, "optrr."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    tables = {
+        k.__name__ for k in every_kind(TableResult) if not inspect.isabstract(k) and k.__module__.startswith("optrr.")
+    }
+    assert tables == set(MADE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(MADE))
+def test_a_table_goes_everywhere(name):
+    result = MADE[name]()
+    assert type(result).__name__ == name
+    table = result.to_arrow()
+    assert table.num_rows and table.num_columns > 1
+    assert result.to_pandas().shape == result.to_polars().shape == table.shape
+    assert list(result.to_pandas().columns) == table.column_names
+    page = result._repr_html_()
+    assert page.count("<tr>") == 1 + min(table.num_rows, 40) and "<i>x" not in page
+    shown = repr(result)
+    assert shown.startswith(f"<{name}: ") and len(shown) < 300 and "0x" not in shown
+    assert isinstance(result.plot(), Figure) and all(isinstance(line, str) for line in result.warnings)

@@ -1,0 +1,269 @@
+"""Files appear whole or not at all, and stay as private as they were: failures, kills, permissions, two runs at once."""
+
+import itertools
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from genotypes import cohort_of
+
+import optrr
+from optrr.cli.main import run
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import held_back, undo_killed_run, whole_file, whole_files
+from optrr.genomics import write_plink
+from tests.fuzz.commands import PRIVATE
+
+NAMES = ("y.bed", "y.fam", "y.bim")
+
+# Calls that change the disk, before each of which a run may die.
+CHANGING = ("replace", "link", "unlink", "fsync", "mkdir", "rmdir")
+DIED = 9
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def died(folder: Path, step: int, withdraw: bool, names: tuple[str, ...]) -> bool:
+    """Write files in a process that dies without a word just before so many calls that change the disk; whether it did."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == DIED
+    calls = itertools.count(1)
+
+    def counted(function):
+        def call(*arguments, **named):
+            if next(calls) == step:
+                os._exit(DIED)
+            return function(*arguments, **named)
+
+        return call
+
+    try:
+        with whole_files([folder / n for n in names], withdraw=withdraw) as paths:
+            for path in paths:
+                path.write_text("new")
+            for name in CHANGING:
+                setattr(os, name, counted(getattr(os, name)))
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("withdraw", [False, True])
+@pytest.mark.parametrize("before", [(), ("y.bed",), NAMES])
+def test_killed_at_every_step_it_is_undone_or_done(tmp_path, withdraw, before):
+    old, new = dict.fromkeys(sorted(before), "old"), dict.fromkeys(sorted(NAMES), "new")
+    kills = 0
+    for step in itertools.count(1):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        for name in before:
+            (folder / name).write_text("old")
+        if not died(folder, step, withdraw, NAMES):
+            break
+        kills += 1
+        # whatever stands there now, an old target never stands beside new companions where it had to be withdrawn
+        seen = content(folder)
+        assert not withdraw or seen.get("y.bed") != "old" or "new" not in seen.values()
+        undo_killed_run(folder / "y.bed")
+        assert content(folder) in (old, new)
+        assert sorted(os.listdir(folder)) == sorted(content(folder))
+    assert kills >= 8
+    assert content(folder) == new
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    assert died(tmp_path, 1, False, ("a.txt",))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert stat.S_IMODE((tmp_path / ".a.txt.partial").stat().st_mode) == 0o700
+    with whole_file(target) as path:
+        path.write_text("new")
+    assert content(tmp_path) == {"a.txt": "new"} and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("names", [("a.txt",), NAMES])
+def test_the_moves_are_on_disk_before_the_block_is_over(tmp_path, monkeypatch, names):
+    calls, replace, fsync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append(Path(b).parent), replace(a, b)))
+    monkeypatch.setattr(os, "fsync", lambda h: (calls.append(os.fstat(h).st_ino), fsync(h)))
+    with whole_files([tmp_path / name for name in names]) as paths:
+        for path in paths:
+            path.write_text("new")
+    assert calls[-2:] == [tmp_path, tmp_path.stat().st_ino]
+
+
+def test_failures_leave_nothing(tmp_path):
+    (tmp_path / "y.bed").write_text("old")
+    with pytest.raises(KeyboardInterrupt), whole_files([tmp_path / n for n in NAMES]) as (path, *_):
+        path.write_text("new")
+        raise KeyboardInterrupt
+    # the block forgot two of the files
+    with (
+        pytest.raises(InvalidInput, match=r"cannot write .*y\.bed: No such file"),
+        whole_files([tmp_path / n for n in NAMES]) as (path, *_),
+    ):
+        path.write_text("new")
+    assert content(tmp_path) == {"y.bed": "old"} and len(list(tmp_path.iterdir())) == 1
+
+
+def test_two_runs_to_one_target_are_told_apart(tmp_path):
+    with whole_file(tmp_path / "a") as first:
+        first.write_text("first")
+        with pytest.raises(InvalidInput, match="another run is writing"), whole_file(tmp_path / "a") as second:
+            second.write_text("second")
+        undo_killed_run(tmp_path / "a")
+        assert first.read_text() == "first"
+    assert content(tmp_path) == {"a": "first"}
+
+
+def test_a_run_that_ends_while_another_begins_is_not_in_its_way(tmp_path, monkeypatch):
+    def mkdir(path, *arguments):
+        if not refused:
+            refused.append(path)
+            raise FileExistsError  # the other run's folder, which is gone a moment later
+        return made(path, *arguments)
+
+    refused, made = [], os.mkdir
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with whole_file(tmp_path / "a") as path:
+        path.write_text("new")
+    assert content(tmp_path) == {"a": "new"} and refused
+
+
+@pytest.mark.parametrize(
+    ("planted", "at", "message"),
+    [
+        (lambda path: path.symlink_to("nowhere"), ".a.partial", r"\.a\.partial is in the way"),
+        (os.mkfifo, "a", "is a pipe or a device"),
+        (
+            lambda path: path.symlink_to("release.csv"),
+            "a",
+            r"symbolic link; name the file that it points to, .*release\.csv",
+        ),
+        (lambda path: path.mkdir(), "a", "it is a directory; name a file in it"),
+    ],
+)
+def test_what_stands_in_the_way_is_named_and_left(tmp_path, planted, at, message):
+    (tmp_path / "release.csv").write_text("earlier\n")
+    planted(tmp_path / at)
+    before = {p.name: p.lstat().st_ino for p in tmp_path.iterdir()}
+    with pytest.raises(InvalidInput, match=message), whole_file(tmp_path / "a") as path:
+        path.write_text("new")
+    assert {p.name: p.lstat().st_ino for p in tmp_path.iterdir()} == before
+    assert (tmp_path / "release.csv").read_text() == "earlier\n"
+
+
+@pytest.mark.parametrize("fails", ["inside", "outside", ""])
+def test_what_is_held_back_inside_a_block_that_holds_back_waits_for_its_end(fails, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def write(path):
+        with whole_file(path) as partial:
+            partial.write_text("x")
+
+    try:
+        with held_back():
+            write(one)
+            with suppress(KeyError), held_back():
+                write(two)
+                if fails == "inside":
+                    raise KeyError
+            assert not one.exists() and not two.exists()
+            if fails == "outside":
+                raise LookupError
+    except LookupError:
+        pass
+    assert one.exists() == (fails != "outside") and two.exists() == (not fails)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (one, two) if path.exists()}
+
+
+COMMANDS = {
+    "design": ("design s.toml -o made.json", "made.json"),
+    "spec": ("spec true.csv -o proposed.toml", "proposed.toml"),
+    "allocate": ("allocate s.toml --total-epsilon 2 -o allocated.json", "allocated.json"),
+    "page": ("compare s.toml --report page.html", "page.html"),
+    "plan": (
+        "plan s.toml --total-epsilon 2 --write -o .",
+        "plan.toml specification.toml design.json sampler.json statement.html analysis.py README.txt",
+    ),
+    "perturb to CSV": ("perturb true.csv --design d.json -o out.csv", "out.csv out.csv.optrr.json"),
+    "perturb to Parquet": ("perturb true.csv --design d.json -o out.parquet", "out.parquet"),
+    "estimate": ("estimate given.csv --design d.json --attributes a -o table.csv", "table.csv"),
+    "export": ("export d.json -o sampler.json", "sampler.json"),
+    "export of a matrix": ("export d.json --matrix a -o matrix.csv", "matrix.csv"),
+    "sign": ("sign d.json --key key.pem -o d.sig", "d.sig"),
+    "worksheet": ("worksheet d.json -o sheet.md", "sheet.md"),
+    "genotypes": ("gwas-perturb given.bed --design g.json -o out.bed", "out.bed out.bim out.fam out.bed.optrr.json"),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    (folder / "s.toml").write_text(
+        'epsilon = 1.0\n[[attributes]]\nname = "a"\nsize = 2\n[[attributes]]\nname = "b"\nsize = 3\n'
+    )
+    made = optrr.design({"a": 2, "b": 3}, 1.0)
+    optrr.save(made, folder / "d.json")
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.integers(0, 2, 50), "b": rng.integers(0, 3, 50)})
+    frame.to_csv(folder / "true.csv", index=False)
+    made.randomize(folder / "true.csv", folder / "given.csv")
+    (folder / "key.pem").write_text(PRIVATE)
+    return folder
+
+
+@pytest.fixture
+def usual_mask() -> Iterator[None]:
+    """New files are readable by everybody, as on most machines."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_written_again_stays_as_private_as_it_was(command, prepared, tmp_path, monkeypatch, usual_mask):
+    del usual_mask
+    words, names = COMMANDS[command]
+    written = names.split()
+    folder = tmp_path / "here"
+    shutil.copytree(prepared, folder)
+    monkeypatch.chdir(folder)
+    if "gwas" in words:
+        plink(folder)
+    assert run(words.split()) == 0
+    assert {mode(folder / name) for name in written} == {0o644}
+    for name in written:
+        (folder / name).chmod(0o600)
+    before = {name: (folder / name).stat().st_ino for name in written}
+    assert run(words.split()) == 0
+    assert {mode(folder / name) for name in written} == {0o600}
+    assert all((folder / name).stat().st_ino != before[name] for name in written)
+    # what is new beside a private file is private, too
+    for name in written[1:]:
+        (folder / name).unlink()
+    assert run(words.split()) == 0
+    assert {mode(folder / name) for name in written} == {0o600}
+
+
+def plink(folder: Path) -> None:
+    """Genotypes of a few people and a design for them."""
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    write_plink(cohort_of(np.arange(16).reshape(8, 2) % 3), folder / "given.bed")
+    assert run(["gwas-design", "given.bed", "--total-epsilon", "4", "--method", "kronecker", "-o", "g.json"]) == 0

@@ -1,0 +1,115 @@
+"""A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, and scanned."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conformance import FALSE_ALARM, Conformance
+from javascript import run as javascript
+
+from optrr.cli.main import run
+from optrr.core.design.design import Design
+from optrr.core.design.design_file import load_design, save_design
+from optrr.genomics import Budget, Wanted, genomic_design
+from optrr.genomics.person_reports import read_reports
+
+ALLELES = (("A", "G"), ("C", "T"), ("G", "A"))
+
+
+def panel(variants: int, total: float, missing: bool = False) -> Design:
+    """Variants that name their alleles."""
+    names = [f"rs{k + 1}" for k in range(variants)]
+    alleles = [ALLELES[k % 3] for k in range(variants)]
+    return genomic_design(Wanted(names, missing=missing, alleles=alleles), Budget(total))
+
+
+def exported(design: Design, folder: Path, *more: str) -> dict:
+    """The deployment file, after optrr verify."""
+    save_design(design, folder / "d.json")
+    assert run(["export", str(folder / "d.json"), "-o", str(folder / "s.json"), *more]) == 0
+    beside = folder / "s.design.json"
+    used = beside if beside.exists() else folder / "d.json"
+    assert run(["verify", str(folder / "s.json"), "--design", str(used)]) == 0
+    return json.loads((folder / "s.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variants", "total", "missing"), [(5, 3.0, False), (20, 4.0, False), (20, 8.0, True), (60, 8.0, False)]
+)
+def test_the_javascript_client_randomizes_a_genotype_record_by_the_law(variants, total, missing, tmp_path):
+    """2,000 draws of one person against the exact probabilities of the file, by chi-squared: change sets, or how many
+    attributes change and how often each does, and what they change to. A client that is right fails one of these in fewer than
+    5 of a million runs of all four (tests/conformance.py). The merged reports are the drawn records."""
+    design = panel(variants, total, missing)
+    content = exported(design, tmp_path)
+    assert float(content["epsilon"]["total"]) == pytest.approx(design.epsilon, abs=2e-9)
+    assert content["attributes"][1] == {
+        "name": "rs1",
+        "categories": ["G/G", "A/G", "A/A", *([None] if missing else [])],
+    }
+    conformance = Conformance(content)
+    lists = [a["categories"] for a in content["attributes"]]
+    text = (tmp_path / "s.json").read_text()
+    drawn = javascript(
+        "draws", {"deployment": text, "record": list(conformance.record.values()), "count": 2000, "pooled": False}
+    )
+    seen: Counter[tuple[int, ...]] = Counter()
+    for values, times in drawn:
+        seen[tuple(x.index(v) for x, v in zip(lists, values, strict=True))] += times
+    compared = conformance.p_values(seen)
+    assert min(compared.values()) > FALSE_ALARM, compared
+    frame = {"format": "optrr-report/1", "design": content["design"]}
+    reports = [frame | {"id": f"{k:032x}", "values": values} for k, (values, times) in enumerate(drawn) if times == 1]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
+    codes = [[x.index(v) for x, v in zip(lists, report["values"], strict=True)] for report in reports]
+    assert sorted(read_reports(design, tmp_path / "r.jsonl").rows.tolist()) == sorted(codes)
+
+
+@pytest.mark.slow
+def test_the_javascript_clients_reports_are_collected(tmp_path):
+    """What answerOnce returns is what a scan reads."""
+    design = panel(4, 3.0)
+    exported(design, tmp_path)
+    store = tmp_path / "store.mjs"
+    store.write_text(
+        "const kept = new Map();\n"
+        "export const fileStore = () => ({ all: async () => [...kept.values()], update: async (key, change) => {\n"
+        "  const changed = change(kept.get(key), [...kept.values()]); kept.set(key, changed); return changed; } });\n"
+    )
+    given = {"deployments": [(tmp_path / "s.json").read_text()], "storeModule": store.as_uri(), "path": ""}
+    report = javascript("answering", given)["rounds"][0]["report"]
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "javascript.json").write_text(json.dumps(report))
+    own = [a.texts.index(v) for a, v in zip(design.domain, report["values"], strict=True)]
+    assert read_reports(design, tmp_path / "reports").rows.tolist() == [own]
+
+
+@pytest.mark.slow
+def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_names(tmp_path, capsys, monkeypatch):
+    """At the usual size another mechanism takes the design's place; the size that keeps it is said, and clients take it."""
+    # every attribute on its own will do for what takes its place; grids take half a minute
+    monkeypatch.setattr("optrr.devices.export.MOST_WORK", 0)
+    design = panel(200, 4.0)
+    save_design(design, tmp_path / "d.json")
+    assert run(["export", str(tmp_path / "d.json"), "-o", str(tmp_path / "small.json")]) == 0
+    error = capsys.readouterr().err
+    size = error.rpartition("--size ")[2].rstrip(")\n")
+    assert load_design(tmp_path / "small.design.json").epsilon > 2 * design.epsilon
+    content = exported(design, tmp_path, "--size", size)
+    assert float(content["epsilon"]["total"]) == pytest.approx(design.epsilon, abs=2e-9)
+    assert int(size) < 150_000 and (tmp_path / "s.json").stat().st_size < 1 << 22
+    record = [a["categories"][0] for a in content["attributes"]]
+    given = {"deployment": (tmp_path / "s.json").read_text(), "record": record, "count": 3, "pooled": False}
+    assert all(len(values) == 201 for values, _ in javascript("draws", given))
+
+
+@pytest.mark.slow
+def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_path, capsys):
+    (tmp_path / "g.csv").write_text("rs1,rs2\n0,1\n1,2\n")
+    asked = ["--total-epsilon", "1", "--for", "association", "-o", str(tmp_path / "q.json")]
+    assert run(["gwas-design", str(tmp_path / "g.csv"), *asked]) == 0
+    capsys.readouterr()
+    assert run(["export", str(tmp_path / "q.json"), "-o", str(tmp_path / "s.json")]) == 2
+    assert "which gwas-perturb, gwas and verify take" in capsys.readouterr().err

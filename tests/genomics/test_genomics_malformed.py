@@ -1,0 +1,481 @@
+"""Malformed and hostile genotype files, and PLINK's tables: one line and exit 2, never a person's true value."""
+
+import gc
+import gzip
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from optrr.cli.main import run
+from optrr.core.errors import InvalidInput
+from optrr.genomics import vcf
+from optrr.genomics.cohort import read_cohort, read_genotypes
+from optrr.genomics.people_tables import people_column, table_columns, text_column
+from optrr.genomics.phenotypes import PhenotypeColumns
+from tests.fuzz.changes import changed
+
+VCF = (
+    b'##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+    b"#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tp0\tp1\tp2\tp3\n"
+    b"1\t10\trs0\tA\tC\t.\t.\t.\tGT\t0/1\t1/1\t0|0\t0/1\n1\t20\trs1\tG\tT\t.\t.\t.\tGT\t0/0\t1/1\t0/1\t0/0\n"
+)
+PEOPLE = b"sample,diagnosis\np0,ill\np1,well\np2,ill\np3,well\n"
+TABLE = b"sample,diagnosis,rs0,rs1\np0,ill,1,0\np1,well,2,2\np2,ill,0,1\np3,well,1,0\n"
+# magic and mode, then two bits for each person of each variant
+BED = b"\x6c\x1b\x01" + b"\x8b\xcb"
+BIM = b"1\trs0\t0\t10\tC\tA\n1\trs1\t0\t20\tT\tG\n"
+FAM = b"f p0 0 0 1 2\nf p1 0 0 2 1\nf p2 0 0 1 2\nf p3 0 0 2 1\n"
+SECRET = "Zanzibar"
+ILL = ["--phenotype-column", "diagnosis", "--case", "ill"]
+
+# Each of these ends a process that reads it through cyvcf2 0.35.0 by a segmentation fault: a genotype is malformed, and the
+# header does not declare the record's chromosome.
+CRASHERS = {
+    "97 bytes": b"##fileformat=VCF\n##FORMAT=<ID=GT>\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ta\n"
+    b"\t\t\t\tC\t\t.\t\tGT\tx\n",
+    "a chromosome that is not declared": VCF.replace(b"ID=1>", b"ID=AD1>").replace(b"1/1", b"1/19999999999", 1),
+    "a zero byte in a genotype": VCF.replace(b"##contig=<ID=1>\n", b"").replace(b"1/1", b"\x001", 1),
+}
+
+
+GOOD = {"x.vcf": VCF, "x.csv": TABLE, "people.csv": PEOPLE, "x.bed": BED, "x.bim": BIM, "x.fam": FAM}
+
+
+@pytest.fixture(scope="module")
+def design_file(tmp_path_factory):
+    """What is in the design file for the good files: they are all of the same people."""
+    folder = tmp_path_factory.mktemp("design")
+    source, design = folder / "x.csv", folder / "design.json"
+    source.write_bytes(TABLE)
+    assert (
+        run(["gwas-design", str(source), *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", str(design)]) == 0
+    )
+    return design.read_bytes()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capfd, design_file):
+    """A folder with good files and a design for them."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in {**GOOD, "design.json": design_file}.items():
+        Path(name).write_bytes(content)
+    capfd.readouterr()
+    return capfd
+
+
+def call(name: str) -> list[str]:
+    """The command that reads a file whole and randomizes it."""
+    said = {"vcf": ["--phenotype", "people.csv", *ILL], "csv": ILL, "bed": []}[name.split(".")[1]]
+    return ["gwas-perturb", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
+
+
+def refused(capfd, arguments: list[str]) -> str:
+    """The one line of an exit with 2."""
+    code = run(arguments)
+    captured = capfd.readouterr()
+    assert code == 2, (code, captured)
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    assert line.isprintable()
+    assert len(line) < 1_000
+    assert not Path("out.parquet").exists()
+    return line
+
+
+@pytest.mark.parametrize("name", CRASHERS)
+def test_what_crashes_the_native_library_is_one_line(here, name):
+    cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    Path("x.vcf").write_bytes(CRASHERS[name])
+    line = refused(here, call("x.vcf"))
+    assert "cannot read x.vcf" in line
+    # a later version may see what is wrong
+    assert cyvcf2.__version__ != "0.35.0" or "crashes the library that reads VCF (segmentation fault)" in line
+    assert name != "97 bytes" or len(CRASHERS[name]) == 97
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", r"segmentation fault\), so it is malformed"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "did not come to an end"),
+        ("os._exit(7)", "exit code 7"),
+        ("os.write(1, b'P' + bytes(3))", "exit code 0"),
+        ("os.write(1, b'P' + (9).to_bytes(8, 'little') + b'no JSON {')", "exit code 0"),
+        ("os.write(1, b'V' + b'\\xff' * 8 + b'[]')", "exit code 0"),
+        ("os.write(1, b'M' + bytes(8))", "1536 MiB of memory"),
+        ("os.write(1, b'T' + bytes(8))", "more than 5,000,000 records"),
+    ],
+)
+def test_every_end_of_the_process_is_one_line(here, monkeypatch, ends, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    Path("worker.py").write_text(f"import os, signal, sys\nsys.stdin.readline()\n{ends}\n")
+    monkeypatch.setattr(vcf, "_WORKER", Path("worker.py"))
+    line = refused(here, call("x.vcf"))
+    assert re.search(said, line), line
+
+
+@pytest.mark.slow
+def test_a_crash_in_the_second_pass(here, monkeypatch):
+    """The file is replaced after its variants were read."""
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    source = read_genotypes(Path("x.vcf"))
+    Path("x.vcf").write_bytes(CRASHERS["a chromosome that is not declared"])
+    with pytest.raises(InvalidInput, match="cannot read"):
+        list(source.blocks())
+    for other in (VCF.split(b"1\t20")[0], VCF + VCF.splitlines(keepends=True)[-1], VCF.replace(b"p3", b"p3\tp4")):
+        Path("x.vcf").write_bytes(other)
+        with pytest.raises(InvalidInput, match=r"second time|cannot read"):
+            list(source.blocks())
+
+
+def children() -> set[str]:
+    """Numbers of this process's children, those included that ended and that nobody has asked about."""
+    return {
+        number for thread in Path("/proc/self/task").iterdir() for number in (thread / "children").read_text().split()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are read from /proc")
+def test_no_process_is_left(here):
+    """Passes that end, fail, or are given up."""
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    # other tests in the same process may have left theirs
+    before = children()
+    source = read_genotypes(Path("x.vcf"))
+    next(source.blocks(1))
+    list(source.blocks(1))
+    Path("x.vcf").write_bytes(CRASHERS["97 bytes"])
+    with pytest.raises(InvalidInput):
+        read_genotypes(Path("x.vcf"))
+    gc.collect()
+    assert children() <= before
+
+
+def expanding(name: str, head: bytes, piece: bytes, times: int, tail: bytes = b"") -> None:
+    with gzip.open(name, "wb", compresslevel=6) as file:
+        file.write(head)
+        for _ in range(times):
+            file.write(piece)
+        file.write(tail)
+
+
+RECORD = b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t0/1\t0/1\t0/1\t0/1\n"
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("head", "piece", "times", "said"),
+    [
+        (b"", b"\0" * MEGABYTE, 200, "line 1 is longer than 64 MiB"),
+        (VCF + b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t", b"0" * MEGABYTE, 200, "line 7 is longer than 64 MiB"),
+        (b"##fileformat=VCFv4.2\n", b"##a=b\n" * 100_000, 60, "more than 5,000,000 lines"),
+        (VCF, RECORD * 50_000, 101, "more than 5,000,000 lines"),
+    ],
+    ids=["zeros", "one record", "a header", "records"],
+)
+def test_what_expands_is_refused_before_it_is_read(here, head, piece, times, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    expanding("big.vcf.gz", head, piece, times)
+    assert Path("big.vcf.gz").stat().st_size < 3_000_000
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(InvalidInput, match=said):
+        read_genotypes(Path("big.vcf.gz"))
+    # kilobytes on Linux: a few pieces of a megabyte
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.slow
+def test_a_small_table_of_many_rows(here):
+    zeros = np.zeros(5_000_001, dtype=np.int8)
+    pq.write_table(pa.table({"rs0": zeros}), "x.parquet")
+    pq.write_table(pa.table({"sample": zeros}), "people.parquet")
+    assert Path("x.parquet").stat().st_size < 100_000
+    for read in (lambda: read_genotypes(Path("x.parquet")), lambda: text_column(Path("people.parquet"), "sample")):
+        with pytest.raises(InvalidInput, match="more than 5,000,000 rows; split it"):
+            read()
+
+
+@pytest.mark.slow
+def test_memory_of_the_process_is_limited(here, monkeypatch):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    expanding("big.vcf.gz", VCF + b"1\t30\tlong\t", b"A" * MEGABYTE, 40, b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n")
+    assert len(read_genotypes(Path("big.vcf.gz")).variants) == 3
+    if sys.platform == "linux":
+        monkeypatch.setattr(vcf, "MEMORY", 200 * MEGABYTE)
+        with pytest.raises(InvalidInput, match=r"MiB of memory|cannot read"):
+            read_genotypes(Path("big.vcf.gz"))
+
+
+def test_members_and_damage_of_gzip(tmp_path):
+    """Sizes against what Python's own gzip reads."""
+    path = tmp_path / "x.vcf.gz"
+    parts = [VCF, b"", RECORD * 70_000, b"x" * 3 * MEGABYTE]
+    path.write_bytes(b"".join(gzip.compress(part) for part in parts))
+    assert vcf.checked_size(path) == len(gzip.decompress(path.read_bytes()))
+    path.write_bytes(VCF)
+    assert vcf.checked_size(path) == len(VCF)
+    whole = bytearray(gzip.compress(RECORD * 1000 + bytes(random.Random(1).randbytes(5000))))
+    whole[2000:2010] = b"\xff" * 10
+    path.write_bytes(whole)
+    with pytest.raises(InvalidInput, match=r"gzip data are damaged.*compress it again"):
+        vcf.checked_size(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "said"),
+    [
+        (
+            "x.fam",
+            FAM.replace(b"p1 0 0 2", b"p1 0 0 Zanzibar"),
+            "x.bed",
+            "x.fam, line 2 has no whole number .* its sex",
+        ),
+        ("x.fam", FAM.replace(b"p1 0 0 2", b"Zanzibar 2"), "x.bed", "x.fam, line 2 has 4 fields instead of 6"),
+        (
+            "x.fam",
+            FAM.replace(b"p1", b"Zanzibar").replace(b"p2", b"Zanzibar"),
+            "x.bed",
+            "x.fam lists people .* 2 and 3",
+        ),
+        ("x.bim", BIM.replace(b"20", b"Zanzibar"), "x.bed", "x.bim, line 2 has no whole number .* its position"),
+        ("x.csv", TABLE.replace(b"ill", b"Zanzibar"), "x.csv", "no value 'ill' among its 2 values"),
+        ("x.csv", TABLE.replace(b"p2,ill,0", b"p2,ill,Zanzibar"), "x.csv", "column 'rs0', record 3"),
+        ("x.csv", TABLE.replace(b"p2", b"Zanzibar").replace(b"p3", b"Zanzibar"), "x.csv", "at 3 and 4"),
+        (
+            "people.csv",
+            PEOPLE.replace(b"p", b"Zanzibar").replace(b"samZanzibarle", b"sample"),
+            "x.vcf",
+            "names none of the 4",
+        ),
+        ("people.csv", PEOPLE.replace(b"ill", b"Ill").replace(b"well", b"Zanzibar"), "x.vcf", "upper and lower case"),
+    ],
+)
+def test_no_value_of_a_person_is_shown(here, name, content, arguments, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    assert SECRET.encode() in content
+    Path(name).write_bytes(content)
+    line = refused(here, call(arguments))
+    assert re.search(said, line), line
+    assert SECRET not in line
+
+
+def test_names_that_are_markup_or_escapes(here):
+    odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
+    Path("x.csv").write_bytes(odd)
+    assert "\x1b" not in refused(here, call("x.csv"))
+    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", "odd.json"]) == 0
+    perturb = call("x.csv")
+    perturb[perturb.index("design.json")] = "odd.json"
+    assert run(perturb) == 0
+    assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.tsv"]) == 0
+    assert run(["estimate", "out.parquet", "--design", "odd.json", "--attributes", "[/b]"]) == 0
+    captured = here.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    assert "[/b]" in captured.out
+
+
+def fuzzed(capfd, times: dict[str, int]) -> None:
+    """Every outcome is 0 or one line with 2, within seconds; nothing that would move a cursor is shown."""
+    rng = random.Random(1)
+    for name, count in times.items():
+        reader = {"people.csv": "x.csv", "x.bim": "x.bed", "x.fam": "x.bed"}.get(name, name)
+        arguments = [*call(reader), *(["--phenotype", "people.csv"] if name == "people.csv" else [])]
+        for _ in range(count):
+            content = changed(GOOD[name], rng, 1 << 16)
+            Path(name).write_bytes(content)
+            start = time.process_time()
+            code = run(arguments)
+            assert time.process_time() - start < 5, content
+            captured = capfd.readouterr()
+            assert code in (0, 2), content
+            assert "\x1b" not in captured.out + captured.err, content
+            if code == 2:
+                assert len(captured.err.splitlines()) == 1, (content, captured.err)
+                assert captured.err.startswith("error: "), content
+        Path(name).write_bytes(GOOD[name])
+
+
+@pytest.mark.slow
+def test_mutations(here):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    fuzzed(here, {"x.vcf": 60, "x.csv": 300, "people.csv": 200, "x.bed": 100, "x.bim": 300, "x.fam": 300})
+
+
+GENOTYPES = "sample,rs1\na,0\nb,1\nc,2\nd,1\ne,0\n"
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ending", [".txt", ".pheno", ".cov", ".phe", ".tsv", ".psam", ""])
+@pytest.mark.parametrize(
+    ("head", "before"), [("FID IID", "f{} "), ("#FID\tIID", "f{}\t"), ("#IID", ""), ("##made by hand\n#IID", "")]
+)
+def test_lines_of_names(tmp_path, ending, head, before):
+    lines = [f"{before.format(k)}{who}   {k / 2}\t2" for k, who in enumerate("abc")]
+    path = written(tmp_path / f"p{ending}", f"{head}\tage D\n" + "\n".join(lines) + "\n\n")
+    assert table_columns(path)[-3:] == ["IID", "age", "D"]
+    assert text_column(path, "age") == ["0.0", "0.5", "1.0"]
+    assert people_column(path, None) == ["a", "b", "c"]
+    with pytest.raises(InvalidInput, match=r"has no column 'agee'; it has .*'IID', 'age', 'D'; did you mean 'age'"):
+        text_column(path, "agee")
+
+
+def test_other_tables_are_read_as_before(tmp_path):
+    path = written(tmp_path / "p.tsv", "sample\tage of birth\na b\t3\nc\tNA\n")
+    assert text_column(path, "age of birth") == ["3", None] and people_column(path, None) == ["a b", "c"]
+    # CSV whose first column is called as PLINK's
+    path = written(tmp_path / "p.csv", "IID,D\na,1\n")
+    assert table_columns(path) == ["IID", "D"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("f a 1\nf b 2\n", "no line of names as PLINK has it; begin it with 'FID IID'"),
+        ("", "no line of names"),
+        ("FID IID D\nf a 1\nf secret\n", "line 3 has 2 fields, and the line of names 3; write NA"),
+        ("#IID D\na " + "x" * (1 << 20) + "\n", "line of more than 1 MiB"),
+    ],
+)
+def test_malformed_tables(tmp_path, text, message):
+    path = written(tmp_path / "p.pheno", text)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        text_column(path, "D")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_table_that_is_no_text(tmp_path):
+    path = tmp_path / "p.pheno"
+    path.write_bytes(b"#IID D\n\xff\xfe 1\n")
+    with pytest.raises(InvalidInput, match="is not UTF-8"):
+        text_column(path, "D")
+
+
+def test_persons_of_one_name_in_two_families(tmp_path):
+    path = written(tmp_path / "p.txt", "FID IID D\nf 1 1\ng 1 2\ng 2 2\n")
+    assert people_column(path, None) == ["f_1", "g_1", "g_2"] and people_column(path, "FID") == ["f", "g", "g"]
+
+
+@pytest.mark.parametrize(
+    ("zero_one", "values", "expected"),
+    [
+        (False, ["1", "2", "-9", "NA", "0"], [0, 1]),
+        (False, ["1.0", "2", "2", "nan", "1"], [0, 1, 1, 0]),
+        (True, ["0", "1", "-9", "NA", "1"], [0, 1, 1]),
+    ],
+)
+def test_plinks_values(tmp_path, zero_one, values, expected):
+    genotypes = written(tmp_path / "g.csv", GENOTYPES)
+    rows = "".join(f"f {who} {value}\n" for who, value in zip("abcde", values, strict=True))
+    table = written(tmp_path / "p.pheno", "FID IID D\n" + rows)
+    cohort = read_cohort(genotypes, PhenotypeColumns(table, column="D", zero_one=zero_one))
+    assert cohort.status.tolist() == expected
+    assert sum(cohort.left_out.values()) == 5 - len(expected)
+
+
+@pytest.mark.parametrize(
+    ("zero_one", "values", "message"),
+    [
+        (
+            False,
+            ["1", "1", "77", "77", "2"],
+            "column 'D': record 3 has a whole number beyond 2, and PLINK's cases are 2",
+        ),
+        (
+            True,
+            ["0", "0", "1", "88", "2"],
+            "column 'D': record 4 has a whole number beyond 1, and with --zero-one cases are 1",
+        ),
+        (False, "01010", "column 'D' is 0 or 1, and never 2: .*--zero-one"),
+        (False, ["1", "2", "ill", "2", "1"], "record 3 has a text"),
+    ],
+)
+def test_values_that_are_not_plinks(tmp_path, zero_one, values, message):
+    genotypes = written(tmp_path / "g.csv", GENOTYPES)
+    rows = "".join(f"{who} {value}\n" for who, value in zip("abcde", values, strict=True))
+    table = written(tmp_path / "p.pheno", "#IID D\n" + rows)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        read_cohort(genotypes, PhenotypeColumns(table, column="D", zero_one=zero_one))
+    assert not {"77", "88", "ill"} & set(str(refused.value).replace(str(tmp_path), "").split())
+
+
+def test_options_that_contradict_each_other():
+    with pytest.raises(InvalidInput, match="none of cases"):
+        PhenotypeColumns(column="D", controls=("1",))
+    with pytest.raises(InvalidInput, match="--zero-one says that 1 is a case"):
+        PhenotypeColumns(column="D", cases=("2",), zero_one=True)
+
+
+def test_named_cases_leave_unknown_ones_unknown(tmp_path):
+    genotypes = written(tmp_path / "g.csv", GENOTYPES)
+    table = written(tmp_path / "p.txt", "#IID D\na 2\nb 1\nc -9\nd 2\ne 1\n")
+    assert read_cohort(genotypes, PhenotypeColumns(table, column="D", cases=("2",))).status.tolist() == [1, 0, 1, 0]
+    named = PhenotypeColumns(table, column="D", cases=("2",), controls=("1", "-9"))
+    assert read_cohort(genotypes, named).status.tolist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.slow
+def test_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    people = [f"p{k}" for k in range(60)]
+    status, codes = rng.integers(0, 2, 60), rng.integers(0, 3, (60, 2))
+    rows = zip(people, codes, strict=True)
+    written(Path("g.csv"), "sample,rs1,rs2\n" + "".join(f"{p},{a},{b}\n" for p, (a, b) in rows))
+    for name, first in (("p.pheno", 1), ("q.pheno", 0)):
+        pairs = zip(people, status + first, strict=True)
+        written(Path(name), "#IID D\n" + "".join(f"{p} {s}\n" for p, s in pairs))
+    design = ["gwas-design", "g.csv", "--total-epsilon", "9", "-o", "d.json"]
+    assert run(design) == 0
+    told = []
+    for table, more in (("p.pheno", []), ("q.pheno", ["--1"]), ("q.pheno", ["--zero-one"])):
+        columns = ["--phenotype", table, "--phenotype-column", "D", *more]
+        code = run(["gwas-perturb", "g.csv", "--design", "d.json", *columns, "-o", "r.csv", "--random-state", "4"])
+        assert code == 0, capsys.readouterr().err
+        told.append(Path("r.csv").read_bytes())
+    assert told[0] == told[1] == told[2]
+    capsys.readouterr()
+    assert run(["gwas-perturb", "g.csv", "--design", "d.json", "--1", "-o", "r2.csv"]) == 2
+    assert "--1 is of the values of a column" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("plink1.9") is None, reason="plink1.9 is not installed")
+@pytest.mark.parametrize("zero_one", [False, True])
+def test_plink_counts_the_same_people(tmp_path, zero_one):
+    """What PLINK itself takes for a case, a control and neither in the same files."""
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    rng = np.random.default_rng(5 + zero_one)
+    texts = rng.choice(["0", "1", "-9", "NA"] if zero_one else ["0", "1", "2", "-9", "NA"], 80)
+    written(tmp_path / "x.ped", "".join(f"f p{k} 0 0 1 -9 A G\n" for k in range(80)))
+    written(tmp_path / "x.map", "1 rs1 0 100\n")
+    written(tmp_path / "p.pheno", "FID IID D\n" + "".join(f"f p{k} {t}\n" for k, t in enumerate(texts)))
+    more = ["--1"] if zero_one else []
+    start = ["plink1.9", "--file", "x", "--pheno", "p.pheno", "--pheno-name", "D", *more]
+    made = subprocess.run(
+        [*start, "--make-bed", "--out", "y"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "80 people" in made.stdout or "80 males" in made.stdout
+    theirs = read_cohort(tmp_path / "y.bed")
+    columns = PhenotypeColumns(tmp_path / "p.pheno", column="D", zero_one=zero_one)
+    ours = read_cohort(tmp_path / "y.bed", columns)
+    assert ours.people.tolist() == theirs.people.tolist() and ours.status.tolist() == theirs.status.tolist()

@@ -1,0 +1,458 @@
+"""Readers against files written by hand, matching of phenotypes, and every kind of bad input."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optrr.core.errors import InvalidInput, OptrrWarning
+from optrr.core.mechanisms.kernel import unrandomized
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.covariates import CovariateColumns, read_covariates
+from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.plink import _rows as pvar_rows
+from optrr.genomics.scan import ScanOptions, associations
+from optrr.genomics.score_tests import copy_tables, genotype_tables
+from optrr.genomics.writing import write_plink
+
+HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"
+
+# PLINK's two bits per genotype: hom. A1, missing, het., hom. A2
+BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
+
+
+def vcf(path: Path, people: list[str], rows: list[str]) -> Path:
+    lines = [f"1\t{10 * k + 10}\t{row}" for k, row in enumerate(rows)]
+    text = HEADER + COLUMNS + "\t".join(people) + "\n" + "".join(line.replace(" ", "\t") + "\n" for line in lines)
+    path.write_text(text)
+    return path
+
+
+def plink(path: Path, codes: np.ndarray, status: list[str]) -> Path:
+    """A bed file written byte by byte."""
+    n, v = codes.shape
+    body = bytearray(b"\x6c\x1b\x01")
+    for column in codes.T:
+        bits = [BITS[int(g)] for g in column] + [0] * (-n % 4)
+        body += bytes(sum(b << 2 * k for k, b in enumerate(bits[i : i + 4])) for i in range(0, len(bits), 4))
+    path.write_bytes(bytes(body))
+    path.with_suffix(".bim").write_text("".join(f"1\trs{k}\t0\t{100 + k}\tA\tG\n" for k in range(v)))
+    path.with_suffix(".fam").write_text("".join(f"f p{i} 0 0 1 {s}\n" for i, s in enumerate(status)))
+    return path
+
+
+def whole(source) -> np.ndarray:
+    return np.concatenate([codes for _, codes in source.blocks(2)], axis=1)
+
+
+def test_plink_bytes(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    codes = np.random.default_rng(1).choice([0, 1, 2, MISSING], size=(7, 5)).astype(np.int8)
+    path = plink(tmp_path / "x.bed", codes, ["1", "2", "2", "-9", "1", "0", "2"])
+    cohort = read_cohort(path)
+    np.testing.assert_array_equal(whole(cohort.genotypes), codes)
+    np.testing.assert_array_equal(cohort.rows, [0, 1, 2, 4, 6])
+    np.testing.assert_array_equal(cohort.status, [0, 1, 1, 0, 1])
+    np.testing.assert_array_equal(whole(cohort), codes[[0, 1, 2, 4, 6]])
+    assert cohort.left_out == {"without status in the fam file": 2}
+    assert cohort.variants.a1[0] == "A"
+    assert cohort.variants.position.tolist() == [100, 101, 102, 103, 104]
+    # other programs write blanks for tabs, and PLINK −9 for a position that is not known
+    for ending in (".bim", ".fam"):
+        text = path.with_suffix(ending).read_text().replace("\t", " ").replace(" ", "  ").replace("104", "-9")
+        path.with_suffix(ending).write_text(f"{text}\n")
+    again = read_cohort(path)
+    np.testing.assert_array_equal(whole(again), whole(cohort))
+    assert again.people.tolist() == cohort.people.tolist()
+    assert again.variants.position.tolist() == [100, 101, 102, 103, 0]
+
+
+def test_one_iid_in_two_families(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((3, 2), dtype=np.int8), ["1", "2", "2"])
+    path.with_suffix(".fam").write_text("f 1 0 0 1 1\ng 1 0 0 1 2\ng 2 0 0 1 2\n")
+    assert read_genotypes(path).people.tolist() == ["f_1", "g_1", "g_2"]
+    path.with_suffix(".fam").write_text("f 1 0 0 1 1\nf 1 0 0 1 2\ng 2 0 0 1 2\n")
+    with pytest.raises(InvalidInput, match=r"lists people twice: .* at 1 and 2;"):
+        read_genotypes(path)
+
+
+def test_people_are_named_by_both_names_where_a_list_or_a_table_has_some_of_them(tmp_path):
+    """A part of the people may have each IID once, and more people may have one of theirs."""
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((6, 2), dtype=np.int8), ["1"] * 6)
+    path.with_suffix(".fam").write_text("".join(f"f{k // 2} {k % 2} 0 0 1 {1 + k % 2}\n" for k in range(6)))
+    listed = tmp_path / "keep.txt"
+    for text in ("f0 1\nf2 0\n", "FID IID\nf0 1\nf2 0\n", "f0_1\nf2_0\n"):
+        listed.write_text(text)
+        assert read_cohort(path, chosen=GenotypeFilter(keep=listed)).people.tolist() == ["f0_1", "f2_0"]
+    table = tmp_path / "d.pheno"
+    table.write_text("FID IID D age\nf0 1 2 30\nf2 0 1 40\n")
+    cohort = read_cohort(path, PhenotypeColumns(table, None, "D"))
+    assert cohort.people.tolist() == ["f0_1", "f2_0"] and cohort.status.tolist() == [1, 0]
+    table.write_text("FID IID age\nf0 1 30\nf1 0 33\nf2 1 41\nf1 1 35\nf2 7 4\n")
+    assert read_covariates(CovariateColumns(table), cohort.genotypes.people).rows.tolist() == [1, 2, 3, 5]
+    table.write_text("FID IID age\nf0 0 30\nf1 1 33\nf2 2 41\nf1 3 35\n")
+    numbered = np.array(["f0_0", "f1_1", "f2_2", "f1_3", "f2_9"], dtype=object)
+    assert read_covariates(CovariateColumns(table), numbered).rows.tolist() == [0, 1, 2, 3]
+    path.with_suffix(".fam").write_text("".join(f"f{k} {k} 0 0 1 {1 + k % 2}\n" for k in range(6)))
+    listed.write_text("f0 0\nf1 1\ng 1\n")
+    assert read_cohort(path, chosen=GenotypeFilter(keep=listed)).people.tolist() == ["0", "1"]
+    table.write_text("FID IID D\nf0 7 2\nf1 7 1\n")
+    with pytest.raises(InvalidInput, match="names none of the 6 people"):
+        read_cohort(path, PhenotypeColumns(table, None, "D"))
+
+
+@pytest.mark.parametrize(
+    ("people", "relatives"),
+    [
+        # a family is named after one of its people
+        (["a a 0 0", "a b 0 0", "c c 0 0", "d d 0 0"], 2),
+        # parents have the same names in every family
+        (["f 3 1 2", "g 3 1 2", "h 3 1 2", "i 4 0 0"], 0),
+        (["f 3 1 2", "f 4 1 2", "g 3 1 2", "h 1 0 0"], 2),
+        # no families, and two children of one mother
+        (["0 a x m", "0 b y m", "0 c 0 0", "0 d 0 0"], 2),
+    ],
+)
+def test_relatives_share_a_family_or_a_parent(tmp_path, people, relatives):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((4, 2), dtype=np.int8), ["1"] * 4)
+    path.with_suffix(".fam").write_text("".join(f"{who} 1 {1 + k % 2}\n" for k, who in enumerate(people)))
+    assert read_cohort(path).relatives == relatives
+
+
+@pytest.mark.parametrize("position", ["²", "3000000000", "9" * 30, "9" * 5000, "-3", "1.5"])
+def test_positions_of_a_pvar_file_are_whole_numbers_that_files_can_hold(tmp_path, position):
+    path = tmp_path / "x.pvar"
+    path.write_text(f"#CHROM\tPOS\tID\tREF\tALT\n1\t2147483647\trs1\tA\tG\n1\t{position}\trs2\tA\tG\n")
+    with pytest.raises(InvalidInput, match=r"x.pvar, line 3 has .* no whole number up to 2147483647 as its position"):
+        pvar_rows(path)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    assert pvar_rows(path)[0] == [("1", 2147483647, "rs1", "G", "A")]
+
+
+def test_plink_written_and_read(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    codes = np.random.default_rng(2).choice([0, 1, 2, MISSING], size=(9, 4)).astype(np.int8)
+    variants = Variants.of([("2", 7 + k, f"v{k}", "T", "C") for k in range(4)])
+    people = np.array([f"who{i}" for i in range(9)], dtype=object)
+    status = np.array([0, 1] * 4 + [1], dtype=np.int8)
+    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(9), status), tmp_path / "y.bed")
+    raw = (tmp_path / "y.bed").read_bytes()
+    first = [BITS[int(g)] for g in codes[:4, 0]]
+    assert raw[:4] == b"\x6c\x1b\x01" + bytes([sum(b << 2 * k for k, b in enumerate(first))])
+    back = read_cohort(tmp_path / "y.bed")
+    np.testing.assert_array_equal(whole(back), codes)
+    np.testing.assert_array_equal(back.status, status)
+    # what nothing randomized is not passed on: family, parents, sex
+    assert {tuple(line.split()[k] for k in (0, 2, 3, 4)) for line in (tmp_path / "y.fam").open()} == {
+        ("0", "0", "0", "0")
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["y.bed", "y.bim", "y.fam"]
+
+
+def small(codes: np.ndarray) -> Cohort:
+    n, v = codes.shape
+    variants = Variants.of([("2", 7 + k, f"v{k}", "T", "C") for k in range(v)])
+    people = np.array([f"who{i}" for i in range(n)], dtype=object)
+    return Cohort(MatrixGenotypes(variants, people, codes), np.arange(n), (np.arange(n) % 2).astype(np.int8))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("failing", range(7))
+def test_three_plink_files_or_none(tmp_path, monkeypatch, failing):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    write_plink(small(np.zeros((6, 3), dtype=np.int8)), tmp_path / "y.bed")
+    before = files(tmp_path)
+    assert sorted(before) == ["y.bed", "y.bim", "y.fam"]
+    move, moves = os.replace, 0
+
+    def broken(old, new):
+        nonlocal moves
+        moves += 1
+        if moves == failing + 1:
+            raise OSError(28, "No space left on device")
+        move(old, new)
+
+    # the names are written down, three old files go, three new ones come: each of the seven moves may fail
+    monkeypatch.setattr("optrr.core.records.atomic.os.replace", broken)
+    with pytest.raises(InvalidInput, match=r"cannot write .*y\.bed: No space left on device"):
+        write_plink(small(np.ones((6, 4), dtype=np.int8)), tmp_path / "y.bed")
+    assert files(tmp_path) == before
+    write_plink(small(np.ones((6, 4), dtype=np.int8)), tmp_path / "y.bed")
+    assert len(files(tmp_path)["y.bim"].splitlines()) == 4
+
+
+def test_plink_files_that_fail_while_written_leave_nothing(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    bad = np.zeros((6, 3), dtype=np.int8)
+    bad[2, 1] = 7
+    with pytest.raises(ValueError, match="0,1,2"):
+        write_plink(small(bad), tmp_path / "y.bed")
+    assert not files(tmp_path)
+    (tmp_path / "y.fam").mkdir()
+    with pytest.raises(InvalidInput, match=r"y\.fam: it is a directory"):
+        write_plink(small(np.zeros((6, 3), dtype=np.int8)), tmp_path / "y.bed")
+    assert [path.name for path in tmp_path.iterdir()] == ["y.fam"]
+    blank = Cohort(
+        MatrixGenotypes(Variants.named(["a b"]), np.array(["p", "q"], dtype=object), np.zeros((2, 1), dtype=np.int8)),
+        np.arange(2),
+        np.array([0, 1], dtype=np.int8),
+    )
+    with pytest.raises(InvalidInput, match="variant 'a b' has a blank in its name"):
+        write_plink(blank, tmp_path / "z.bed")
+    with pytest.raises(InvalidInput, match=r"written as \.bed"):
+        write_plink(blank, tmp_path / "z.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["y.fam"]
+
+
+def test_vcf_records(tmp_path):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    path = vcf(
+        tmp_path / "x.vcf",
+        ["a", "b", "c"],
+        [
+            "rs1 A G . . . GT 0/0 0|1 1/1",
+            "rs2 A G,T . . . GT 0/1 1/2 0/0",
+            ". C T . . . GT ./. 1|0 0/1",
+            "rs4 A <DEL> . . . GT 0/1 0/0 0/0",
+            "rs5 A G . . . GT 0 1 0",
+            "rs6 G A . . . GT 1/1 1/1 ./.",
+            "rs7 A . . . . GT 0/0 0/0 0/0",
+            "rs8 A T . . . DP 1 2 3",
+            "rs9 A T . . . GT ./1 1 0",
+            "rs9 A T . . . GT 0/1 0 0/.",
+        ],
+    )
+    genotypes = read_genotypes(path)
+    assert genotypes.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6", "1:90:A:T", "1:100:A:T"]
+    assert genotypes.variants.a1.tolist() == ["G", "T", "A", "T", "T"]
+    # half a call is none; one allele of a man's only chromosome X counts twice, as in PLINK
+    rows = [[0, MISSING, 2, MISSING, 1], [1, 1, 2, 2, 0], [2, 1, MISSING, 0, MISSING]]
+    np.testing.assert_array_equal(whole(genotypes), rows)
+    assert genotypes.skipped == {"not biallelic": 2, "symbolic allele": 1, "not diploid": 1, "without genotypes": 1}
+
+
+@pytest.mark.slow
+def test_vcf_without_use(tmp_path, capfd):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    only = vcf(tmp_path / "x.vcf", ["a", "b"], ["rs2 A G,T . . . GT 0/1 1/2"])
+    with pytest.raises(InvalidInput, match=r"no biallelic diploid variant \(1 not biallelic\)"):
+        read_genotypes(only)
+    with pytest.raises(InvalidInput, match="it has no records"):
+        read_genotypes(vcf(tmp_path / "none.vcf", ["a", "b"], []))
+    for name, text in (
+        ("junk", "this is not a VCF\n"),
+        ("zero", ""),
+        ("twice", HEADER + COLUMNS + "a\ta\n"),
+        ("nobody", HEADER + COLUMNS.removesuffix("\t") + "\n"),
+    ):
+        (tmp_path / f"{name}.vcf").write_text(text)
+        with pytest.raises(InvalidInput, match="cannot read"):
+            read_genotypes(tmp_path / f"{name}.vcf")
+    # what htslib has to say is in the error, and nowhere else
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_vcf_cut_short(tmp_path, capfd):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    rows = [f"rs{k} A G . . . GT 0/0 0/1 1/1" for k in range(9000)]
+    text = vcf(tmp_path / "x.vcf", ["a", "b", "c"], rows).read_bytes()
+    (tmp_path / "y.vcf").write_bytes(text[:-6])
+    packed = gzip.compress(text)
+    (tmp_path / "z.vcf.gz").write_bytes(packed[:-20])
+    for name in ("y.vcf", "z.vcf.gz"):
+        with pytest.raises(InvalidInput, match="cut short"):
+            read_genotypes(tmp_path / name)
+    assert capfd.readouterr().err == ""
+    assert len(read_genotypes(tmp_path / "x.vcf").variants) == 9000
+
+
+def csv(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_csv_genotypes(tmp_path):
+    path = csv(tmp_path / "x.csv", "sample,rs1,status,rs2\np,0,case,2\nq,,control,1\nr,2,case,0\n")
+    cohort = read_cohort(path, PhenotypeColumns(column="status", cases=("case",)))
+    assert cohort.variants.name.tolist() == ["rs1", "rs2"]
+    np.testing.assert_array_equal(whole(cohort), [[0, 2], [MISSING, 1], [2, 0]])
+    np.testing.assert_array_equal(cohort.status, [1, 0, 1])
+    assert cohort.people.tolist() == ["p", "q", "r"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sample,rs1\np,3\nq,0\n", "column 'rs1', record 1: unknown category"),
+        ("sample\np\nq\n", "no variant columns"),
+        ("sample,rs1\np,1\np,0\n", "lists people twice: .* at 1 and 2;"),
+        ("sample,rs1\n", "holds no people"),
+        ("sample,rs1,rs2,rs1\np,1,1,1\n", "2 columns 'rs1'"),
+    ],
+)
+def test_bad_csv(tmp_path, text, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_genotypes(csv(tmp_path / "x.csv", text))
+
+
+def test_phenotype_table(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\nc,2\nd,1\ne,0\n")
+    table = csv(tmp_path / "p.csv", "sample,group\ne,X\na,X\nb,Y\nc,\nz,Y\n")
+    cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    assert cohort.people.tolist() == ["a", "b", "e"]
+    np.testing.assert_array_equal(cohort.status, [1, 0, 1])
+    assert cohort.left_out == {
+        "in the phenotype table only": 1,
+        "not in the phenotype table": 1,
+        "without a phenotype": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ("u,X\nv,Y\n", ("X",), "names none of the 3 people"),
+        ("a,X\nb,Y\n", ("Z",), "no value 'Z' among its 2 values"),
+        ("a,X\na,Y\nb,Y\n", ("X",), "names somebody twice"),
+    ],
+)
+def test_bad_phenotypes(tmp_path, rows, columns, message):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\nc,2\n")
+    table = csv(tmp_path / "p.csv", "sample,group\n" + rows)
+    with pytest.raises(InvalidInput, match=message):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", columns))
+
+
+def test_people_of_one_status_are_read_and_not_tested(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
+    table = csv(tmp_path / "p.csv", "sample,group\na,X\nb,X\n")
+    cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    assert cohort.status.tolist() == [1, 1] and cohort.doubts() == ["all 2 people are cases"]
+    with pytest.raises(InvalidInput, match="constant: only cases"):
+        cohort.check_varies()
+    # nobody is a case: only where both kinds are named can it be told from a slip
+    assert read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("X",))).status.tolist() == [0, 0]
+    with pytest.raises(InvalidInput, match=r"no value 'x'.* upper and lower case"):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("x",)))
+
+
+@pytest.mark.parametrize(
+    ("phenotypes", "message"),
+    [
+        (["1", "2", "3", "4"], r"line 3 has a whole number beyond 2, .*--case VALUE"),
+        (["1", "2", "5.5", "2"], "line 3 has a number with decimals"),
+        (["1", "2", "2", "ill"], "line 4 has a text"),
+        (["0", "1", "1", "0"], "is 0 or 1, and never 2: .* --case 1 --control 0"),
+        (
+            ["0", "-9", "0", "-9"],
+            r"nobody has a phenotype that can be used \(4 people without status in the fam file\)",
+        ),
+    ],
+)
+def test_phenotypes_of_a_fam_file_that_are_no_cases_and_controls(tmp_path, phenotypes, message):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((4, 2), dtype=np.int8), phenotypes)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        read_cohort(path)
+    # nobody's value is shown
+    assert "5.5" not in str(refused.value) and "ill" not in str(refused.value)
+
+
+def test_the_values_of_cases_in_a_fam_file_can_be_named(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((5, 2), dtype=np.int8), ["0", "1", "1", "0", "-9"])
+    cohort = read_cohort(path, PhenotypeColumns(cases=("1",), controls=("0",)))
+    assert cohort.status.tolist() == [0, 1, 1, 0] and cohort.left_out == {"without status in the fam file": 1}
+    with pytest.raises(InvalidInput, match=r"phenotype.* has no value '2' among its 2 values"):
+        read_cohort(path, PhenotypeColumns(cases=("2",)))
+
+
+def test_other_refusals(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
+    with pytest.raises(InvalidInput, match="does not say who is a case"):
+        read_cohort(path)
+    table = csv(tmp_path / "p.csv", "who,group\na,X\nb,Y\n")
+    with pytest.raises(InvalidInput, match="has no column 'sample'"):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    with pytest.raises(InvalidInput, match="both as a case and as a control"):
+        read_cohort(path, PhenotypeColumns(table, "who", "group", ("X",), ("X",)))
+    with pytest.raises(InvalidInput, match="of no known kind"):
+        read_genotypes(tmp_path / "x.bgen")
+    with pytest.raises(InvalidInput, match=r"x\.bed does not exist"):
+        read_genotypes(tmp_path / "x.bed")
+    with pytest.raises(InvalidInput, match="listed twice"):
+        Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
+
+
+def test_names_listed_twice_and_alleles_that_are_the_same_are_said():
+    rows = [("1", 5, "rs1", "A", "G"), ("1", 6, "rs1", "A", "G"), ("2", 7, "rs2", "t", "T"), ("2", 8, ".", "0", "0")]
+    with pytest.warns(OptrrWarning) as warned:
+        variants = Variants.of(rows)
+    assert variants.name.tolist() == ["1:5:G:A", "1:6:G:A", "rs2", "2:8:0:0"]
+    said = [str(w.message) for w in warned]
+    assert (
+        "listed twice: 2 variants" in said[0] and "A1 and A2 are the same, and taken for unknown: 1 variant" in said[1]
+    )
+
+
+def test_a_variant_listed_twice_is_found_at_once():
+    rows = [("1", k, f"rs{k}", "A", "G") for k in range(100_000)]
+    with pytest.raises(InvalidInput, match="1:99999:G:A is listed twice"):
+        Variants.of([*rows, rows[-1]])
+
+
+def test_cut_bed_file(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((8, 6), dtype=np.int8), ["1", "2"] * 4)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(InvalidInput, match=r"cut short|cannot read"):
+        whole(read_cohort(path).genotypes)
+
+
+def test_all_missing_variants_are_counted_and_skipped():
+    codes = np.random.default_rng(3).integers(0, 3, size=(40, 4)).astype(np.int8)
+    codes[:, 2] = MISSING
+    codes[:5, 0] = MISSING
+    people = np.array([str(i) for i in range(40)], dtype=object)
+    variants = Variants.named(["a", "b", "c", "d"])
+    cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
+    scanned = associations(cohort, copy_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
+    assert scanned.variants.name.tolist() == ["a", "b", "d"]
+    assert scanned.n.tolist() == [35, 40, 40]
+    assert scanned.skipped == {"all calls missing": 1}
+    assert any("'c'" in w for w in scanned.warnings)
+    assert any("missing calls" in w for w in scanned.warnings)
+
+
+def test_tables_are_counted_right():
+    generator = np.random.default_rng(4)
+    codes = generator.choice([0, 1, 2, MISSING], size=(50, 7)).astype(np.int8)
+    status = generator.integers(0, 2, 50).astype(np.int8)
+    for missing in (False, True):
+        counted = genotype_tables(codes, status, missing)
+        for v in range(7):
+            for g, value in enumerate([0, 1, 2, MISSING][: 3 + missing]):
+                for s in (0, 1):
+                    expected = sum(c == value and t == s for c, t in zip(codes[:, v], status, strict=True))
+                    assert counted[v, g, s] == expected
+    people = np.array([str(i) for i in range(50)], dtype=object)
+    cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, codes), np.arange(50), status)
+    blocks = copy_tables(cohort, True, size=3).two
+    np.testing.assert_array_equal(blocks, copy_tables(cohort, True).two)
+    bad = codes.copy()
+    bad[3, 3] = 5
+    cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, bad), np.arange(50), status)
+    with pytest.raises(InvalidInput, match="outside 0, 1, 2"):
+        copy_tables(cohort, False)

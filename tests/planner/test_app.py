@@ -1,0 +1,528 @@
+"""The server of a plan's page, and points in the background: its own page, one-line refusals, each point once."""
+
+import asyncio
+import copy
+import json
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import numpy as np
+import pytest
+from plan_questions import SCHOOL, AtOnce, alike, invented
+from survey_client import Reply, called, malformed
+
+from optrr.core.design.specification import declared
+from optrr.planner.preview import LADDER, Point, between, point
+from optrr.planner.question import Question
+from optrr.planner.work import Known, PlanWork
+
+pytest.importorskip("starlette", reason="the page's server needs the extra serve")
+
+from plan_questions import school_question
+
+from optrr.cli import planning
+from optrr.core.errors import InvalidInput
+from optrr.planner.app import MOST_BYTES, plan_app
+
+TOKEN = secrets.token_urlsafe(24)
+ADDRESS = "127.0.0.1:4711"
+PATHS = ("/preview", "/required", "/save")
+
+
+class Kept:
+    """Keeps nothing, and notes what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Question, str, Any]] = []
+
+    def __call__(self, question: Question, reason: str, seen: Any) -> list[str]:
+        if reason == "refuse":
+            raise InvalidInput("plan.toml is there already; choose another folder")
+        self.given.append((question, reason, seen))
+        return ["plan.toml is written"]
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def app(school: Question, kept: Kept) -> Iterator[Any]:
+    work = PlanWork(AtOnce())
+    yield plan_app(school, kept, TOKEN, ADDRESS, work)
+    work.close()
+
+
+def post(app: Any, path: str, body: Any, **headers: str) -> Any:
+    """An answer to a POST of the page's own kind, unless headers say otherwise; a coroutine."""
+    given = {"host": ADDRESS, "x_optrr_token": TOKEN, "content_type": "application/json"} | headers
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return called(app, "POST", path, raw, **{k: v for k, v in given.items() if v is not None})
+
+
+def asked(school: Question, **choices: Any) -> dict[str, Any]:
+    return {"question": {**school.state(), **choices}}
+
+
+def refused(reply: Reply) -> bool:
+    """Whether an answer is a refusal as all are: 4xx, one JSON object with one line, and strict headers."""
+    said = json.loads(reply.body)
+    policy = reply.headers["content-security-policy"]
+    line = said["error"]
+    assert list(said) == ["error"] and 0 < len(line) < 6000 and "\n" not in line and TOKEN not in line
+    return (
+        400 <= reply.status < 500
+        and reply.headers["content-type"] == "application/json"
+        and "default-src 'none'" in policy
+        and reply.headers["cache-control"] == "no-store"
+    )
+
+
+def test_the_page_needs_the_token_and_holds_the_question_and_nothing_inline(app, school):
+    page = asyncio.run(called(app, "GET", f"/?token={TOKEN}", host=ADDRESS))
+    assert page.status == 200
+    html = page.body.decode()
+    assert "bullied" in html and TOKEN not in html
+    assert "<script>" not in html and "style=" not in html and " onclick" not in html
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy and "http" not in policy and "default-src 'none'" in policy
+    for query in ("", "?token=", f"?token={TOKEN[:-1]}", f"?token={TOKEN}x", "?token=%00", "?token=%F0%9F%98%80"):
+        assert refused(asyncio.run(called(app, "GET", f"/{query}", host=ADDRESS)))
+
+
+def test_what_the_page_is_made_of_comes_from_here_and_asks_nobody_else(app):
+    for name in ("plan.js", "state.js", "form.js", "plan.css", "icon.svg"):
+        file = asyncio.run(called(app, "GET", f"/{name}", host=ADDRESS))
+        assert file.status == 200
+        text = file.body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text and "https:" not in text and "eval(" not in text
+
+
+def test_a_preview_has_every_fragment_and_says_how_far_it_is(app, school):
+    async def computed() -> Reply:
+        while (reply := await post(app, "/preview", asked(school))).json["busy"]:
+            await asyncio.sleep(0.01)
+        return reply
+
+    reply = asyncio.run(computed())
+    assert reply.status == 200
+    places = {"spend", "frontier", "see", "charts", "told", "ways", "elsewhere", "shell", "python"}
+    assert set(reply.json["fragments"]) == places
+    assert reply.json["error"] is None and reply.json["status"]
+
+
+def test_what_is_saved_is_the_question_the_reason_and_what_was_seen(app, school, kept):
+    async def story() -> None:
+        for total in (1.0, 2.0):
+            for _ in range(200):
+                if (await post(app, "/preview", asked(school, total=total))).json["exact"]:
+                    break
+                await asyncio.sleep(0.01)
+        saved = await post(app, "/save", asked(school, total=2.0) | {"reason": "It is enough."})
+        assert saved.json == {"saved": ["plan.toml is written"]}
+        again = await post(app, "/save", asked(school) | {"reason": "refuse"})
+        assert (again.status, again.json) == (422, {"error": "plan.toml is there already; choose another folder"})
+
+    asyncio.run(story())
+    ((question, reason, seen),) = kept.given
+    assert (question.total, reason) == (2.0, "It is enough.")
+    assert [preview.question.total for preview in seen] == [1.0, 2.0]
+
+
+def test_two_hosts_or_none_are_refused(app):
+    async def hosted(*hosts: bytes) -> Reply:
+        reply = Reply(0, {})
+        scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": "/"}
+        scope |= {"query_string": f"token={TOKEN}".encode(), "headers": [(b"host", host) for host in hosts]}
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                reply.status = message["status"]
+
+        await app(scope, receive, send)
+        return reply
+
+    own = ADDRESS.encode()
+    assert asyncio.run(hosted(own)).status == 200
+    for hosts in ((), (own, own), (own, b"example.org"), (b"localhost:4711",), (b"127.0.0.1",), (b"",)):
+        assert asyncio.run(hosted(*hosts)).status == 421
+
+
+# What no key of a question can be.
+WRONG: dict[str, list[Any]] = {
+    "total": ["1", None, True, [], {}, 0, -1, 0.049, 20.1, 1e308, 10**40],
+    "n": [0, -1, 1.5, "1000", None, 10**11, 1e30, [], True],
+    "prior": [0, 1, -0.5, "x", None, [0.1], 1e-9],
+    "releases": [0, 101, 1.5, "2", [], False],
+    "margin": [0, -3, 51, "3", [], {}],
+    "keep": ["all", 1, [], {}, True],
+    "way": [5, [], {}, False],
+    "learn": ["/etc/passwd", "tables.toml", "", {}, 5, None, [], [[]], [["nobody"]], [[["theft"]]], [[1]], ["theft"]],
+    "attributes": [
+        *([], {}, "x", [1], [None], [{}], [{"name": 1, "size": 2}], [{"name": "", "size": 2}]),
+        *([{"name": "a", "size": size}] for size in (1, 10**9, "2")),
+        *([{"name": "a", "categories": of}] for of in (["x"], ["x", "x"], [["x"], ["y"]], [{}, {"b": 1}], "yes")),
+        *([{"name": "a", "bins": edges}] for edges in ([3, 2, 1], ["x", "y"])),
+        [{"name": "a", "size": 2, "rest": "nobody"}],
+        [{"name": "a", "size": 2}, {"name": "a", "size": 2}],
+        [{"name": "a", "size": 2, "path": "/etc/passwd"}],
+    ],
+    "title": [5, [], {}, None],
+    "public": [5, [], {"weight": 5}, {"nobody": "a"}],
+    "language": [5, []],
+    "path": ["/etc/passwd"],
+    "__proto__": [{}],
+}
+
+
+# What no header of a request to the page can be.
+HEADERS: dict[str, list[str | None]] = {
+    "x_optrr_token": ["", TOKEN[:-1], TOKEN.lower(), f"{TOKEN} ", f"{TOKEN},{TOKEN}", "\xff", "guess", None],
+    "host": [
+        *("example.org", "127.0.0.1", "127.0.0.1:80", "localhost:4711", "[::1]:4711", f"{ADDRESS}.example.org"),
+        *(f"{ADDRESS}@example.org", f" {ADDRESS}", "", None),
+    ],
+    "origin": [
+        *("null", "", "http://example.org", f"https://{ADDRESS}", "http://127.0.0.1", "http://localhost:4711"),
+        *(f"http://{ADDRESS}.example.org", f"http://{ADDRESS}/", "file://"),
+    ],
+    "content_type": ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None],
+    "content_encoding": ["gzip", "br"],
+}
+
+
+def wrong_header(rng: random.Random, body: bytes) -> dict[str, Any]:
+    name = rng.choice(list(HEADERS))
+    return {name: rng.choice(HEADERS[name])}
+
+
+def too_large(rng: random.Random, body: bytes) -> dict[str, Any]:
+    more = MOST_BYTES + 1 + rng.randrange(1000)
+    return {"body": rng.choice([b" " * (more - len(body)) + body, body.ljust(more)])}
+
+
+def cut(rng: random.Random, body: bytes) -> dict[str, Any]:
+    return {"body": body[: rng.randrange(len(body))]}
+
+
+def nested(rng: random.Random, body: bytes) -> dict[str, Any]:
+    depth = rng.choice([100, 900, 1100, 5000, 50_000])
+    opened, closed = rng.choice([(b"[", b"]"), (b'{"a":', b"}")])
+    inner = opened * depth + rng.choice([b"1", b""]) + closed * depth
+    key = rng.choice(["learn", "total", "keep", "way", "title", "margin", "attributes"])
+    return {"body": rng.choice([inner, b'{"question":{"' + key.encode() + b'":' + inner + b"}}"])}
+
+
+def mutated(rng: random.Random, body: bytes) -> dict[str, Any]:
+    changed = malformed(rng, body)
+    try:
+        json.loads(changed)
+    except (ValueError, RecursionError):
+        return {"body": changed}
+    # what is still JSON may be another question; this is none
+    return {"body": changed + b"}"}
+
+
+def wrong_value(rng: random.Random, body: bytes) -> dict[str, Any]:
+    sent = json.loads(body)
+    key = rng.choice(list(WRONG))
+    sent["question"][key] = copy.deepcopy(rng.choice(WRONG[key]))
+    return {"body": json.dumps(sent).encode()}
+
+
+def wrong_shape(rng: random.Random, body: bytes) -> dict[str, Any]:
+    wrong = [[], "x", 1, None, {}, {"questions": 1}, json.loads(body) | {"more": 1}]
+    return {"body": json.dumps(rng.choice([*wrong, *({"question": value} for value in ([], None, 3))])).encode()}
+
+
+HOSTILE = (wrong_header, too_large, cut, nested, mutated, wrong_value, wrong_shape)
+
+
+@pytest.mark.slow
+def test_hostile_requests_are_refused_and_the_page_still_answers(app, school, kept, capsys):
+    rng = random.Random(32)
+    body = json.dumps(asked(school, margin=3.0, learn=[["theft", "sex"], ["bullied"]])).encode()
+
+    async def storm() -> None:
+        for k in range(7000):
+            kind = HOSTILE[k % len(HOSTILE)]
+            sent = kind(rng, body)
+            raw = sent.pop("body", body)
+            reply = await post(app, rng.choice(PATHS), raw, **sent)
+            assert refused(reply), (kind.__name__, raw[:300], sent, reply.status, reply.body)
+        assert (await post(app, "/preview", body)).status == 200
+
+    asyncio.run(storm())
+    assert kept.given == []
+    # nothing failed by itself, which would be told in the log
+    assert capsys.readouterr().err == ""
+
+
+def test_other_methods_and_addresses_are_refused(app):
+    async def storm() -> None:
+        own = {"host": ADDRESS, "x_optrr_token": TOKEN, "content_type": "application/json"}
+        for method in ("GET", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "TRACE", "post", "X"):
+            for path in (*PATHS, "/nothing", "/preview/", "//preview", "/../plan.js", "/plan.html", "/%2e%2e/app.py"):
+                assert (await called(app, method, path, b"", **own)).status in (404, 405)
+        for method in ("POST", "PUT", "DELETE"):
+            for path in ("/", f"/?token={TOKEN}", "/plan.js"):
+                assert (await called(app, method, path, b"{}", **own)).status == 405
+
+    asyncio.run(storm())
+
+
+def test_nothing_of_what_was_sent_with_a_wrong_token_reaches_the_work(school, kept):
+    computing = AtOnce()
+    work = PlanWork(computing)
+    app = plan_app(school, kept, TOKEN, ADDRESS, work)
+    reply = asyncio.run(post(app, "/preview", asked(school), x_optrr_token="guess"))
+    assert reply.status == 403
+    work.close()
+    assert computing.asked == []
+
+
+def test_the_token_stands_in_a_private_file_and_in_no_command_line(tmp_path, monkeypatch):
+    address, opened = "http://127.0.0.1:1/?token=secret", []
+
+    def browser(url: str) -> None:
+        place = Path(url2pathname(urlsplit(url).path))
+        opened.append(
+            (url, place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777, place.read_text("utf-8"))
+        )
+
+    monkeypatch.setattr(planning.webbrowser, "open", browser)
+    monkeypatch.setattr("optrr.planner.app.serve_plan", lambda _question, _save, _port, ready: ready(address))
+    planning._serve(school_question(), tmp_path, 0, browser=True)
+    url, mode, folder, text = opened[0]
+    assert "secret" not in url and address in text
+    assert (mode, folder) == (0o600, 0o700)
+    assert not Path(url2pathname(urlsplit(url).path)).exists()
+
+
+# Seconds for a process to start and compute on a busy machine.
+_PATIENCE = 120
+
+
+class Gated(AtOnce):
+    """Waits before every point until it is let through, or stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.gate = threading.Semaphore(0), threading.Semaphore(0)
+
+    def point(self, question: Question, ticket: int) -> Point | str:
+        self.asked.append(question)
+        self.began.release()
+        self.gate.acquire()
+        return "stopped" if ticket != self.stops else invented(question)
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.gate.release()
+
+
+@pytest.fixture
+def working() -> Iterator[Callable[..., PlanWork]]:
+    """Makes what computes in the background, and ends it."""
+    with ExitStack() as made:
+
+        def work(*computing: object) -> PlanWork:
+            return made.enter_context(closing(PlanWork(*computing)))  # type: ignore[arg-type]
+
+        yield work
+
+
+def until(work: PlanWork, question: Question, seen: Callable[[Known], object]) -> Known:
+    """What is known of a question once this is so."""
+    for _ in range(100 * _PATIENCE):
+        if seen(known := work.ask(question)):
+            return known
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def finished(work: PlanWork, question: Question) -> Known:
+    return until(work, question, lambda known: not known.busy)
+
+
+def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(school, working):
+    work = working(computing := AtOnce())
+    known = finished(work, replace(school, total=3.0))
+    totals = [asked.total for asked in computing.asked]
+    assert totals[0] == 3.0
+    distances = [abs(np.log(total / 3.0)) for total in totals[1:]]
+    assert distances == sorted(distances)
+    assert sorted(totals) == sorted([3.0, *LADDER])
+    assert [p.total for p in known.points] == sorted(totals)
+    assert (known.done, known.of, known.error) == (len(LADDER), len(LADDER), None)
+
+
+def test_what_only_reads_points_computes_nothing_and_texts_neither(school, working):
+    work = working(computing := AtOnce())
+    finished(work, school)
+    before = len(computing.asked)
+    retitled = declared({**SCHOOL, "title": "Another title"})
+    for read in ({"n": 7}, {"prior": 0.9}, {"releases": 5}, {"margin": 3.0}, {"specification": retitled}):
+        assert not work.ask(replace(school, **read)).busy
+    assert len(computing.asked) == before
+    for other in (replace(school, keep="records"), replace(school, way="optimum")):
+        assert work.ask(other).busy
+        finished(work, other)
+    assert len(computing.asked) == 3 * before
+
+
+def test_a_total_that_was_superseded_before_it_began_is_dropped(school, working):
+    work = working(computing := Gated())
+    work.ask(school)
+    computing.began.acquire()
+    for total in (1.1, 1.2, 1.3):
+        work.ask(school.at(total))
+    for _ in range(len(LADDER) + 1):
+        computing.gate.release()
+    finished(work, school.at(1.3))
+    totals = [asked.total for asked in computing.asked]
+    assert totals[:2] == [1.0, 1.3]
+    assert not {1.1, 1.2} & set(totals)
+
+
+def test_a_slider_that_moves_asks_for_no_exact_point(school, working):
+    work = working(computing := AtOnce())
+    finished(work, school)
+    for total in np.linspace(0.5, 4, 50):
+        assert not work.ask(school.at(float(total)), rests=False).busy
+    assert {asked.total for asked in computing.asked} == set(LADDER)
+
+
+def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(school, working):
+    work = working(computing := Gated())
+    work.ask(school)
+    computing.began.acquire()
+    other = replace(school, keep="records")
+    work.ask(other)
+    assert computing.stops == 1
+    computing.began.acquire()
+    assert computing.asked[1].keep == "records"
+    assert work.ask(other).points == ()
+    # back to the first: nothing of it is there, and nothing is taken for an error
+    known = work.ask(school)
+    assert (known.points, known.error, computing.stops) == ((), None, 2)
+
+
+def test_ways_that_differ_by_rounding_keep_their_order_between_points(school):
+    """An allocation lists the optimum first of equal ways; the last bits of two interpolations must not reverse that."""
+    points = []
+    for total, last_bits in ((1.0, 0.0), (2.0, 1e-15)):
+        made = invented(school.at(total))
+        ways = [replace(made.way, name=name) for name in ("optimum", "whole-record")]
+        ways[0] = replace(ways[0], error=ways[0].error * (1 + last_bits))
+        points.append(replace(made, way=ways[0], ways=tuple(ways)))
+    assert [way.name for way in between(*points, 1.5).ways] == ["optimum", "whole-record"]
+
+
+class SlowToStop(Gated):
+    """What is stopped says so only when the test lets it."""
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def test_a_question_left_and_asked_again_before_its_computation_has_stopped_is_computed_anew(school, working):
+    work = working(computing := SlowToStop())
+    work.ask(school)
+    computing.began.acquire()
+    work.ask(replace(school, keep="records"))
+    work.ask(school)
+    for _ in range(len(LADDER) + 1):
+        computing.gate.release()
+    known = finished(work, school)
+    assert (known.done, known.error, computing.stops) == (len(LADDER), None, 1)
+    assert [asked.total for asked in computing.asked][:2] == [1.0, 1.0]
+
+
+def test_another_way_of_the_same_lets_the_allocation_finish(school, working):
+    work = working(computing := Gated())
+    work.ask(school)
+    computing.began.acquire()
+    work.ask(replace(school, way="optimum"))
+    assert computing.stops == 0
+
+
+def test_many_threads_ask_and_nothing_is_computed_twice(school, working):
+    work = working(computing := AtOnce())
+    mixed = [replace(school, keep=keep, n=n) for keep in (None, "records") for n in (10, 1000)]
+
+    def ask(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(200):
+            work.ask(rng.choice(mixed).at(rng.choice(LADDER)), rests=rng.random() < 0.5)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for question in mixed:
+        finished(work, question)
+    # a question that was left for another may have been given up once for every time that it was stopped
+    asked = [(q.keep, q.total) for q in computing.asked]
+    assert len(asked) - len(set(asked)) <= computing.stops
+
+
+@pytest.mark.slow
+def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line(working):
+    small = Question.of(declared({**SCHOOL, "attributes": SCHOOL["attributes"][:2]}), "marginals")
+    work = working()
+    known = finished(work, small)
+    assert len(known.points) == len(LADDER)
+    for got in known.points[::4]:
+        assert alike(got, point(replace(small.at(got.total), n=10**10)))
+    nobody = finished(work, replace(small, way="nobody's"))
+    assert nobody.points == () and nobody.error is not None
+    assert 'no way of asking "nobody\'s"' in nobody.error and "\n" not in nobody.error
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(school, working):
+    work = working()
+    work.ask(school)
+    process = work._computing
+    while process._process is None:  # type: ignore[attr-defined]
+        time.sleep(0.01)
+    process._process.kill()  # type: ignore[attr-defined]
+    error = until(work, school, lambda known: known.error).error
+    assert error is not None and error.startswith("the computation ended by itself")
+    points = until(work, replace(school, keep="records"), lambda known: known.points).points
+    assert points[0].total == 1.0
+
+
+def test_any_exception_is_that_totals_error_and_the_others_are_computed(school, working):
+    class Failing(AtOnce):
+        def point(self, question: Question, ticket: int) -> Point | str:
+            if question.total == 3.0:
+                raise RuntimeError("dictionary changed size during iteration")
+            return super().point(question, ticket)
+
+    work = working(Failing())
+    known = finished(work, replace(school, total=3.0))
+    assert known.error is not None and "RuntimeError: dictionary changed size" in known.error
+    assert (known.done, len(known.points)) == (known.of, known.of)
+
+
+def test_what_is_computed_shares_nothing_that_the_asker_changes(school, working):
+    work = working(computing := AtOnce())
+    finished(work, school)
+    assert all(asked.domain is not school.domain for asked in computing.asked)
+    assert all(asked.specification is not school.specification for asked in computing.asked)

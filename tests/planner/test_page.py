@@ -1,0 +1,317 @@
+"""The page of a plan in a real Chromium, before its server: by keyboard, on a telephone, undone, kept in a file, and ended."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import browsers
+import pytest
+
+pytest.importorskip("starlette", reason="the page's server needs the extra serve")
+
+from plan_questions import school_question
+
+from optrr.core.errors import InvalidInput
+from optrr.planner.app import BackgroundPage
+
+# Chromium and a process that computes take a few seconds to start
+pytestmark = pytest.mark.slow
+
+PATIENCE = 25_000
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 900}
+EXACT = "Exact numbers at this total"
+
+
+def save(question: Any, reason: str, seen: Any) -> list[str]:
+    if not reason:
+        raise InvalidInput("the plan has no reason; write why this choice was made")
+    return ["plan.toml is written", f"ε = {question.total:g}: {reason}"]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[BackgroundPage]:
+    running = BackgroundPage(school_question("marginals"), save)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: BackgroundPage) -> Iterator[Any]:
+    context = browser.new_context(viewport=DESK, permissions=["clipboard-read", "clipboard-write"])
+    opened = open_page(context, served)
+    yield opened
+    # a refusal is all that the browser may complain of; what the strict policy forbids is not tried
+    assert not [x for x in opened.complaints if "Failed to load resource" not in x]
+    assert {request.split("/")[2] for request in opened.requests} == {served.url.split("/")[2]}
+    context.close()
+
+
+def open_page(context: Any, served: BackgroundPage) -> Any:
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    opened.complaints, opened.requests = [], []
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("request", lambda request: opened.requests.append(request.url) if ":" in request.url[:6] else None)
+    opened.goto(served.url)
+    wait_for_exact(opened)
+    return opened
+
+
+def wait_for_exact(page: Any) -> None:
+    page.locator("#status").get_by_text(EXACT).wait_for()
+
+
+def state_of(page: Any) -> dict[str, Any]:
+    """What the page holds, from the file that it downloads."""
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    return dict(json.loads(Path(download.value.path()).read_text(encoding="utf-8")))
+
+
+def margin(page: Any) -> float:
+    text = page.locator("#see td").nth(2).inner_text()
+    return float(re.sub(r"[^\d.]", "", text))
+
+
+def test_the_sliders_change_the_answer_and_the_numbers_beside_them(page):
+    before = margin(page)
+    page.locator("#total-slider").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#total").input_value() == "2"
+    page.locator("#spend").get_by_text("ε = 2.0000 nats").wait_for()
+    assert margin(page) < before
+    assert page.evaluate("document.activeElement.id") == "total-slider"
+    page.locator("#n").fill("100000")
+    page.locator("#see").get_by_text("With 100,000 people").wait_for()
+    assert page.evaluate("document.activeElement.id") == "n"
+
+
+def frontier(page: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """Where the chosen dot is and where its chart is, at one moment: the page draws both anew as points arrive."""
+    dot, chart = page.evaluate(
+        """() => ["#frontier [data-chosen]", "#frontier svg"].map((selector) =>
+             document.querySelector(selector).getBoundingClientRect().toJSON())"""
+    )
+    return dot, chart
+
+
+def test_the_dot_of_the_frontier_is_dragged_to_another_total(page):
+    dot, chart = frontier(page)
+    x, y = dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + chart["width"] * 0.1, y, steps=5)
+    page.mouse.up()
+    total = float(page.locator("#total").input_value())
+    # the axis has 286 of 340 units for 7 doublings
+    assert total == pytest.approx(2 ** (0.1 * 340 / 286 * 7), rel=0.04)
+    # the chart follows when the program has answered
+    page.wait_for_function(
+        """(x) => Math.abs(document.querySelector("#frontier [data-chosen]").getBoundingClientRect().x - x) < 3""",
+        arg=dot["x"] + chart["width"] * 0.1,
+        polling=100,
+    )
+    page.locator("#undo").click()
+    assert page.locator("#total").input_value() == "1"
+
+
+def test_steps_are_undone_and_redone_and_started_over(page):
+    first = state_of(page)
+    page.locator("#n").fill("5000")
+    page.locator("#n").blur()
+    page.locator("#keep").check()
+    page.get_by_role("button", name="Remove the question sex").click()
+    last = state_of(page)
+    assert [a["name"] for a in last["question"]["attributes"]] == ["theft", "bullied"]
+    assert (last["question"]["n"], last["question"]["keep"]) == (5000, "records")
+    for _ in range(3):
+        page.locator("#undo").click()
+    assert state_of(page) == first and page.locator("#undo").is_disabled()
+    for _ in range(3):
+        page.locator("#redo").click()
+    assert state_of(page) == last and page.locator("#redo").is_disabled()
+    page.locator("body").press("Control+z")
+    assert page.locator("#attributes li").count() == 3
+    page.locator("#reset").click()
+    assert state_of(page) == first
+    page.locator("#undo").click()
+    assert state_of(page)["question"]["keep"] == "records"
+    wait_for_exact(page)
+
+
+def test_a_state_goes_into_a_file_and_an_address_and_comes_back(page, browser, served, tmp_path):
+    page.locator("#reason").fill("So that 4 points are enough: ≈ äöü 😀")
+    page.locator("#margin").fill("4")
+    page.locator("#margin").blur()
+    kept = state_of(page)
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(kept), encoding="utf-8")
+    other = open_page(page.context, served)
+    other.locator("#upload-file").set_input_files(file)
+    other.get_by_text("You wished ± 4 points").wait_for()
+    assert state_of(other) == kept
+    other.goto("about:blank")
+    other.goto(page.url)
+    assert other.locator("#reason").input_value() == kept["reason"]
+    for wrong in ("[", "{}", '{"question": {"attributes": "x"}}', '{"question": {"attributes": [1]}}'):
+        file.write_text(wrong)
+        other.locator("#upload-file").set_input_files(file)
+        other.get_by_role("alert").get_by_text("is no plan of this page").wait_for()
+    assert state_of(other) == kept
+    other.close()
+
+
+def test_mistakes_are_said_and_what_was_there_stays_until_they_are_mended(page):
+    page.locator("#categories-0").fill("yes")
+    page.locator("#categories-0").blur()
+    page.get_by_role("alert").get_by_text("theft").wait_for()
+    assert margin(page) > 0
+    page.locator("#categories-0").fill("yes, no")
+    page.locator("#categories-0").blur()
+    page.locator("#error").wait_for(state="hidden")
+    page.locator("#total").fill("99")
+    page.get_by_role("alert").get_by_text("total = 99; give a number from 0.05 to 20, nats").wait_for()
+    page.locator("#total").fill("1")
+    page.locator("#error").wait_for(state="hidden")
+    wait_for_exact(page)
+
+
+def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
+    page.get_by_role("radio", name="The optimum over full records").check()
+    page.locator("#spend").get_by_text("Of the total, for each answer").wait_for()
+    assert page.evaluate("document.activeElement.id") == "way-optimum"
+    assert page.locator("#way-optimum").is_checked()
+    assert "--way optimum" in page.locator("#shell").inner_text()
+    page.get_by_role("radio", name="The best for what is to be learned").check()
+    wait_for_exact(page)
+
+
+def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
+    page.locator("#learn-tables").check()
+    page.locator("#table-0").select_option("bullied")
+    page.locator("#table-1").select_option("sex")
+    page.locator("#add-table").click()
+    page.locator("#name-1").fill("harmed")
+    page.locator("#name-1").blur()
+    assert state_of(page)["question"]["learn"] == [["theft"], ["harmed"], ["sex"], ["harmed", "sex"]]
+    page.locator("#see").get_by_text("harmed × sex").wait_for()
+    assert "tables.toml" in page.locator("#shell").inner_text()
+
+
+def test_a_story_by_keyboard_alone(page):
+    tab_to = partial(browsers.tab_to, page)
+    page.locator("body").focus()
+    tab_to("#add-attribute")
+    page.keyboard.press("Enter")
+    # the new question's name is selected, to be written over
+    page.keyboard.type("drugs")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("yes, no, rather not say")
+    tab_to('input[name="learn"]')
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    tab_to("#margin")
+    page.keyboard.type("4")
+    page.locator("#see").get_by_text("drugs").wait_for()
+    wait_for_exact(page)
+    tab_to("#find-people")
+    page.keyboard.press("Enter")
+    page.locator("#required").get_by_text("give every table ± 4 points").wait_for()
+    page.get_by_text("Every table is known to ± 4 points or better, as you wished.").wait_for()
+    assert page.evaluate("document.activeElement.id") == "find-people"
+    tab_to("#save")
+    page.keyboard.press("Enter")
+    page.locator("#saved").get_by_text("Nothing was saved: the plan has no reason").wait_for()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.type("Good enough for the school.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#saved").get_by_text("ε = 1: Good enough for the school.").wait_for()
+
+
+def test_the_least_total_is_put_into_the_form(page):
+    page.locator("#n").fill("3000")
+    page.locator("#margin").fill("5")
+    page.locator("#margin").blur()
+    wait_for_exact(page)
+    page.locator("#find-total").click()
+    page.locator("#required").get_by_text("or better from about ε =").wait_for()
+    said = re.search(r"ε = ([\d.]+) on", page.locator("#required").inner_text())
+    assert said
+    assert page.locator("#total").input_value() == said[1]
+    page.get_by_text("Every table is known to ± 5 points or better, as you wished.").wait_for()
+
+
+@pytest.mark.parametrize("change", ["#undo", "#keep"])
+def test_an_answer_to_a_question_that_has_been_changed_is_not_put_into_the_new_one(page, change):
+    for name, value in (("n", "3000"), ("margin", "5")):
+        page.locator(f"#{name}").fill(value)
+        page.locator(f"#{name}").blur()
+    wait_for_exact(page)
+    page.locator("#status").get_by_text(f"{EXACT}.", exact=True).wait_for()
+    held: list[Any] = []
+    page.route("**/required", lambda route: held.append(route))  # noqa: PLW0108 (Playwright wants a function)
+    page.locator("#find-people").click()
+    page.locator(change).click()
+    page.wait_for_timeout(100)
+    with page.expect_response("**/required"):
+        held[0].continue_()
+    page.wait_for_timeout(100)
+    assert page.locator("#n").input_value() == "3000"
+
+
+def test_lines_are_copied(page):
+    page.get_by_role("button", name="Copy the Python lines").click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("import optrr\n")
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_everybody_can_use_it(browser, served, size):
+    context = browser.new_context(viewport=size)
+    page = open_page(context, served)
+    page.locator("#margin").fill("4")
+    page.locator("#margin").blur()
+    page.locator("#learn-tables").check()
+    wait_for_exact(page)
+    assert browsers.faults(page) == []
+    context.close()
+
+
+def test_nothing_moves_sideways_on_a_telephone(browser, served):
+    context = browser.new_context(viewport=PHONE, has_touch=True)
+    page = open_page(context, served)
+    for learn in ("#learn-tables", "#learn-pairs", "#learn-marginals"):
+        page.locator(learn).check()
+        page.locator("#see td").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    context.close()
+
+
+def test_on_paper_there_are_no_buttons_and_every_section(page):
+    page.emulate_media(media="print")
+    assert not [button for button in page.locator("button").all() if button.is_visible()]
+    for heading in ("What you will see", "What a person is told", "Ways of asking", "Compared with"):
+        assert page.get_by_role("heading", name=heading).is_visible()
+    bars = page.locator("svg .bar")
+    assert bars.count() and all(bar.is_visible() for bar in bars.all())
+
+
+def test_a_server_that_has_ended_is_said_and_the_plan_can_still_be_kept(browser):
+    running = BackgroundPage(school_question("marginals"), save)
+    context = browser.new_context(viewport=DESK)
+    page = open_page(context, running)
+    running.close()
+    page.locator("#total").fill("1.5")
+    page.get_by_role("alert").get_by_text("The program behind this page has ended").wait_for()
+    page.locator("#total").blur()
+    assert state_of(page)["question"]["total"] == 1.5
+    context.close()

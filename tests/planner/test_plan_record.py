@@ -1,0 +1,597 @@
+"""A recorded decision is read back and recomputes to itself; what is handed over does what it is for, whole."""
+
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import browsers
+import numpy as np
+import pandas as pd
+import pytest
+from html_page import Read
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plan_questions import alike, random_question
+
+import optrr
+from optrr.cli.main import run
+from optrr.core.design.specification import declared, read_specification, toml_text
+from optrr.core.display.parts import page_html
+from optrr.core.display.text import crossed, epsilon_text, example, nearness, promise
+from optrr.planner import plan as plan_module
+from optrr.planner.plan import Plan
+from optrr.planner.plan_file import SeenWay, checked, read_plan
+from optrr.planner.preview import HALF_WIDTH, Preview, point
+from optrr.planner.question import Question
+from optrr.planner.statement import NOT_PROMISED, for_you
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False),
+    _TEXTS,
+    st.lists(_TEXTS, max_size=12),
+    st.lists(st.integers(), max_size=3),
+    st.lists(st.lists(_TEXTS, min_size=1, max_size=3), min_size=1, max_size=3),
+)
+_FLAT = st.dictionaries(_TEXTS, _VALUES, max_size=4)
+_DEEP = st.dictionaries(_TEXTS, st.one_of(_VALUES, _FLAT, st.lists(_FLAT, min_size=1, max_size=3)), max_size=4)
+
+
+@pytest.mark.slow
+@given(st.dictionaries(_TEXTS, st.one_of(_VALUES, _DEEP, st.lists(_DEEP, min_size=1, max_size=3)), max_size=4))
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_toml_is_read_back_as_it_was_written(content: dict[str, object]) -> None:
+    assert tomllib.loads(toml_text(content)) == content
+
+
+def made(seed: int, most: int = 4, totals: tuple[float, ...] = (0.5, 3.0)) -> Plan:
+    question = random_question(seed, most)
+    seen = [SeenWay.of(Preview(at, point(at))) for at in map(question.at, totals)]
+    return Plan.of(question, 'Because "three"\nboards asked.', seen)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(made(3, 2, (0.5,)).to_toml(), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
+    plan, path = made(seed), tmp_path / "plan.toml"
+    path.write_text(plan.to_toml(), encoding="utf-8")
+    read = read_plan(path)
+    assert read.question.state() == plan.question.state()
+    assert (read.reason, read.seen) == (plan.reason, plan.seen)
+    result = checked(path)
+    assert result.holds, result.differences
+    assert result.compared > 10
+
+
+def _numbers(content: object, place: tuple = ()) -> list[tuple]:
+    if isinstance(content, dict):
+        return [each for key, value in content.items() for each in _numbers(value, (*place, key))]
+    if isinstance(content, list):
+        return [each for k, value in enumerate(content) for each in _numbers(value, (*place, k))]
+    return [place] if isinstance(content, int | float) and not isinstance(content, bool) else []
+
+
+def _changed(content: dict, place: tuple, value: object) -> dict:
+    out = json.loads(json.dumps(content))
+    at = out
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    return out
+
+
+@pytest.mark.slow
+def test_every_changed_number_is_found(written: Path) -> None:
+    content = tomllib.loads(written.read_text(encoding="utf-8"))
+    places = _numbers(content)
+    assert len(places) > 15
+    for place in places:
+        value = content
+        for key in place:
+            value = value[key]
+        other = value + 1 if isinstance(value, int) else value * 1.00001
+        written.write_text(toml_text(_changed(content, place, other)), encoding="utf-8")
+        try:
+            assert not checked(written).holds, place
+        except optrr.InvalidInput as refusal:
+            assert "\n" not in str(refusal)
+
+
+@pytest.mark.slow
+def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
+    content = tomllib.loads(written.read_text(encoding="utf-8"))
+    first = content["question"]["attributes"][0]["categories"]
+    changes = {
+        ("question", "attributes", 0, "categories"): [*first[:-1], "another"],
+        ("question", "attributes", 1, "question"): "What else?",
+        ("question", "title"): "Another",
+        ("choice", "way"): "kronecker",
+        ("choice", "digest"): "sha256:" + "0" * 64,
+        ("choice", "meaning"): ["Nothing can be learned."],
+        ("choice", "tables"): content["choice"]["tables"][1:],
+        ("seen", 0, "way"): "no such way",
+    }
+    for place, value in changes.items():
+        written.write_text(toml_text(_changed(content, place, value)), encoding="utf-8")
+        result = checked(written)
+        assert not result.holds, place
+        assert all(each.line() and "\n" not in each.line() for each in result.differences)
+
+
+def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
+    ours, other = made(1, 2, ()), made(3, 2, ())
+    (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
+    assert checked(path).holds
+    optrr.save(other.asking, path.with_name("design.json"))
+    assert [each.name for each in checked(path).differences] == ["design.json"]
+    path.with_name("design.json").write_text("{}")
+    assert [each.name for each in checked(path).differences] == ["design.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c | {"format": "optrr-plan/9"}, "format"),
+        (lambda c: {k: v for k, v in c.items() if k != "format"}, "format"),
+        (lambda c: c | {"more": 1}, "more"),
+        (lambda c: c | {"reason": 3}, "reason"),
+        (lambda c: {k: v for k, v in c.items() if k != "choice"}, "choice"),
+        (lambda c: c | {"choice": c["choice"] | {"total": "much"}}, "total"),
+        (lambda c: c | {"choice": {k: v for k, v in c["choice"].items() if k != "way"}}, "way"),
+        (lambda c: c | {"question": c["question"] | {"total": 900.0}}, "total"),
+        (lambda c: c | {"question": c["question"] | {"n": 0}}, "n = 0"),
+        (lambda c: c | {"question": c["question"] | {"learn": [["nobody"]]}}, "nobody"),
+        (lambda c: c | {"question": c["question"] | {"attributes": 5}}, "attributes"),
+        (lambda c: c | {"question": 5}, "question"),
+        (lambda c: c | {"seen": [c["seen"][0] | {"total": 1e9}]}, "total"),
+        (lambda c: c | {"seen": [c["seen"][0] | {"n": 0}]}, "n = 0"),
+        (lambda c: c | {"seen": c["seen"] * 100}, "alternatives"),
+    ],
+)
+def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Path) -> None:
+    written.write_text(toml_text(change(tomllib.loads(written.read_text(encoding="utf-8")))), encoding="utf-8")
+    with pytest.raises(optrr.InvalidInput, match="plan") as refusal:
+        read_plan(written)
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_the_command_makes_and_checks_plans(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = ["plan", "--attribute", "theft=2", "--attribute", "class=4", "--total-epsilon", "2", "--n", "800"]
+    assert run([*asked, "--write", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["choice"] == optrr.plan({"theft": 2, "class": 4}, 2.0, n=800).summary()["choice"]
+    assert {Path(each).name for each in said["files"]} == {each.name for each in Path("plan").iterdir()}
+    assert run(["plan", "--check", "plan/plan.toml"]) == 0
+    capsys.readouterr()
+    text = Path("plan/plan.toml").read_text()
+    Path("plan/plan.toml").write_text(text.replace("n = 800", "n = 801"))
+    assert run(["plan", "--check", "plan/plan.toml", "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert not result["holds"] and {"name", "recorded", "recomputed"} == set(result["differences"][0])
+    assert run(["plan", "--check", "plan/plan.toml", "--n", "3"]) == 2
+    assert "leave it out with --check" in capsys.readouterr().err
+    # a plan is opened again as it is
+    Path("plan/plan.toml").write_text(text)
+    assert run(["plan", "plan/plan.toml", "--write", "-o", "again", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["choice"] == said["choice"]
+    assert run(["plan", "--write"]) == 2
+    assert "--attribute" in capsys.readouterr().err
+
+
+def test_a_missing_value_before_other_categories_is_read_back(tmp_path: Path) -> None:
+    made = optrr.plan({"a": [None, "x", "y"], "b": ["p", "q"]}, 1.0)
+    made.save(tmp_path / "plan")
+    assert checked(tmp_path / "plan" / "plan.toml").holds
+    assert made.asking.domain["a"].categories == ("x", "y", None)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    state = optrr.plan({"a": 2}, np.float32(1.5), n=np.int64(500)).question.state()
+    assert (state["total"], state["n"]) == (1.5, 500) and type(state["n"]) is int
+
+
+def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(tmp_path, capsys):
+    first = optrr.plan({"theft": 2, "class": 4}, 2.0, n=800)
+    made = Plan.of(first.question, "small harm", [SeenWay.of(first.preview)])
+    made.save(tmp_path / "plan")
+    written = str(tmp_path / "plan" / "plan.toml")
+    assert run(["plan", written, "--write", "-o", str(tmp_path / "plan")]) == 0
+    assert read_plan(written).reason == "small harm" and read_plan(written).seen == made.seen
+    assert run(["plan", written, "--write", "--reason", "less harm", "-o", str(tmp_path / "plan")]) == 0
+    assert read_plan(written).reason == "less harm"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["{plan}", "--n", "5"], "--n is settled in the plan"),
+        (["{plan}", "--total-epsilon", "3", "--write"], "--total-epsilon is settled in the plan"),
+        (["--attribute", "a=2", "--reason", "so"], "--reason is for --write"),
+    ],
+)
+def test_an_option_that_a_page_would_not_heed_is_refused(options, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("optrr.cli.planning._serve", lambda *_, **__: pytest.fail("the page was served"))
+    optrr.plan({"theft": 2}, 2.0).save(tmp_path / "plan")
+    given = [option.format(plan=tmp_path / "plan" / "plan.toml") for option in options]
+    assert run(["plan", *given, "-o", str(tmp_path / "other")]) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "other").exists()
+
+
+def test_of_data_only_the_header_and_the_categories_are_taken(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [("ill", "F")] * 37 + [("well", "M")] * 11
+    Path("data.csv").write_text("health,sex\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert run(["plan", "data.csv", "--write", "--total-epsilon", "1"]) == 0
+    assert "looking at the records is not private" in capsys.readouterr().err
+    written = Path("plan/plan.toml").read_text()
+    assert read_plan("plan/plan.toml").question.domain == optrr.Domain.of(
+        {"health": ["ill", "well"], "sex": ["F", "M"]}
+    )
+    assert "37" not in written.partition("[choice]")[0] and "data.csv" not in written
+
+
+def test_numbers_in_data_are_binned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("age,sex\n" + "".join(f"{18 + k},{'FM'[k % 2]}\n" for k in range(70)))
+    given = ["plan", "data.csv", "--write", "--total-epsilon", "1"]
+    assert run([*given, "-o", "without"]) == 0
+    assert "--bins age=5" in capsys.readouterr().err
+    assert run([*given, "--bins", "age=0,30,65,120"]) == 0
+    assert read_plan("plan/plan.toml").question.domain.sizes.tolist() == [3, 2]
+    assert run(["plan", "plan/plan.toml", "--write", "--bins", "age=5"]) == 2
+    assert run(["plan", "--attribute", "a=2", "--write", "--bins", "age=5", "-o", "other"]) == 2
+    assert "--bins" in capsys.readouterr().err and not Path("other").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [None, "records"])
+def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
+    domain = {"a": 3, "b": 3}
+    plan = optrr.plan(domain, margin=5, n=1500, keep=keep)
+    # of alike questions the best on average is best for each, so the required errors' own total is the least
+    needed = optrr.allocate(domain, n=1500, standard_error=5 / (100 * HALF_WIDTH), keep=keep)
+    # with records, a mixture does with less that is compared at totals alone
+    assert keep or needed.epsilon <= plan.question.total <= needed.epsilon + 2e-6
+    assert needed.total_bound <= plan.question.total <= needed.epsilon + 2e-6
+    assert max(t.margin for t in plan.preview.tables) <= 5 * (1 + 1e-9) and not plan.warnings
+    less = optrr.plan(domain, plan.question.total * 0.998, n=1500, keep=keep, margin=5)
+    assert max(t.margin for t in less.preview.tables) > 5 and "± 5 points" in less.warnings[-1]
+    fewest = optrr.plan(domain, 2.0, margin=5, keep=keep)
+    assert max(t.margin for t in fewest.preview.tables) <= 5
+    fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, keep=keep)
+    assert max(t.margin for t in fewer.preview.tables) > 5
+
+
+def test_what_cannot_be_had_is_refused_in_one_line() -> None:
+    for given_, words in (
+        ({"margin": 0.5, "n": 1000}, "people"),
+        ({"total": 50.0}, "nats"),
+        ({"way": "no way"}, "no way"),
+        ({"total": 1.0, "margin": 0.0}, "margin"),
+    ):
+        with pytest.raises(optrr.InvalidInput, match=words) as refusal:
+            optrr.plan({"a": 2, "b": 5}, **given_)
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_plan_shows_itself() -> None:
+    plan = made(2)
+    assert optrr.plan(plan.question.specification, 1.0).question.domain == plan.question.domain
+    assert optrr.plan(plan.question.domain, 1.0).question.domain == plan.question.domain
+    assert optrr.plan(plan.question.state() | {"learn": None} and plan.question.specification.record(), 1.0).point.exact
+    markup = plan._repr_html_()
+    assert "<b>" not in markup and plan.meaning.sentences()[0] in markup
+    assert math.isclose(plan.summary()["choice"]["margin"], plan.preview.typical_margin)
+    again = Plan(plan.question, plan.point)
+    assert again.asking.digest == plan.asking.digest
+
+
+@pytest.mark.slow
+def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_least() -> None:
+    """A margin is the largest of all tables: the way that is best on average may need more than another."""
+    domain = {"a": 2, "b": 20}
+    of_all = optrr.plan(domain, margin=4, n=1500)
+    # others are not compared at every total
+    ways = ["sampling", "sampling-even", "optimum", "kronecker"]
+    each = [optrr.plan(domain, margin=4, n=1500, way=name).point.epsilon for name in ways]
+    assert of_all.point.epsilon <= min(each) * (1 + 2e-3)
+    people = [optrr.plan(domain, 2.0, margin=4, way=name).question.n for name in ways]
+    assert optrr.plan(domain, 2.0, margin=4).question.n == min(people)
+
+
+def test_plot_draws_the_margin_of_every_table() -> None:
+    plan = optrr.plan({"a": ["yes", "no"], "b": 3}, 1.0, learn="pairs", n=500)
+    table = plan.to_arrow().to_pydict()
+    assert table["margin"] == [t.margin for t in plan.preview.tables]
+    axes = plan.plot().axes[0]
+    assert axes.get_xlabel() == "± percentage points"
+    assert [label.get_text() for label in axes.get_yticklabels()] == table["table"]
+
+
+SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+# What that page says of files is nothing that a plan is about.
+OF_FILES = {"Libraries that read files", "Waiting for a large file", "Notes beside files"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch, capsys):
+    plan = Plan.of(random_question(seed), "for a test")
+    plan.save(tmp_path / "plan")
+    monkeypatch.chdir(tmp_path / "plan")
+    page = Read(Path("statement.html").read_text(encoding="utf-8"))
+    lines = [
+        line for line in page.text.splitlines() if line.startswith(("optrr verify", "optrr plan", "optrr allocate"))
+    ]
+    said = {}
+    for line in lines:
+        command, *options = shlex.split(line)[1:]
+        assert run([command, *options, *(["--json"] if "--json" not in options else [])]) == 0, line
+        said[command] = json.loads(capsys.readouterr().out)
+    assert set(said) == {"verify", "plan", "allocate"}
+    assert said["plan"]["holds"] and said["verify"]["holds"]
+    stated = dict(page.table("the choice")[1:])
+    allocated, verified = said["allocate"], said["verify"]
+
+    assert stated["total epsilon"] == epsilon_text(allocated["epsilon"])
+    checks = {each["name"]: each for each in verified["checks"]}
+    assert float(stated["total epsilon"]) == pytest.approx(float(checks["total epsilon"]["recomputed"]), abs=1e-6)
+    assert float(stated["total epsilon"]) >= allocated["epsilon"]
+    assert stated["way of asking"] == allocated["way"]
+    assert stated["error"] == f"{allocated['error']:.6g}"
+    assert stated["no mechanism has less than"] == f"{allocated['error_bound']:.6g}"
+    assert stated["the error is"] == nearness(allocated["error_over_bound"])
+    assert f"{len(checks)} of {len(checks)} checks held" in page.text
+    digest = verified.get("design") or plan.asking.digest
+    assert digest in page.text
+
+    margins = {tuple(t["attributes"]): f"{100 * HALF_WIDTH * t['standard_error']:.4g}" for t in allocated["tables"]}
+    head, *rows = page.table("question")
+    asked = plan.question.specification.wording.questions
+    singles = {asked.get(name, name): margins.get((name,), "") for name in plan.question.domain.names}
+    assert {row[0]: row[-1] for row in rows} == {" ".join(key.split()): value for key, value in singles.items()}
+    crossings = {crossed(names): margin for names, margin in margins.items() if len(names) > 1}
+    if crossings:
+        shown = {row[0]: row[2] for row in page.table("table")[1:]}
+        assert shown == {name: crossings[name] for name in list(crossings)[:7]}
+    if "conditional epsilon" in head:
+        given = [epsilon_text(each["conditional_epsilon"]) for each in allocated["attributes"]]
+        assert [row[3] for row in rows] == given
+        assert stated["largest conditional epsilon"] == max(given, key=float)
+    ways = {way["title"]: way for way in allocated["ways"]}
+    for title, total, margin, over, _ in page.table("way of asking")[1:]:
+        way = ways[title]
+        assert float(total) == pytest.approx(way["epsilon"], abs=1e-3)
+        assert margin == f"{100 * HALF_WIDTH * way['standard_error']:.4g}"
+        assert over == f"{way['error_over_bound']:.4g}"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
+    plan = Plan.of(random_question(seed))
+    text = Read(page_html(plan.statement())).text
+    spent = plan.point.epsilon * plan.question.releases
+    assert all(each in text for each in (promise(spent), example(spent), *plan.meaning.sentences()))
+    # every question of the sheet, and of what is left to people six lines
+    from optrr.allocation.sampled_uses import questions_worksheet  # noqa: PLC0415
+    from optrr.devices.worksheet import worksheet  # noqa: PLC0415
+
+    sheet = (worksheet if isinstance(plan.asking, optrr.Design) else questions_worksheet)(plan.asking, plan.question.n)
+    for entry in sheet.entries:
+        assert entry.question in text
+        assert not any(asked in text for asked in entry.for_you)
+    page = Read(page_html(plan.statement()))
+    (answered,) = (table for table in page.all_tables if table[0] == ["question", "answer"])
+    assert [row[0] for row in answered[1:]] == for_you("") and len(answered) <= 7
+    assert all(row[1] == "" for row in answered[1:])
+    assert all(len(table) <= 13 for table in page.all_tables)
+
+
+def test_what_is_not_promised_is_the_list_of_the_security_page() -> None:
+    section = SECURITY.partition("## 4. What is not protected")[2].partition("\n## ")[0]
+    named = {name.rstrip(".") for name in re.findall(r"^- \*\*(.+?)\*\*", section, re.MULTILINE)}
+    assert set(NOT_PROMISED) == named - OF_FILES and named > OF_FILES
+    public = declared({"attributes": [{"name": "a", "size": 2}], "public": {"weight": "w"}})
+    said = Read(page_html(Plan.of(Question.of(public)).statement())).text
+    assert "Public columns (w)" in said
+
+
+def test_alternatives_seen_stand_beside_the_ways() -> None:
+    question = random_question(0)
+    seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.5, math.inf if k else 3.0) for k in range(6)]
+    page = Read(page_html(Plan.of(question, "", seen).statement()))
+    rows = page.table("way of asking")[1:]
+    assert [row[-1] for row in rows if row[0] == "kronecker"] == [f"seen with {100 + k} people" for k in range(4)]
+    assert "listed in plan.toml" in page.text
+
+
+def worst(letter: str) -> Plan:
+    """As long as a plan can be, in everything that a statement shows."""
+    m = 12
+    names = [letter * 60 + str(k) for k in range(m)]
+    attributes = [{"name": name, "size": 2 + k % 4, "question": letter * 90} for k, name in enumerate(names)]
+    state = {
+        "attributes": attributes,
+        "title": letter * 300,
+        "asker": letter * 300,
+        "public": {"weight": letter * 50},
+        "learn": [[name] for name in names] + [list(pair) for pair in pairwise(names)],
+        "total": 4.0,
+        "n": 123_456,
+        "keep": "records",
+        "releases": 12,
+        "margin": 3.0,
+    }
+    question = Question.from_state(state)
+    seen = [SeenWay(4.0 + k / 7, 10**10, "mixture-with-records", 123.456789, 12345.6789) for k in range(20)]
+    return Plan.of(question, f"{letter * 10} " * 200, seen)
+
+
+@pytest.mark.slow
+def test_it_is_printed_on_two_sheets(tmp_path: Path, browser: Any) -> None:
+    plans = [Plan.of(random_question(seed, 4), "for a test") for seed in range(3)]
+    page = browser.new_page()
+    for k, plan in enumerate([*plans, worst("W"), worst("é ")]):
+        (tmp_path / f"{k}.html").write_text(page_html(plan.statement()), encoding="utf-8")
+        page.goto((tmp_path / f"{k}.html").as_uri())
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 2, k
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_is_read_on_any_screen(width: int, tmp_path: Path, browser: Any) -> None:
+    (tmp_path / "s.html").write_text(page_html(Plan.of(random_question(4), "for a test").statement()), encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 800}, bypass_csp=True)
+    page = context.new_page()
+    page.goto((tmp_path / "s.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert browsers.faults(page) == []
+    context.close()
+
+
+def people(plan: Plan, n: int, seed: int) -> pd.DataFrame:
+    """Random records of the plan's attributes, with associations."""
+    rng = np.random.default_rng(seed)
+    latent = rng.random(n)
+    columns = {}
+    for attribute in plan.question.domain:
+        codes = ((latent + 0.5 * rng.random(n)) / 1.5 * attribute.size).astype(int)
+        columns[attribute.name] = np.asarray(attribute.categories, dtype=object)[codes]
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2, 5])
+def test_the_files_do_what_they_are_for(seed, tmp_path, monkeypatch, capsys):
+    plan = Plan.of(random_question(seed, 3), "for a test")
+    written = plan.save(tmp_path / "plan")
+    names = {path.name for path in written}
+    always = "plan.toml specification.toml design.json sampler.json statement.html analysis.py README.txt"
+    assert names >= set(always.split())
+    assert ("tables.toml" in names) == (plan.question.learn.name == "tables")
+    assert all(f"{name}:" in (tmp_path / "plan" / "README.txt").read_text() for name in names - {"README.txt"})
+    monkeypatch.chdir(tmp_path / "plan")
+    assert read_specification("specification.toml").record() == plan.question.specification.record()
+    assert run(["verify", "design.json"]) == 0
+    assert run(["verify", "sampler.json", "--design", "design.json"]) == 0
+    capsys.readouterr()
+    # what is randomized by the design is analysed by the script, with the numbers of the reports themselves
+    people(plan, 400, seed).to_parquet("true.parquet")
+    assert run(["perturb", "true.parquet", "--design", "design.json", "-o", "reports.parquet"]) == 0
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    call = [sys.executable, "plan/analysis.py", "plan/reports.parquet"]
+    done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    results = json.loads(Path("results.json").read_text())
+    reports = plan.asking.reports("reports.parquet")
+    wanted = [table.attributes for table in plan.question.learn.tables]
+    for names_, said in zip(wanted, results["tables"], strict=True):
+        own = reports.table(*names_)
+        assert alike(said, json.loads(json.dumps(own.summary())))
+        assert own.headline() in done.stdout
+    pairs = [names_ for names_ in wanted if len(names_) == 2]
+    for names_, said in zip(pairs, results["tests"], strict=True):
+        own = reports.test(*names_)
+        assert (said["test"], said["df"], said["n"]) == (own.test, own.df, own.n)
+        assert said["statistic"] == pytest.approx(own.statistic, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_survey_takes_the_files(seed: int, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+    from optrr.survey.preparing import prepared  # noqa: PLC0415 (an extra)
+
+    plan = Plan.of(random_question(seed, 3))
+    plan.save(tmp_path / "plan")
+    survey = prepared(tmp_path / "plan" / "design.json", tmp_path / "plan" / "specification.toml")
+    assert survey.wording == plan.question.specification.wording
+    assert survey.design.digest == plan.asking.digest
+    assert survey.deployment.to_bytes() == (tmp_path / "plan" / "sampler.json").read_bytes()
+
+
+def test_the_commands_of_the_readme_take_names_with_spaces(tmp_path: Path) -> None:
+    optrr.plan({"question 1": 2, "it's, so": 2}, 1.0, learn="pairs").save(tmp_path / "plan")
+    (line,) = (x for x in (tmp_path / "plan" / "README.txt").read_text().splitlines() if "optrr estimate" in x)
+    command = shlex.split(line.partition(": ")[2])
+    assert command[command.index("--attributes") + 1 :] == ["question 1,it's,, so"]
+
+
+@pytest.fixture(scope="module")
+def plans() -> tuple[Plan, Plan]:
+    return optrr.plan({"a": 2, "b": 3}, 1.0, learn=["a", "b"]), optrr.plan({"a": 2, "b": 3}, 2.0)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_no_plan_wrote_is_kept(plans: tuple[Plan, Plan], tmp_path: Path) -> None:
+    first, second = plans
+    folder = tmp_path / "plan"
+    folder.mkdir()
+    (folder / "README.txt").write_text("mine")
+    (folder / "notes.txt").write_text("mine, too")
+    before = content(folder)
+    with pytest.raises(optrr.InvalidInput, match="written by no plan"):
+        first.save(folder)
+    assert content(folder) == before
+    (folder / "README.txt").unlink()
+    first.save(folder)
+    assert content(folder)["notes.txt"] == b"mine, too"
+    # what stands beside may be reports of the design
+    with pytest.raises(optrr.InvalidInput, match="choose another folder"):
+        second.save(folder)
+    (folder / "notes.txt").unlink()
+    assert (folder / "tables.toml").exists()
+    second.save(folder)
+    assert not (folder / "tables.toml").exists()
+    assert optrr.load(folder / "design.json").digest == second.asking.digest
+    (folder / "plan.toml").write_text('format = "another/1"')
+    with pytest.raises(optrr.InvalidInput, match="written by no plan"):
+        first.save(folder)
+    with pytest.raises(optrr.InvalidInput, match="is a file"):
+        first.save(folder / "design.json")
+    with pytest.raises(optrr.InvalidInput, match="cannot make the folder"):
+        first.save(tmp_path / "none" / "plan")
+
+
+def test_a_plan_is_written_whole_or_not_at_all(plans, tmp_path, monkeypatch):
+    first, second = plans
+    first.save(tmp_path / "there")
+    before = content(tmp_path / "there")
+    copied = plan_module.shutil.copyfile
+
+    for broken in range(6):
+        for folder in ("there", "new"):
+            calls = iter(range(100))
+
+            def failing(*given: Path, calls: Iterator[int] = calls, broken: int = broken) -> None:
+                if next(calls) == broken:
+                    raise OSError(28, "no space left")
+                copied(*given)
+
+            monkeypatch.setattr(plan_module.shutil, "copyfile", failing)
+            with pytest.raises(optrr.InvalidInput, match="no space left"):
+                second.save(tmp_path / folder)
+        assert content(tmp_path / "there") == before
+        assert not (tmp_path / "new").exists()

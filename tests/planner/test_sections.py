@@ -1,0 +1,271 @@
+"""What a plan's page says equals what an allocation says, to the digits shown; and the lines to copy give the same."""
+
+import html
+import json
+import math
+import re
+import shlex
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.core.design.specification import declared
+from optrr.planner.figures import (
+    Bar,
+    digits,
+    dots_chart,
+    frontier_chart,
+    interval_text,
+    intervals_chart,
+    plausible_shares,
+    power_of_ten,
+)
+from optrr.planner.preview import LADDER, Preview, nearest, point
+from optrr.planner.question import Question
+from optrr.planner.sections import Shown, python_lines, shell_lines
+
+NBSP = "\u00a0"
+
+
+def random_question(rng: np.random.Generator) -> Question:
+    """Two or three attributes, any tables, any choices."""
+    sizes = rng.integers(2, 5, int(rng.integers(2, 4))).tolist()
+    names = [f"a{k} \u00e9\u4e2d\U0001f600'\"" for k in range(len(sizes))]
+    attributes = [
+        {"name": name, "categories": [f"c{j}" for j in range(r)]} for name, r in zip(names, sizes, strict=True)
+    ]
+    learn = ["marginals", "pairs", [tuple(names)], [tuple(names[:2]), *((n,) for n in names[2:])]][rng.integers(4)]
+    return Question.of(
+        declared({"title": "x", "attributes": attributes}),
+        learn,
+        total=float(np.round(np.exp(rng.uniform(-1, 2)), 3)),
+        n=int(rng.integers(50, 10**6)),
+        keep=[None, "records"][rng.integers(2)],
+    )
+
+
+def text_of(fragment: str) -> str:
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", fragment.replace(NBSP, "_"))))
+
+
+def shown_numbers(fragment: str, before: str = "±_") -> list[float]:
+    return [float(x.replace(",", "")) for x in re.findall(rf"{before}([\d.,]*\d)", text_of(fragment))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_numbers_are_an_allocations_to_the_digits_shown(seed):
+    question = random_question(np.random.default_rng(seed))
+    made = optrr.allocate(question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep)
+    exact = point(replace(question, n=10**10))
+    fragments = Shown(question, Preview(question, exact), [exact]).fragments()
+    summary = made.summary()
+
+    # every table's margin, beside the part of sampling
+    margins = shown_numbers(fragments["see"])
+    expected = []
+    for table in summary["tables"]:
+        expected += [195.9964 * table["standard_error"]]
+        expected += [195.9964 * math.sqrt(table["sampling_error"] / (question.n * table["cells"]))]
+    assert margins == [pytest.approx(x, rel=6e-4) for x in expected]
+
+    # every way, in the same order
+    ways = [way["standard_error"] for way in summary["ways"] if way["standard_error"] is not None]
+    assert shown_numbers(fragments["ways"]) == [pytest.approx(195.9964 * x, rel=6e-4) for x in ways]
+    for way in summary["ways"]:
+        assert way["title"] in text_of(fragments["ways"])
+
+    spend = text_of(fragments["spend"])
+    epsilon = float(re.search(r"ε = ([\d.]+)", spend)[1])
+    assert summary["epsilon"] <= epsilon <= summary["epsilon"] + 1.001e-4
+    for sentence in summary["sentences"]:
+        assert " ".join(sentence.split()) in spend
+    assert "≈" not in "".join(fragments.values())
+
+
+@pytest.mark.slow
+def test_a_preview_carries_its_mark_and_is_near_the_exact_numbers(school):
+    points = [point(replace(school.at(total), n=10**10)) for total in LADDER[6:9]]
+    for total in (1.1, 1.3):
+        question = school.at(total)
+        between = nearest(points, question)
+        fragments = Shown(question, Preview(question, between), points).fragments()
+        got = shown_numbers(fragments["see"], "≈_±_")
+        exact = Preview(question, point(replace(question, n=10**10)))
+        assert got == [pytest.approx(table.margin, rel=0.08) for table in exact.tables]
+        assert "≈" in fragments["ways"] and "≈" in fragments["spend"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypatch, capsys):
+    question = random_question(np.random.default_rng(100 + seed))
+    way = "kronecker" if question.keep else None
+    question = replace(question, way=way)
+    expected = point(replace(question, n=10**10))
+
+    space: dict[str, object] = {}
+    exec("\n".join(python_lines(question)), space)
+    made = space["allocation"]
+    assert made.way.name == expected.way.name and made.error == expected.way.error
+
+    monkeypatch.chdir(tmp_path)
+    *files, command = shell_lines(question)
+    for name, content in re.findall(r"^cat > (\S+) <<'END'\n(.*?)\nEND$", "\n".join(files), re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(content + "\n", encoding="utf-8")
+    assert command.startswith("optrr allocate questions.toml ")
+    capsys.readouterr()
+    assert run([*command.split()[1:], "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["way"] == expected.way.name
+    assert said["error"] == pytest.approx(expected.way.error, rel=1e-9)
+
+
+def test_what_a_way_gives_up_is_never_said_of_a_smaller_total(school):
+    low, high = (point(replace(school.at(total), n=10**10)) for total in LADDER[6:8])
+    between = nearest([low, high], school.at(1.3))
+    said = {way.name: way.gives_up for way in high.ways}
+    assert [way.gives_up for way in between.ways] == [said[way.name] for way in between.ways]
+
+
+def test_a_way_of_a_strange_name_is_one_word_of_the_command(school):
+    *_, command = shell_lines(replace(school, way="optimum; echo"))
+    assert shlex.split(command)[-1] == "optimum; echo"
+
+
+def test_where_nothing_can_be_learned_the_remedy_is_said(school):
+    exact = point(replace(school.at(0.2), n=10**10))
+    few = replace(school, total=0.2, n=20)
+    said = text_of(Shown(few, Preview(few, exact), [exact]).fragments()["see"])
+    needed = int(re.search(r"about ([\d,]+) people would give ± 10 points", said)[1].replace(",", ""))
+    assert "nothing can be learned of any table" in said
+    assert max(t.margin for t in Preview(replace(few, n=needed), exact).tables) <= 10
+
+
+def test_before_anything_is_computed_the_bound_is_known_and_the_promise(school):
+    fragments = Shown(school, None, ()).fragments()
+    spend = text_of(fragments["spend"])
+    bound = school.learn.error_bound(school.domain, school.total)
+    typical = 195.9964 * school.learn.typical_standard_error(school.domain, bound, school.n)
+    assert float(re.search(r"typical margin below ± ([\d.]+)", spend)[1]) == pytest.approx(typical, rel=6e-4)
+    assert "a factor of 2.72" in spend and "10 of 100" in text_of(fragments["told"])
+    assert "being computed" in fragments["see"]
+
+
+def test_texts_of_strangers_are_escaped_everywhere(school):
+    state = school.state()
+    evil = "<img src=x onerror=alert(1)>"
+    state["attributes"][0] = {"name": evil, "categories": ["</script><script>", '" onclick="']}
+    question = Question.from_state(state)
+    exact = point(replace(question, n=10**10))
+    for fragment in Shown(question, Preview(question, exact), [exact]).fragments().values():
+        assert "<img" not in fragment and "<script" not in fragment and 'onclick="' not in fragment
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def root_of(chart):
+    markup = str(chart.markup)
+    root = ElementTree.fromstring(markup)
+    assert (root.tag, root.get("role")) == (f"{SVG}svg", "img")
+    # colours are the style sheet's, and nothing runs or is fetched
+    assert not re.search(r"style=|href|<script|#[0-9a-f]{3}", markup)
+    return root
+
+
+def marks(root, kind, tag="circle"):
+    return [mark for mark in root.iter(f"{SVG}{tag}") if mark.get("class") == kind]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(seed):
+    rng = np.random.default_rng(seed)
+    totals = np.sort(rng.uniform(0.125, 16, 8))
+    margins = np.sort(rng.uniform(0.01, 200, 8))[::-1]
+    chosen = (totals[3], margins[3])
+    chart = frontier_chart(
+        [*zip(totals, margins, strict=True)], [*zip(totals, margins / 2, strict=True)], chosen, (0.125, 16)
+    )
+    root = root_of(chart)
+    left, right = float(root.get("data-left")), float(root.get("data-right"))
+    dots = marks(root, "point")
+    x = np.array([float(dot.get("cx")) for dot in dots])
+    np.testing.assert_allclose((x - left) / (right - left), np.log(totals / 0.125) / math.log(16 / 0.125), atol=1e-3)
+    y = np.array([float(dot.get("cy")) for dot in dots])
+    slopes = np.diff(y) / np.diff(np.log(margins))
+    big = np.abs(np.diff(np.log(margins))) > 0.1
+    np.testing.assert_allclose(slopes[big], np.median(slopes[big]), rtol=0.05)
+    (large,) = marks(root, "chosen")
+    assert (large.get("cx"), large.get("cy")) == (dots[3].get("cx"), dots[3].get("cy"))
+    for total, margin in zip(totals, margins, strict=True):
+        assert f"ε {total:.2g}: ±{digits(margin, 2)}" in root.get("aria-label")
+
+
+def test_a_frontier_without_points_or_with_impossible_ones_is_drawn():
+    for totals, margins in (((), ()), ((1.0,), (math.inf,)), ((1.0, 2.0), (math.inf, 3.0)), ((1.0, 2.0), (3.0, 3.0))):
+        for chosen in (None, (1.5, math.inf), (0.05, 3.0), (20.0, 3.0)):
+            chart = frontier_chart([*zip(totals, margins, strict=True)], [], chosen, (0.125, 16))
+            assert "nan" not in str(chart.markup) and "inf" not in chart.svg
+            root_of(chart)
+
+
+def test_intervals_stand_around_their_bars():
+    bars = [Bar("a <b> & \"c\" 'd'", 30, 20, 40), Bar("\u202e long" * 9, 0, 0, 100)]
+    root = root_of(intervals_chart("x × y", bars, 3))
+    rects = marks(root, "bar", "rect")
+    paths = marks(root, "interval", "path")
+    for bar, rect, path in zip(bars, rects, paths, strict=True):
+        zero = float(rect.get("x"))
+        scale = (float(rects[0].get("width"))) / 30
+        start, _, end = re.match(r"M([\d.]+) ([\d.]+)H([\d.]+)", path.get("d")).groups()
+        assert float(start) == pytest.approx(zero + scale * bar.lower, abs=0.3)
+        assert float(end) == pytest.approx(zero + scale * bar.upper, abs=0.6)
+    assert "30 %, from 20 to 40 %" in root.get("aria-label") and "3 more" in root.get("aria-label")
+    assert "\u202e" not in "".join(root.itertext())
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (10, 24), (99, 100), (1, 1)])
+def test_of_a_hundred_dots_so_many_are_filled(before, after):
+    root = root_of(dots_chart(before, after, "How sure."))
+    filled = [float(dot.get("cx")) for dot in marks(root, "dot filled")]
+    every = filled + [float(dot.get("cx")) for dot in marks(root, "dot")]
+    middle = (min(every) + max(every)) / 2
+    assert len(every) == 200
+    assert (sum(x < middle for x in filled), sum(x > middle for x in filled)) == (before, after)
+
+
+def test_made_up_shares_are_the_first_cells_of_an_outer_product():
+    one = {2: np.array([0.3, 0.7])} | {
+        r: (1 / np.arange(2, r + 2)) / (1 / np.arange(2, r + 2)).sum() for r in (3, 5, 20)
+    }
+    for sizes in [(2,), (5,), (2, 3), (3, 20), (2, 2, 5), (20, 20, 2)]:
+        whole = one[sizes[0]]
+        for size in sizes[1:]:
+            whole = np.multiply.outer(whole, one[size])
+        np.testing.assert_allclose(plausible_shares(sizes, 12), whole.ravel()[:12])
+        assert whole.sum() == pytest.approx(1)
+    assert len(plausible_shares([10**5, 2], 12)) == 12
+
+
+def test_figures_have_the_digits_that_they_say():
+    rng = np.random.default_rng(0)
+    for value in np.exp(rng.uniform(-9, 25, 500)):
+        for count in (2, 4):
+            read = float(digits(value, count).replace(",", ""))
+            assert abs(read / value - 1) <= 0.5 * 10.0 ** (1 - count) * (1 + 1e-9)
+            assert "e" not in digits(value, count)
+    assert [digits(x, 4) for x in (0, 1, 1234567, 0.5)] == ["0", "1", "1,235,000", "0.5"]
+    assert power_of_ten(1e-6) == "10⁻⁶" and power_of_ten(3.071e-8) == "3.1 · 10⁻⁸"
+
+
+def test_an_interval_is_rounded_outwards_and_stays_within_everything():
+    rng = np.random.default_rng(1)
+    for share, margin in rng.uniform(0.02, 60, (300, 2)):
+        low, high = (float(x) for x in interval_text(share, margin).removesuffix(" %").split("–"))
+        assert max(0, share - margin - 1) <= low <= max(share - margin, 0) + 1e-9
+        assert min(share + margin, 100) - 1e-9 <= high <= min(100, share + margin + 1)
+        assert low < high
