@@ -8,7 +8,8 @@ exactly so for a uniform population, less by Σ ‖π_W‖² ≤ 1 for another, 
 population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)). Questions have c_W dim_W/e_W in place of
 c_W/λ_W² (§3.9).
 
-Every way of asking (:mod:`optrr.allocation.strategies`) is judged by Σ weight G_U at the total; where standard errors are required
+Every way of asking (:mod:`optrr.allocation.strategies`) is judged by Σ weight G_U at the total; where standard errors
+are required
 instead, by the total that it needs for them. Beside all stands what no mechanism of any form can be below
 (:mod:`optrr_solvers.allocation.any_mechanism`), and beside the best law of change sets what no such law can.
 """

@@ -23,7 +23,8 @@ alone. What no question is about, such as how three predictors go together, γ m
 it to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added
 to what is minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d =
 Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever
-γ J is computed at, but for what the prior holds back, as in :mod:`optrr.analysis.regression.likelihood`, whose search, tests and
+γ J is computed at, but for what the prior holds back, as in :mod:`optrr.analysis.regression.likelihood`, whose search,
+tests and
 limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ

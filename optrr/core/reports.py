@@ -122,7 +122,8 @@ class Reports(OpenedRecords):
             "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.core.estimation.estimator.estimate`).
         weights, strata, clusters, by, single_cluster, unweighted
             public columns that describe the sample, beside those that the design and the release name
-            (:func:`optrr.analysis.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` has no ``among`` beside it.
+            (:func:`optrr.analysis.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` has no ``among``
+            beside it.
         confidence, simultaneous
             of the intervals: each cell alone, or all of them together.
         """

@@ -179,7 +179,8 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     test
         trend or genotypic.
     tail
-        whether small p-values come from :mod:`optrr.core.inference.calibration`, which is more accurate there; False takes all of
+        whether small p-values come from :mod:`optrr.core.inference.calibration`, which is more accurate there; False
+        takes all of
         them from the χ² limit.
 
     Raises
@@ -229,7 +230,8 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
 
-    It is valid only where the mechanism happens to make no dependence of its own; see :func:`optrr.genomics.score_tests.naive_shift`.
+    It is valid only where the mechanism happens to make no dependence of its own; see
+    :func:`optrr.genomics.score_tests.naive_shift`.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
 

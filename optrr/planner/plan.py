@@ -150,7 +150,7 @@ class Plan(Result):
         return [*super()._parts(), *map(Text, self.meaning.sentences()), table.first(SHOWN)]
 
     def statement(self) -> Page:
-        """One statement for an ethics board; :func:`optrr.core.display.parts.page_html` makes it HTML that prints on two sheets."""
+        """One statement for an ethics board; its HTML (:func:`optrr.core.display.parts.page_html`) prints on two sheets."""
         return statement(self.preview, self.asking, self.seen, self.reason)
 
     def to_toml(self) -> str:

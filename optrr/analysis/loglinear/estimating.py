@@ -12,7 +12,8 @@ A model beside a larger one has its score test and the likelihood ratio,
     G = 2n (ℓ_larger − ℓ_smaller)  ~  χ²,  as many degrees of freedom as the larger model adds parameters.
 
 The limit needs a larger model whose fitted shares are clear of 0. Where one of them is near 0, or at it, G falls short of χ²,
-and no p-value of it is given; the score test needs the smaller model's margins only (:mod:`optrr.analysis.loglinear.comparing`).
+and no p-value of it is given; the score test needs the smaller model's margins only
+(:mod:`optrr.analysis.loglinear.comparing`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ of the counts that are in it and are kept, and shares are ratios of such sums, t
 Who gave no answer is a category of its own where an attribute declares a missing value. *Among those who answered* is the
 restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
 people alike in the other attributes asked, it does not depend on the answer (missing at random: Rubin, Biometrika 63, 1976).
-Whoever declares that gets numbers of everybody (:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for measures).
+Whoever declares that gets numbers of everybody (:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for
+measures).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -76,7 +76,8 @@ class Row:
 class Measures(TableResult):
     """A measure of ``attributes``, groups before outcomes, for every group and outcome that it compares.
 
-    ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the measure's range; it
+    ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the
+    measure's range; it
     is NaN where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
@@ -187,7 +188,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         the categories in their declared order. What is counted behind the two only restricts who counts. Or a table that is
         estimated already, without a mechanism.
     name
-        one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the groups within an
+        one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the
+        groups within an
         outcome.
     comparing
         reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;

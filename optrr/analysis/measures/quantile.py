@@ -1,7 +1,8 @@
 """Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function (design §4.5).
 
 The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is
-q is tested as every measure is (:mod:`optrr.analysis.measures.quantities`), so nothing is divided by the density, which the delta
+q is tested as every measure is (:mod:`optrr.analysis.measures.quantities`), so nothing is divided by the density,
+which the delta
 method does and noise may leave near 0: the lower limit is the smallest value u with F(u) not significantly below q, the upper
 one the largest with F(just below u) not significantly above. Each errs with probability (1 − confidence)/2 at most, however
 many values there are: the lower limit is above the quantile only if the one test at the quantile rejects (Woodruff, JASA 47,

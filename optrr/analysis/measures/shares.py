@@ -12,7 +12,8 @@ A contrast is any sum of shares with weights, θ = Σ w_k (share k): the differe
 difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``among``. Shares of one
 group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ = Σ_g A_g/D_g, A_g = Σ s π and
 D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
-(:func:`optrr.analysis.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that are named,
+(:func:`optrr.analysis.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that
+are named,
 so that how they vary together is exact, whether groups overlap or not.
 """
 

@@ -34,15 +34,18 @@ evaluation takes O(B G R V (R + r)) and holds O(B G R V).
 **Weighted, stratified or clustered samples** have the pseudo-likelihood, or the weighted unbiased score: the weighted shares
 λ̂ of the reports take the place of shares in the estimating equations, so that Ψ(θ) = Σ_v λ̂_v ψ_v(θ) is 0 at what the
 equations of the whole population would give, up to sampling. Its variance is that of a linear function of the weighted
-reports, ψᵀ V ψ with V their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within clusters, the
+reports, ψᵀ V ψ with V their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within
+clusters, the
 randomization included, is among the differences between them. With it in the place of second moments everything else of a
-regression stays as it is (:mod:`optrr.analysis.regression.solving`). What stands there is the second moment of one of n records,
+regression stays as it is (:mod:`optrr.analysis.regression.solving`). What stands there is the second moment of one of
+n records,
 so it is M = (n − 1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
 
 Standard errors are H⁻¹ ψᵀMψ H⁻¹/n, the sandwich, times n/(n − p) as other robust ones. In tests and intervals of the
 likelihood, whose H is the information I* of the hypothesis, the second moment is the hypothesis's, too, since the sample's own
 is too small just where a report happens to be rare: what strata and clusters do to a variance is the sample's, and how often
-each report occurs is the hypothesis's, as in the tests of :mod:`optrr.analysis.weighted`. With equal weights and no clusters this
+each report occurs is the hypothesis's, as in the tests of :mod:`optrr.analysis.weighted`. With equal weights and no
+clusters this
 is I*, so that tests are those without weights.
 
 Tests of k parameters have F = T (ν − k + 1)/(ν k) ~ F(k, ν − k + 1), those of one parameter Student's law, with ν

@@ -100,7 +100,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """An SVG from :func:`optrr.core.display.charts.figure_svg`, its caption, and a ``description`` that screen readers read out."""
+    """An SVG from :func:`~optrr.core.display.charts.figure_svg`, its caption, and a ``description`` for screen readers."""
 
     svg: str
     caption: str = ""

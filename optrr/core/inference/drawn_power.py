@@ -180,7 +180,7 @@ class TwoReports:
         return PredictedPower(float(binom.pmf(k, n, self.true[0]) @ rejects), self.source(n, level))
 
     def p_values(self, n: int) -> FloatArray:
-        """p-values of 0 to n of the first report, (n + 1,): :func:`optrr.core.inference.goodness_of_fit`, but for its drawing."""
+        """p-values of 0 to n of the first report, (n + 1,), as :func:`optrr.core.inference.goodness_of_fit` without drawing."""
         from scipy.stats import binom  # noqa: PLC0415 (as above)
 
         k = np.arange(n + 1)

@@ -7,7 +7,8 @@ second run releases those records again.
 
 Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`), and so the
 first record goes into a pipe when the last has come in; frames, and batches without a target, keep the order of the data. What
-is written has a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
+is written has a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not
+randomized again.
 """
 
 import os

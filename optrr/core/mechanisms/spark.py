@@ -14,7 +14,8 @@ they come in.
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
 job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
 
-Frames and files of Spark have no provenance (:mod:`optrr.core.provenance.provenance`): commands that read them warn, and nothing
+Frames and files of Spark have no provenance (:mod:`optrr.core.provenance.provenance`): commands that read them warn,
+and nothing
 refuses to randomize them again.
 
 Needs PySpark 3.5 or later, and optrr on every worker. On one machine (``local``) workers run the driver's interpreter;

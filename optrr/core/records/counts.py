@@ -35,7 +35,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 
 def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
-    """Record batches with the columns of ``domain``, from whatever :func:`optrr.core.records.reading.registry.open_source` takes.
+    """Record batches with the columns of ``domain``, from whatever ``open_source`` takes.
 
     Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
     undeclared columns, and what :func:`open_source` refuses.

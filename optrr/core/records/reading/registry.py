@@ -284,7 +284,8 @@ def _differs(one: Any, other: Any, column: str) -> InvalidInput:
 def origins_of(data: Any) -> list[provenance.Origin]:
     """The origins of files, frames or tables, each different note once; at least one.
 
-    ``data`` is whatever :func:`optrr.core.records.reading.registry.open_source` reads, or gives. An array of codes has none; a pipe
+    ``data`` is whatever :func:`optrr.core.records.reading.registry.open_source` reads, or gives. An array of codes has
+    none; a pipe
     has no note. Raises InvalidInput if a note cannot be read.
     """
     if isinstance(data, np.ndarray):
