@@ -10,6 +10,7 @@ from optrr.core.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "optrr.core.provenance.accounting": ("Account", "Spent"),
         "optrr.core.protocols.protocol": (
             "Collector",
             "Protocol",
