@@ -4,6 +4,9 @@ import importlib
 import inspect
 import pkgutil
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,30 @@ def test_no_two_classes_share_a_name(package):
 
 def test_the_public_api_stays_small():
     assert len(importlib.import_module("optrr").__all__) <= 45
+
+
+ROOT = Path(__file__).parents[1]
+PLANTED = {
+    "optrr/core/estimation/__init__.py": ("import optrr.genomics.scan", "the core imports no extension"),
+    "optrr/analysis/__init__.py": (
+        "import optrr.planner.plan",
+        "an extension imports the core and the extensions below",
+    ),
+    "solvers/optrr_solvers/laws/__init__.py": ("import optrr.core.domain", "solvers know arrays"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", PLANTED)
+def test_contracts_fail_on_a_planted_import(tmp_path, file):
+    line, contract = PLANTED[file]
+    for name in ("optrr", "solvers"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / file).open("a", encoding="utf-8") as module:
+        module.write(f"\n{line}\n")
+    code = "import sys; sys.path[:0] = ['.', 'solvers']; from importlinter.cli import *; lint_imports_command()"
+    command = [sys.executable, "-c", code, "--no-cache"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1, ran.stderr
+    assert re.search(rf"{contract}.* BROKEN", ran.stdout)
