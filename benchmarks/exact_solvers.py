@@ -30,7 +30,7 @@ PUBLISHED = POR_SECONDS | {"recursion": POR_SECONDS["inductive"]}
 def one(method: str, m: int) -> dict[str, float]:
     """Median time over the runs, worst gap, and this process's peak memory."""
     from optrr_solvers import Problem, solve
-    from optrr_solvers.inductive import few_changes
+    from optrr_solvers.baselines import few_changes
 
     times, gaps = [], []
     for run in range(RUNS):

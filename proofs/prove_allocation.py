@@ -17,7 +17,7 @@ import sympy as sp
 from field_protocols import report_error
 from published import subset_error
 
-from optrr_solvers.allocation.oracle import KnapsackOracle
+from optrr_solvers.allocation.lattice import KnapsackOracle
 from optrr_solvers.allocation.questions import whole_table
 from optrr_solvers.allocation.split import Blocks
 from optrr_solvers.allocation.workload import TableWorkload

@@ -16,7 +16,7 @@ from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import Problem
 from optrr_solvers.randomness import BitSource
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
 Array = NDArray[np.float64]
 

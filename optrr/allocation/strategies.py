@@ -35,7 +35,6 @@ from optrr.core.display.result import named_in_json
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr_solvers import SolveFailed
-from optrr_solvers.allocation.accuracy import kronecker_epsilons
 from optrr_solvers.allocation.mixture import (
     MOST_EFFECTS,
     MOST_WHOLE,
@@ -45,6 +44,7 @@ from optrr_solvers.allocation.mixture import (
     shared_error,
 )
 from optrr_solvers.allocation.problem import AllocationProblem
+from optrr_solvers.allocation.program import kronecker_epsilons
 from optrr_solvers.allocation.questions import CELL_BITS, MAX_CELLS, Question, whole_table
 from optrr_solvers.allocation.required import required_questions
 from optrr_solvers.allocation.split import Split, best_split, cluster_blocks, even_split, single_blocks

@@ -25,7 +25,7 @@ from optrr.core.inference.result import ADJUSTMENTS, Adjustment, TestFamily, Tes
 from optrr.core.inference.testing import CALIBRATIONS, TESTS
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.core.reports import said_missing
-from optrr_solvers.allocation.energy import energy_cap
+from optrr_solvers.allocation.delsarte import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 

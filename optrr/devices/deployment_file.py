@@ -34,8 +34,7 @@ from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, Subs
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
-from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, ChoiceLayer, Layer, Layers
 
 # Digits of a number; every one in a file is far below.
 _MOST_DIGITS = 20

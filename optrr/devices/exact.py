@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.sampling.arithmetic import integers, words_of
-from optrr_solvers.sampling.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
+from optrr_solvers.sampling.diagram import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 
 # Operations on words: some ten seconds. Files that fit a phone take a hundredth.
 MOST_WORK = 1 << 32

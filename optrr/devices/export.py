@@ -34,10 +34,10 @@ from optrr.devices.deployment_file import (
 )
 from optrr.devices.exact import epsilons, shortened
 from optrr_solvers import SolveFailed, Status
-from optrr_solvers.balls.coarse import CoarseBlocks
+from optrr_solvers.balls.rounding import CoarseBlocks
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.problem import Problem
-from optrr_solvers.sampling.layers import ChoiceLayer, Layers, merged
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layers, merged
 from optrr_solvers.solution import checked
 
 

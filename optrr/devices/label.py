@@ -20,8 +20,8 @@ from optrr.devices.verify import load_deployment
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import SystemSource
 from optrr_solvers.sampling.arithmetic import Doubles, complement, difference
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 from optrr_solvers.sampling.draw import Sampler
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
 
 # Numbers that the sums over an automaton's states hold at once.
 _MOST_SUMS = 1 << 22

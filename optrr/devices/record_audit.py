@@ -11,7 +11,7 @@ from optrr.devices.audit_checks import BoolArray, Fingerprints, Tally, fingerpri
 from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, answered_codes
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.programs.events import event_sizes
+from optrr_solvers.programs.lp import event_sizes
 
 # Sets of attributes beyond those side by side whose changes are tabled, drawn at random.
 _DRAWN_SETS = 32

@@ -23,7 +23,7 @@ from optrr.core.records.atomic import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs.events import event_bits, event_program, event_sizes
+from optrr_solvers.programs.lp import event_bits, event_program, event_sizes
 
 # Cells of the product whose matrix is written: at most 2.7e8 entries, 2 GB as doubles.
 MOST_CELLS = 1 << 14

@@ -53,7 +53,7 @@ from optrr_solvers import SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate
 from optrr_solvers.laws import ProductLaw
-from optrr_solvers.laws.record import law_of, record_of
+from optrr_solvers.laws.base import law_of, record_of
 from optrr_solvers.problem import EPSILON_RANGE
 
 FORMAT = "optrr-longitudinal/1"

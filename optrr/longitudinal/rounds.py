@@ -47,7 +47,7 @@ from optrr.core.records.writing import check_written_suffix, refuse_input_as_tar
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.stages import WholeOrUniform
 from optrr_solvers.randomness import Words, as_source
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
 _BYTES = 32
 # SHAKE-256 takes in blocks of so many bytes.

@@ -62,7 +62,7 @@ from optrr_solvers.laws import BallLaw, CountLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.laws.table import log_uniform
 from optrr_solvers.randomness import BitSource, bounded
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
 WORD = 1 << 64
 # Change sets are listed for at most this many attributes: 4096 whole numbers of some thousand bits.

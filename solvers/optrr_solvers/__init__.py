@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optrr_solvers.methods import METHODS, Guarantee, Method, applicable
     from optrr_solvers.options import SolveOptions
     from optrr_solvers.problem import Problem
-    from optrr_solvers.programs.events import EventProgram, event_program
+    from optrr_solvers.programs.lp import EventProgram, event_program
     from optrr_solvers.solution import Solution, Status
 
 # Where each public name lives. Imported on first use, so that an error class can be had without loading a solver.
@@ -43,7 +43,7 @@ _HOMES = {
     "methods": ("METHODS", "Guarantee", "Method", "applicable"),
     "options": ("SolveOptions",),
     "problem": ("Problem",),
-    "programs.events": ("EventProgram", "event_program"),
+    "programs.lp": ("EventProgram", "event_program"),
     "solution": ("Solution", "Status"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from optrr_solvers import closed_form, inductive, kronecker, por
+from optrr_solvers import baselines, closed_form
 from optrr_solvers.balls import solve as ball
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws.table import MAX_TABLE
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import MAX_ATTRIBUTES, Problem
-from optrr_solvers.programs import capped, classes, lp, reduced
+from optrr_solvers.programs import capped, lp, reduced
 from optrr_solvers.solution import Solution
 
 # With more cells than this a lattice takes minutes, and the ball solver is faster.
@@ -121,7 +121,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "classes",
-            classes.solve,
+            reduced.solve_classes,
             Guarantee.EXACT,
             "the reduced program on counts of alike attributes",
             pairs=True,
@@ -153,7 +153,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "por",
-            por.solve,
+            baselines.solve_por,
             Guarantee.BASELINE,
             "POR's published pipeline: closed form, linear program, then the heuristic, which may replace epsilons",
             fewest=2,
@@ -161,14 +161,14 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "inductive",
-            lambda problem, options: inductive.solve(problem),
+            lambda problem, options: baselines.solve_inductive(problem),
             Guarantee.BASELINE,
             "POR's inductive heuristic (POR §IV-B3), which may replace epsilons",
             fewest=2,
         ),
         Method(
             "kronecker",
-            lambda problem, options: kronecker.solve(problem),
+            lambda problem, options: baselines.solve_kronecker(problem),
             Guarantee.BASELINE,
             "every attribute randomized on its own",
             pairs=True,

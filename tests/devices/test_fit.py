@@ -15,7 +15,7 @@ from optrr.devices.exact import epsilons, shortened
 from optrr.devices.export import deployment_of, fitted_deployment, plain
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr_solvers import Problem
-from optrr_solvers.balls.coarse import CoarseBlocks
+from optrr_solvers.balls.rounding import CoarseBlocks
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from tests.solvers.test_automaton import random_law
 

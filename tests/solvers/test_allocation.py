@@ -16,12 +16,12 @@ from optrr_solvers.allocation import lattice as allocation_lattice
 from optrr_solvers.allocation import profiles as allocation_profiles
 from optrr_solvers.allocation import program as allocation_program
 from optrr_solvers.allocation import search as allocation_search
-from optrr_solvers.allocation.accuracy import smallest_total
 from optrr_solvers.allocation.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
-from optrr_solvers.allocation.oracle import EffectLattice, KnapsackOracle
+from optrr_solvers.allocation.lattice import EffectLattice, KnapsackOracle
 from optrr_solvers.allocation.problem import AllocationProblem
+from optrr_solvers.allocation.program import smallest_total
+from optrr_solvers.allocation.search import EffectTotals, grid_weights
 from optrr_solvers.allocation.split import best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocation.totals import EffectTotals, grid_weights
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals, needed_epsilon, pairs
 from optrr_solvers.partition import singles
 
@@ -321,7 +321,7 @@ def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(
     lattice = allocation_lattice.solve(problem)
     assert lattice.gap < 1e-6
     for most, slack in ((600, 1.03), (250, 1.12)):
-        monkeypatch.setattr("optrr_solvers.allocation.totals._MOST_TOTALS", most)
+        monkeypatch.setattr("optrr_solvers.allocation.search._MOST_TOTALS", most)
         allocated = allocation_search.solve(problem)
         assert lattice.error * (1 - 1e-6) <= allocated.error <= lattice.error * (1.01 if kind is marginals else slack)
 

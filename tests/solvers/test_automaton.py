@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from scripted import Scripted
 
-import optrr_solvers.programs.events as module
-from optrr_solvers import InvalidProblem, MethodTooLarge, Problem, Status, event_program, por, solve
+import optrr_solvers.programs.lp as module
+from optrr_solvers import InvalidProblem, MethodTooLarge, Problem, Status, baselines, event_program, solve
 from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, MixedBall, ProductLaw, TableLaw, WeightedBall
 from optrr_solvers.laws.few_changes import joint_law
-from optrr_solvers.laws.inverse_distance import inverse_distance_law
+from optrr_solvers.laws.table import inverse_distance_law
 from optrr_solvers.randomness import SeededSource, SystemSource, words_below
-from optrr_solvers.sampling import draw, replacement, space
+from optrr_solvers.sampling import draw
 from optrr_solvers.sampling.build import automaton_of
-from optrr_solvers.sampling.diagram import Totals, mixture, totals_diagram
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers, Totals, mixture, totals_diagram
 from optrr_solvers.sampling.draw import Sampler
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
 
 KINDS = ("product", "table", "count", "few", "ball", "balls", "shell", "blocks", "joint", "distance", "solved", "pairs")
 
@@ -254,7 +253,7 @@ def near(rng, numbers, goals, share):
 
 @pytest.mark.parametrize("at_once", [4, 16, 1 << 18])
 def test_any_layers_are_walked_as_integers_would(at_once, monkeypatch):
-    monkeypatch.setattr(space, "_AT_ONCE", at_once)
+    monkeypatch.setattr(draw, "_AT_ONCE", at_once)
     rng, completed = np.random.default_rng(at_once), 0
     for _ in range(400):
         layers = random_layers(rng, int(rng.integers(1, 9)), int(rng.choice([1, 1, 2, 4])))
@@ -370,13 +369,13 @@ def test_what_goes_wrong_in_a_thread_is_raised(n, monkeypatch):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_values_are_moved_modulo_their_sizes(kind, order, monkeypatch):
     rng = np.random.default_rng(3)
-    monkeypatch.setattr(replacement, "_FEWEST", 1)
+    monkeypatch.setattr(draw, "_FEWEST_MOVED", 1)
     for n, m, piece in [(1, 1, 1), (7, 3, 6), (10, 3, 6), (40, 100, 700), (5, 90, 1), (2050, 70, 1 << 20)]:
-        monkeypatch.setattr(replacement, "_MOVED", piece)
+        monkeypatch.setattr(draw, "_MOVED", piece)
         sizes = rng.integers(2, 128, m)
         codes, steps = rng.integers(0, sizes, (n, m)), rng.integers(0, sizes, (n, m))
         records = np.array(codes, dtype=np.int8, order=order)
-        replacement.move(records, np.ascontiguousarray(steps.T.astype(kind)), sizes)
+        draw.move(records, np.ascontiguousarray(steps.T.astype(kind)), sizes)
         np.testing.assert_array_equal(records, (codes + steps) % sizes)
 
 
@@ -459,11 +458,11 @@ RNG = np.random.default_rng(4)
 )
 def test_the_stage_and_its_label(m: int, stage: str) -> None:
     problem = Problem(RNG.integers(2, 6, m), RNG.uniform(1, 3, m))
-    solution = por.solve(problem)
+    solution = baselines.solve_por(problem)
     assert solution.method == "por"
     assert stage in solution.notes[0]
     replaced = np.abs(solution.attribute_epsilons - problem.epsilons) > 1e-8
-    if m <= por.MOST_BY_PROGRAM:
+    if m <= baselines.MOST_BY_PROGRAM:
         assert solution.status is Status.OPTIMAL
         assert solution.upper == pytest.approx(solve(problem).upper, abs=1e-8)
         assert not replaced.any()
@@ -475,13 +474,13 @@ def test_the_stage_and_its_label(m: int, stage: str) -> None:
 def test_the_program_is_solved_at_ten_attributes_as_in_the_paper_s_figures() -> None:
     """Alike attributes, so that the closed form is an independent reference; the heuristic has 11.742."""
     problem = Problem([3] * 10, [2.0] * 10)
-    assert por.solve(problem).upper == pytest.approx(solve(problem, "closed-form").upper, abs=1e-8)
-    assert por.solve(problem).upper == pytest.approx(8.624, abs=5e-4)
+    assert baselines.solve_por(problem).upper == pytest.approx(solve(problem, "closed-form").upper, abs=1e-8)
+    assert baselines.solve_por(problem).upper == pytest.approx(8.624, abs=5e-4)
 
 
 def test_beyond_the_program_it_is_the_published_heuristic_and_says_what_it_replaced() -> None:
     problem = Problem(2 + np.arange(30) % 4, np.random.default_rng(1).uniform(1, 8, 30))
-    solution = por.solve(problem)
+    solution = baselines.solve_por(problem)
     total, achieved = naive.por_inductive(problem.sizes.tolist(), problem.epsilons.tolist())
     assert solution.upper == pytest.approx(total, rel=1e-9)
     np.testing.assert_allclose(solution.attribute_epsilons, achieved, rtol=1e-8)
@@ -492,10 +491,10 @@ def test_beyond_the_program_it_is_the_published_heuristic_and_says_what_it_repla
 
 
 def test_where_the_heuristic_replaces_nothing_it_says_so() -> None:
-    solution = por.solve(Problem([2] * 12, np.linspace(6.0, 5.0, 12)))
+    solution = baselines.solve_por(Problem([2] * 12, np.linspace(6.0, 5.0, 12)))
     assert "every requested epsilon is kept" in solution.notes[0]
 
 
 def test_pairs_are_refused() -> None:
     with pytest.raises(InvalidProblem, match="no pairs or caps"):
-        por.solve(Problem([2, 3], [1.0, 1.0], pairs=((0, 1),)))
+        baselines.solve_por(Problem([2, 3], [1.0, 1.0], pairs=((0, 1),)))

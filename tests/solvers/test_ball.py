@@ -15,13 +15,11 @@ from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.balls import solve as ball_solve
 from optrr_solvers.balls.moments import Classes, CountedMoments, LowRankCurvature, SpectralMoments
 from optrr_solvers.balls.newton import Point
-from optrr_solvers.balls.pair_mixture import on_grid
-from optrr_solvers.balls.pair_polish import _Merit, polish
-from optrr_solvers.balls.pair_pricing import Soft, Tilted
-from optrr_solvers.balls.pair_rows import Requirements
+from optrr_solvers.balls.pair_balls import Requirements, Soft, Tilted, _Merit, polish
+from optrr_solvers.balls.pairs import on_grid
 from optrr_solvers.balls.solve import BallOptions, solve
 from optrr_solvers.certificates.grid_bound import WeightedClasses
-from optrr_solvers.programs import classes, reduced
+from optrr_solvers.programs import reduced
 
 EXACT = BallOptions(tolerance=1e-6, relative_tolerance=0.0)
 
@@ -60,7 +58,7 @@ def test_agrees_with_classes(seed):
     rng = np.random.default_rng(seed)
     members = rng.integers(5, 25, 3)
     problem = Problem(np.repeat(rng.integers(2, 8, 3), members), np.repeat(rng.uniform(0.05, 4, 3), members))
-    solution, exact = solve(problem, EXACT), classes.solve(problem)
+    solution, exact = solve(problem, EXACT), reduced.solve_classes(problem)
     assert solution.upper == pytest.approx(exact.upper, abs=1e-6)
     assert solution.lower <= exact.upper + 1e-9
 
@@ -222,7 +220,7 @@ def test_pairs_of_alike_attributes_cost_next_to_nothing():
     """1000 binary attributes at ε = 0.1: 4.1889 without pairs, 4.1891 with all of them (design §3.6)."""
     pairs = tuple((i, j) for i in range(300) for j in range(i + 1, 300))
     problem = Problem(np.full(300, 2), np.full(300, 0.1), pairs=pairs)
-    exact = classes.solve(problem)
+    exact = reduced.solve_classes(problem)
     solution = solve(problem)
     assert exact.upper - 1e-9 <= solution.upper <= exact.upper + 0.05
 

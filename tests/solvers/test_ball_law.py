@@ -6,12 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from optrr_solvers.laws import ball_sampler, ball_sums, total_tree
+from optrr_solvers.laws import ball_sampler, weighted_ball
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable
-from optrr_solvers.laws.spectrum import GridTooFine, Spectrum
-from optrr_solvers.laws.total_tree import word_ends
-from optrr_solvers.laws.weighted_ball import WeightedBall, soft
+from optrr_solvers.laws.totals import _by_tilts, word_ends
+from optrr_solvers.laws.weighted_ball import GridTooFine, Spectrum, WeightedBall, soft
 from optrr_solvers.randomness import SeededSource
 from tests import naive
 
@@ -101,7 +100,7 @@ def test_whole_weights_are_counted_and_agree_with_fourier_sums(monkeypatch):
     assert counted.counted is not None
     steps = np.array([np.abs(np.diff(np.log(reference(counted)[1]), axis=i)).max() for i in range(6)])
     np.testing.assert_allclose(counted.conditional_epsilons(), steps, rtol=1e-12)
-    monkeypatch.setattr(ball_sums, "MAX_COUNTED", 0)
+    monkeypatch.setattr(weighted_ball, "MAX_COUNTED", 0)
     spectral = make("whole")
     assert spectral.counted is None
     np.testing.assert_allclose(spectral.marginal(range(6)), counted.marginal(range(6)), atol=1e-14)
@@ -285,7 +284,7 @@ def test_tilted_transforms_are_accurate_in_both_tails():
     rng = np.random.default_rng(2)
     k = np.arange(6000)
     a, b = (np.exp(-(((k - c) / s) ** 2) / 2) * rng.uniform(0.5, 1, k.size) for c, s in ((2500, 400.0), (3100, 430.0)))
-    values, bound = total_tree._by_tilts(a / a.sum(), b / b.sum())
+    values, bound = _by_tilts(a / a.sum(), b / b.sum())
     exact = np.convolve(a / a.sum(), b / b.sum())
     assert np.all(np.abs(values - exact) <= bound + 1e-12 * exact)
     middle = np.abs(np.arange(exact.size) - 5600) < 8 * 587

@@ -13,7 +13,7 @@ from cases import single_classes
 
 from optrr_solvers.certificates import certificate as certificate_module
 from optrr_solvers.certificates import certificate as module
-from optrr_solvers.certificates import grid_bound, modulus_bound
+from optrr_solvers.certificates import grid_bound
 from optrr_solvers.certificates.certificate import Certificate, InvalidCertificate, kl_bound, lower_bound
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling
@@ -275,7 +275,7 @@ def test_frequencies_bound_every_small_case_from_above():
     rng = np.random.default_rng(8)
     for _ in range(40):
         problem, classes = random_case(rng, int(rng.integers(1, 9)), int(10 ** rng.uniform(0.5, 6)))
-        bound = modulus_bound.log_mean_ceiling(
+        bound = grid_bound.modulus_log_mean_ceiling(
             classes.sizes,
             classes.counts.astype(float),
             np.array(classes.weights).astype(float),
@@ -295,7 +295,7 @@ def test_frequencies_and_dynamic_program_agree_where_totals_spread(m, low, high)
     weights = np.round(problem.epsilons / 0.01).astype(np.int64)
     classes = WeightedClasses(problem.sizes, np.ones(m, dtype=np.int64), tuple(weights.tolist()), problem.epsilons)
     by_rows = grid_bound.log_mean_ceiling(classes, classes.threshold)
-    by_moduli = modulus_bound.log_mean_ceiling(
+    by_moduli = grid_bound.modulus_log_mean_ceiling(
         problem.sizes, np.ones(m), weights.astype(float), classes.threshold / 2.0**192
     )
     assert 1e-4 < by_moduli - by_rows < 3e-3

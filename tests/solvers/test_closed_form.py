@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import spread
 
-from optrr_solvers import closed_form, inductive, kl_bound, kronecker
+from optrr_solvers import baselines, closed_form, kl_bound
 from optrr_solvers.closed_form import solve
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws import CountLaw, FewChangesLaw, ProductLaw, TableLaw
@@ -131,7 +131,7 @@ CASES = [(2, 0.1, 5, 8), (3, 0.1, 1, 4), (3, 1, 8, 9), (5, 0.01, 8, 6), (10, 0.5
 def test_equals_the_published_recurrence_in_high_precision(m, low, high, size, seed):
     rng = np.random.default_rng([m, seed])
     r, e = rng.integers(2, size + 1, m), rng.uniform(low, high, m)
-    s = inductive.solve(Problem(r, e))
+    s = baselines.solve_inductive(Problem(r, e))
     total, achieved = naive.por_inductive(r.tolist(), e.tolist())
     assert s.upper <= total + 1e-10 * (1 + total)
     assert s.upper == pytest.approx(total, rel=1e-10)
@@ -142,22 +142,22 @@ def test_equals_the_published_recurrence_in_high_precision(m, low, high, size, s
 def test_alike_attributes_lie_on_the_border_of_the_fallback(m):
     for r, e in [(2, 1.0), (5, 0.3), (9, 4.0)]:
         total, _ = naive.por_inductive([r] * m, [e] * m)
-        assert inductive.solve(Problem([r] * m, [e] * m)).upper == pytest.approx(total, rel=1e-10)
+        assert baselines.solve_inductive(Problem([r] * m, [e] * m)).upper == pytest.approx(total, rel=1e-10)
 
 
 def test_two_attributes_are_the_optimum_and_one_is_randomized_response():
     problem = Problem([3, 5], [0.7, 1.1])
-    s = inductive.solve(problem)
+    s = baselines.solve_inductive(problem)
     assert s.upper == pytest.approx(naive.optimum(problem), abs=1e-8)
     assert s.notes == ()
-    one = inductive.solve(Problem([4], [0.3]))
+    one = baselines.solve_inductive(Problem([4], [0.3]))
     assert isinstance(one.law, ProductLaw) and one.upper == pytest.approx(0.3, abs=1e-15)
 
 
 def test_it_is_a_baseline_with_the_kl_bound_and_says_what_it_replaced():
     rng = np.random.default_rng(1)
     problem = Problem(rng.integers(2, 6, 100), rng.uniform(1, 8, 100))
-    s = inductive.solve(problem)
+    s = baselines.solve_inductive(problem)
     assert s.status is Status.BASELINE and s.certificate is None and isinstance(s.law, FewChangesLaw)
     assert 0 < s.lower < s.upper
     _, achieved = naive.por_inductive(problem.sizes.tolist(), problem.epsilons.tolist())
@@ -168,7 +168,7 @@ def test_it_is_a_baseline_with_the_kl_bound_and_says_what_it_replaced():
 
 def test_it_may_undercut_the_bound_of_accuracies_that_it_misses():
     problem = Problem([3, 24, 7], [0.0663, 0.0872, 4.7897])
-    s = inductive.solve(problem)
+    s = baselines.solve_inductive(problem)
     total, achieved = naive.por_inductive(problem.sizes.tolist(), problem.epsilons.tolist())
     assert s.upper == pytest.approx(total, rel=1e-10)
     assert min(achieved - problem.epsilons) < -1
@@ -180,14 +180,14 @@ def test_it_may_undercut_the_bound_of_accuracies_that_it_misses():
 @pytest.mark.parametrize(("low", "high"), [(1e-6, 0.01), (0.1, 8), (20, 50)])
 def test_a_hundred_thousand_attributes_are_finite(low, high):
     rng = np.random.default_rng(2)
-    s = inductive.solve(Problem(rng.integers(2, 9, 100_000), rng.uniform(low, high, 100_000)))
+    s = baselines.solve_inductive(Problem(rng.integers(2, 9, 100_000), rng.uniform(low, high, 100_000)))
     assert np.isfinite(s.upper) and np.isfinite(s.attribute_epsilons).all()
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 2], [10**6, 2, 10**6], [2, 10**6, 3]])
 @pytest.mark.parametrize("epsilons", [[1e-6, 1e-6, 1e-6], [50.0, 50.0, 50.0], [1e-6, 50.0, 1.0], [50.0, 1e-6, 20.0]])
 def test_the_ends_of_the_range(sizes, epsilons):
-    s = inductive.solve(Problem(sizes, epsilons))
+    s = baselines.solve_inductive(Problem(sizes, epsilons))
     total, achieved = naive.por_inductive(sizes, epsilons)
     assert s.upper == pytest.approx(total, rel=1e-9)
     np.testing.assert_allclose(s.attribute_epsilons, achieved, rtol=1e-9, atol=1e-9)
@@ -195,14 +195,16 @@ def test_the_ends_of_the_range(sizes, epsilons):
 
 @pytest.mark.parametrize("m", [3, 12, 13])
 def test_a_solve_does_not_build_what_is_drawn(m):
-    s = inductive.solve(Problem([2, 3, 4] * 4 + [5] if m == 13 else ([2, 3, 4] * 4)[:m], np.linspace(1, 9, m)))
+    s = baselines.solve_inductive(
+        Problem([2, 3, 4] * 4 + [5] if m == 13 else ([2, 3, 4] * 4)[:m], np.linspace(1, 9, m))
+    )
     assert s.upper > s.lower
     assert not {"automaton", "labels"} & set(vars(s.law))
 
 
 def test_total_is_the_sum_and_every_accuracy_is_exact():
     problem = Problem([2, 3, 4], [0.3, 1.0, 2.0])
-    s = kronecker.solve(problem)
+    s = baselines.solve_kronecker(problem)
     p = naive.matrix(problem.sizes, naive.density(s.law))
     assert s.status is Status.BASELINE and s.certificate is None
     assert s.upper == pytest.approx(3.3, abs=1e-14) and s.upper >= 3.3
@@ -216,5 +218,5 @@ def test_total_is_the_sum_and_every_accuracy_is_exact():
 
 def test_a_million_attributes():
     m = 1_000_000
-    s = kronecker.solve(Problem([3] * m, [0.25] * m))
+    s = baselines.solve_kronecker(Problem([3] * m, [0.25] * m))
     assert s.upper == pytest.approx(250_000, rel=1e-9) and s.upper >= 250_000

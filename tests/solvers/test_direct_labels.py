@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from optrr_solvers import BallLaw, BlockLaw, CountLaw, InvalidInput, ProductLaw
-from optrr_solvers.laws import ball_sampler, few_changes, total_tree
+from optrr_solvers.laws import ball_sampler, few_changes, totals
 from optrr_solvers.laws.ball import MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable, most_gain
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn
-from optrr_solvers.laws.total_tree import word_ends
+from optrr_solvers.laws.totals import word_ends
 from optrr_solvers.laws.weighted_ball import soft
 from tests import naive
 
@@ -133,12 +133,12 @@ def test_long_rows_with_far_totals_are_summed_right(monkeypatch):
     near = np.exp(-((x - 300) ** 2) / 200)
     # a few heavy attributes: totals hundreds of standard deviations away, where the tilts' exponentials underflow
     row = (near + 1e-11 * np.exp(-((x - 25_000) ** 2) / 200)) / near.sum()
-    values, bound = total_tree._by_tilts(row, row)
+    values, bound = totals._by_tilts(row, row)
     exact = np.convolve(row, row)
     assert np.all(np.isfinite(values))
     assert np.all(np.abs(values - exact) <= bound + 1e-14 * exact)
-    monkeypatch.setattr(total_tree, "_DIRECT", 0)
-    node = total_tree._sum(total_tree.TotalsRow(0, row, 0.0), total_tree.TotalsRow(0, row, 0.0), 60_000)
+    monkeypatch.setattr(totals, "_DIRECT", 0)
+    node = totals._sum(totals.TotalsRow(0, row, 0.0), totals.TotalsRow(0, row, 0.0), 60_000)
     assert 0 < node.error <= 1e-10
     # what was dropped is counted
     kept = float(node.row.values.sum())

@@ -12,7 +12,7 @@ from check_any_mechanism import check
 from exact_optimum import domains, exact_optimum, spectra, workloads
 
 from optrr_solvers.allocation.any_mechanism import error_bound, total_bound
-from optrr_solvers.allocation.energy import energy_cap, entropy_cap
+from optrr_solvers.allocation.delsarte import energy_cap, entropy_cap
 from optrr_solvers.allocation.error_certificate import error_certificate
 from optrr_solvers.allocation.mixture import best_shares, mixture, shared_error
 from optrr_solvers.allocation.questions import Question, SubsetReport, whole_table

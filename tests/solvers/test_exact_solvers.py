@@ -26,15 +26,14 @@ from optrr_solvers import (
     SolveFailed,
     SolveOptions,
     Status,
+    baselines,
     closed_form,
     event_program,
-    inductive,
     lower_bound,
     solve,
 )
+from optrr_solvers.auto import best_blocks
 from optrr_solvers.balls import pairs as ball_pairs
-from optrr_solvers.products import best_blocks
-from optrr_solvers.programs import classes as classes_solver
 from optrr_solvers.programs import lp, reduced, vertices
 from optrr_solvers.solution import require
 
@@ -92,15 +91,15 @@ def test_classes_agrees_with_reduced_and_with_the_closed_form() -> None:
         sizes, epsilons = np.repeat(rng.integers(2, 9, groups), counts), np.repeat(rng.uniform(0.05, 5, groups), counts)
         for pairs in ((), all_pairs(sizes.size)):
             problem = Problem(sizes, epsilons, pairs=pairs)
-            assert classes_solver.solve(problem).upper == pytest.approx(reduced.solve(problem).upper, abs=EXACT)
+            assert reduced.solve_classes(problem).upper == pytest.approx(reduced.solve(problem).upper, abs=EXACT)
     for m, r, all_epsilons in ((1000, 2, 0.1), (100, 4, 1.0), (30, 7, 6.0)):
         problem = Problem([r] * m, [all_epsilons] * m)
-        assert classes_solver.solve(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
+        assert reduced.solve_classes(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
 
 
 @pytest.mark.slow
 def test_thousand_alike_with_all_pairs_kept() -> None:
-    s = classes_solver.solve(Problem([2] * 1000, [0.1] * 1000, pairs=all_pairs(1000)))
+    s = reduced.solve_classes(Problem([2] * 1000, [0.1] * 1000, pairs=all_pairs(1000)))
     assert s.upper == pytest.approx(4.1891, abs=5e-5)
 
 
@@ -181,7 +180,7 @@ def test_large_epsilon_is_certified_over_the_supported_range() -> None:
         s = solve(problem)
         assert s.gap <= EXACT * max(1.0, s.upper)
         assert np.all(s.attribute_epsilons >= epsilons - EXACT * (1 + epsilons))
-        for method in (reduced.solve, classes_solver.solve)[: 1 if pairs else 2]:
+        for method in (reduced.solve, reduced.solve_classes)[: 1 if pairs else 2]:
             assert method(problem).upper == pytest.approx(s.upper, rel=EXACT)
 
 
@@ -252,7 +251,7 @@ def test_refusals() -> None:
         reduced.solve(Problem([2] * 11, np.linspace(1, 2, 11), caps=[3.0] * 11))
 
 
-@pytest.mark.parametrize("solver", [classes_solver.solve, reduced.solve, solve])
+@pytest.mark.parametrize("solver", [reduced.solve_classes, reduced.solve, solve])
 def test_flips_that_highs_takes_for_zero(solver):
     """At flips of e^-50 the optimum favours the unchanged record only: ε + ln(Π r / 2)."""
     solution = solver(Problem(np.array([2, 3, 3, 3, 3]), np.full(5, 50.0)))
@@ -265,7 +264,7 @@ def test_flips_that_highs_takes_for_zero(solver):
 def test_auto_without_any_time_returns_a_baseline_that_keeps_every_accuracy():
     """POR's heuristic has the smaller total here because it drops accuracies, so Kronecker is returned."""
     problem = Problem(2 + np.arange(40) % 5, np.linspace(2.0, 5.0, 40))
-    heuristic = inductive.solve(problem)
+    heuristic = baselines.solve_inductive(problem)
     assert heuristic.upper < problem.kronecker_epsilon and np.any(heuristic.attribute_epsilons < problem.epsilons - 0.1)
     solution = solve(problem, options=SolveOptions(time_limit=1e-9))
     assert solution.status is Status.BASELINE and solution.method == "kronecker"

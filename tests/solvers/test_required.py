@@ -10,7 +10,7 @@ from exact_optimum import effects, spectra
 
 from optrr_solvers import Problem, solve
 from optrr_solvers.allocation.any_mechanism import accuracy_bound, total_bound
-from optrr_solvers.allocation.energy import energy_cap, entropy_cap
+from optrr_solvers.allocation.delsarte import energy_cap, entropy_cap
 from optrr_solvers.allocation.promising import factor, subset_sizes
 from optrr_solvers.allocation.questions import SubsetReport
 from optrr_solvers.allocation.required import required_questions

@@ -3,7 +3,7 @@
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
 ``attributes`` (what :mod:`optrr.core.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,
 conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
-law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
+law writes and reads its own, see :mod:`optrr_solvers.laws.base`), ``certificate``, ``notes``, ``tolerance``,
 ``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where columns that are not
 randomized stand beside the attributes (:mod:`optrr.core.domain.public`). The ε are labels of what is drawn
 (:class:`optrr_solvers.laws.base.Labels`).
@@ -47,7 +47,7 @@ from optrr.core.records.atomic import whole_file
 from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
-from optrr_solvers.laws.record import law_of, record_of
+from optrr_solvers.laws.base import law_of, record_of
 from optrr_solvers.solution import require, shortfalls
 
 FORMAT = "optrr-design/1"

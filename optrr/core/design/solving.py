@@ -17,9 +17,9 @@ from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, MethodTooLarge
 from optrr_solvers import Problem, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
+from optrr_solvers.baselines import MOST_BY_PROGRAM
 from optrr_solvers.calibrate import TOLERANCE, calibrate, scale_range
 from optrr_solvers.laws import Law
-from optrr_solvers.por import MOST_BY_PROGRAM
 from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.solution import checked
 

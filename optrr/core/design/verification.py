@@ -31,11 +31,9 @@ from optrr.core.provenance.sealed import Content, Given, path_of, read_named
 from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Solution, TableLaw
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.certificates.grid_bound import MAX_WINDOW
-from optrr_solvers.laws.ball_sums import MAX_COUNTED
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.count import MAX_CELLS
-from optrr_solvers.laws.spectrum import MAX_NODES
-from optrr_solvers.laws.weighted_ball import WeightedBall
+from optrr_solvers.laws.weighted_ball import MAX_COUNTED, MAX_NODES, WeightedBall
 from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES
 
 Record = TypeVar("Record")

@@ -33,8 +33,7 @@ from optrr.core.records.reading.source import Source
 from optrr.core.records.writing import IN_ORDER, shuffled
 from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
 from optrr_solvers.laws import Law
-from optrr_solvers.laws.base import effect_transform
-from optrr_solvers.laws.record import record_of
+from optrr_solvers.laws.base import effect_transform, record_of
 from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, words_below
 from optrr_solvers.sampling.build import LABEL_TOLERANCE
 

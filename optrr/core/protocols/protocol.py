@@ -63,7 +63,7 @@ from optrr_solvers.arrays import FloatArray, IntArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
-from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_retention
+from optrr_solvers.laws.table import inverse_distance_law, inverse_distance_retention
 from optrr_solvers.problem import EPSILON_RANGE
 
 ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]

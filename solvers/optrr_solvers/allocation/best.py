@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optrr_solvers.allocation import lattice, program, search
-from optrr_solvers.allocation.accuracy import SmallestTotal, smallest_total
-from optrr_solvers.allocation.oracle import MAX_ALLOCATION_CELLS, MAX_CAPPED_CELLS, cells_of_classes
-from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem
+from optrr_solvers.allocation.lattice import MAX_ALLOCATION_CELLS, MAX_CAPPED_CELLS, cells_of_classes
+from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem, Pairs
+from optrr_solvers.allocation.program import SmallestTotal, smallest_total
 from optrr_solvers.allocation.split import best_split, single_blocks
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.auto import solve
@@ -34,8 +34,6 @@ METHODS = ("auto", "lattice", "program", "search")
 # Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
 # summed over instead of vectors of counts.
 _BITS, _FEWER_BITS = 53, 22
-
-Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ Every law of total at most E has Σ g_W λ_W ≤ v for any multipliers g and any
 
     φ(v) = E_μ[(h − v)⁺] − v/(e^E − 1) ≤ 0,      h = Σ g_W χ_W,                                           (cut)
 
-(:mod:`optrr_solvers.allocation.oracle`). Cuts bound the laws' λ from outside, and the workload's error is at least its minimum
+(:mod:`optrr_solvers.allocation.lattice`). Cuts bound the laws' λ from outside, and the workload's error is at least its minimum
 subject to some of them; that minimum's dual
 
     max_{y ≥ 0}  Σ_W min_λ (C_W/λ² + (Nᵀy)_W λ) − y·V,     minimum at λ_W = (2 C_W/(Nᵀy)_W)^{1/3} within the limits,
@@ -31,7 +31,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize
 
-from optrr_solvers.allocation.oracle import (
+from optrr_solvers.allocation.lattice import (
     MAX_ALLOCATION_CELLS,
     EffectLattice,
     KnapsackOracle,
@@ -132,7 +132,7 @@ def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attribute
     μ is made of products and sums of non-negative numbers, so the rounding of φ has a known bound.
     """
     y = 1 / math.expm1(total)
-    # a sum is within as many roundings as it has terms; class laws are within 2e-11 (laws.binomial)
+    # a sum is within as many roundings as it has terms; class laws are within 2e-11 (laws.count)
     slack = 1 + (mu.size + 8 * attributes) * 2.0**-53 + 2e-11
     while True:
         value *= 1 + _RAISE

@@ -38,7 +38,7 @@ class ErrorCertificate:
     """Σ weight n E‖π̂_U − π_U‖² is at least ``bound`` for tables U, under every mechanism of this total ε in nats.
 
     ``groups`` are attributes among which a pattern's members are counted; ``limits`` the numbers of
-    :func:`optrr_solvers.allocation.energy.energy_limits` that have a multiplier, with it.
+    :func:`optrr_solvers.allocation.delsarte.energy_limits` that have a multiplier, with it.
     """
 
     sizes: list[int]

@@ -9,7 +9,7 @@ convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ �
 sum is largest, being convex, at one with two values; it is climbed by turns, the patterns' threshold for given signs and sizes
 v_S of the effects, and v_S = u_S E f Φ_S for given patterns, each step best for its own half.
 
-Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocation.energy` bounds.
+Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocation.delsarte` bounds.
 
 Letters: S effect, F error, π share, u weight of an effect's energy, κ chance of a match, φ and Φ one's and several attributes'
 effect.

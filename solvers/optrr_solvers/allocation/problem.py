@@ -20,6 +20,9 @@ from optrr_solvers.solution import Solution
 # e^E must stay a finite double, with room for products.
 MAX_TOTAL = 500.0
 
+# Pairs of attributes that stay visible.
+Pairs = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True, eq=False)
 class AllocationProblem:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optrr_solvers.allocation.bound import Cut, minimum_under_cuts
-from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem
+from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem, Pairs
 from optrr_solvers.allocation.split import best_split, single_blocks
 from optrr_solvers.allocation.workload import eigenvalues_of
 from optrr_solvers.arrays import FloatArray
@@ -44,7 +44,7 @@ class Family:
     """Design problems along a ray of ε_i: which pairs each keeps, and what solves them."""
 
     problem: AllocationProblem
-    pairs: tuple[tuple[int, int], ...] = ()
+    pairs: Pairs = ()
     kappa: float = 1.0
 
     def at(self, epsilons: FloatArray) -> Problem:
@@ -66,10 +66,7 @@ class Family:
         return design(self.at(self.limited(epsilons)))
 
 
-def solve(
-    problem: AllocationProblem,
-    pairs: tuple[tuple[int, int], ...] = (),
-) -> AllocatedLaw:
+def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
     """The most accurate law of all profiles tried, with its design; ``pairs`` stay as visible as under Kronecker at its ε_i.
 
     For one-way tables and no pairs the bound holds for every mechanism of that total; otherwise it is the trivial one. Cost:
@@ -82,11 +79,7 @@ def solve(
     MethodTooLarge, SolveFailed
         from the design solver.
     """
-    started = time.perf_counter()
-    if problem.joint_targets.size:
-        raise MethodTooLarge("method 'search' takes no targets on tables of several attributes; use method 'program'")
-    family = Family(problem, pairs)
-    return _ProfileSearch(family).run(started)
+    return _ProfileSearch(Family(problem, pairs)).run(time.perf_counter())
 
 
 def scaled_to_total(

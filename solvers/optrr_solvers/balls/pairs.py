@@ -1,10 +1,18 @@
 """Keeping pairs visible with balls: a bracket from both sides (design §3.6).
 
-Upper side: one ball by smooth ascent (:mod:`pair_polish`) and the best mixture of it with others, among few classes by column
-generation (:mod:`pair_mixture`), or Kronecker's product where that is better. Lower side: the bound with pair multipliers
-of rank one (:mod:`pair_ascent`), certified over two totals (:mod:`optrr_solvers.certificates.rank_one`), or the bound of the
-problem without pairs, which holds with them too. Each side helps the other: the half-spaces that touch {h > 0} are good balls,
-and the ascended ball's multipliers are a good start for the lower side.
+Upper side: one ball by smooth ascent and the best mixture of it with others (:mod:`pair_balls`), or Kronecker's product where
+that is better. The mixture is found by column generation,
+
+    maximise y   subject to   Σ_k p_k E_μ[t_k g] ≥ y · need(g)  for every row g,   Σ p_k ≤ 1,
+
+whose multipliers price the next ball. Most pairs are slack, so rows enter the program once they are violated. The optimal set
+{h > 0} of a dual function of rank one is bounded by a parabola, and the half-spaces that touch a parabola from outside unite to
+just that set: mixtures of a few dozen balls come close to it.
+
+Lower side: the bound with pair multipliers of rank one (:mod:`pair_bound`), certified over two totals
+(:mod:`optrr_solvers.certificates.rank_one`), or the bound of the problem without pairs, which holds with them too. Each side
+helps the other: the half-spaces that touch {h > 0} are good balls, and the ascended ball's multipliers are a good start for the
+lower side.
 """
 
 import math
@@ -13,26 +21,38 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
-from optrr_solvers.balls.pair_ascent import RankOnePoint, SampledDual
-from optrr_solvers.balls.pair_mixture import Generation
-from optrr_solvers.balls.pair_polish import polish
-from optrr_solvers.balls.pair_pricing import Prices, Soft
-from optrr_solvers.balls.pair_rows import Requirements, require_few_classes
+from optrr_solvers.balls.pair_balls import Column, Prices, Requirements, Soft, best_ball, polish, require_few_classes
+from optrr_solvers.balls.pair_bound import RankOnePoint, SampledDual, clique, rounded
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.laws.tilting import saddle_point
+from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, GridTooFine, WeightedBall, soft
 from optrr_solvers.problem import Problem
+from optrr_solvers.programs import backend
+from optrr_solvers.programs.backend import LinearProgram
 from optrr_solvers.solution import Solution, checked
 
+# At most this many rows enter the program at once, since no more can be tight than there are columns; and only those violated
+# by more than this, relatively.
+_ROWS_AT_ONCE, _VIOLATED = 80, 1e-9
+# A row leaves the program where it is slack by more than this, relative to its need at the scale reached.
+_IDLE = 0.5
+# At most this many times rows are added before new columns are sought.
+_ROW_ROUNDS = 60
+# Shares below this are taken for rounding.
+_LEAST_SHARE = 1e-10
+# Grid units for each width of the radius, and the most totals that a ball may have.
+_PER_WIDTH, _MOST_TOTALS = 4.0, 1 << 16
+# A weight this many widths beyond the radius is as good as any heavier one.
+_REACH = 10.0
 __all__ = ["LATE", "Watch", "require_few_classes", "with_pairs"]
-
 METHOD = "ball"
 LATE = "time limit reached: the best bracket so far"
 # Width of the radius in nats: half its square is what a soft radius costs of ln Q, relatively where that is small.
@@ -77,6 +97,161 @@ _POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 100, 20, 1e7
 _NEARBY = (-1.0, -0.3, 0.3, 1.0)
 # Margins for rounding, so that no requirement is missed: relative and absolute.
 _MARGIN, _SLACK = 2.0**-40, 1e-10
+
+
+@dataclass
+class Generation:
+    """The columns so far, the real weights each came from, the program's rows and shares, and the best mixture met.
+
+    ``log_y`` is the best mixture's ln y, −∞ while there is none.
+    """
+
+    wanted: Requirements
+    columns: list[Column] = field(default_factory=list)
+    sources: list[Soft] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    best: FloatArray = field(default_factory=lambda: np.zeros(0))
+    log_y: float = -math.inf
+
+    def add(self, ball: Soft) -> bool:
+        """Take a ball in; False where it is empty or its numbers are out of range."""
+        if not (np.all(np.isfinite(ball.weights)) and math.isfinite(ball.radius) and ball.radius > 0):
+            return False
+        try:
+            column = self.wanted.column(on_grid(self.wanted, ball))
+        except (GridTooFine, ValueError):
+            return False
+        if not (math.isfinite(column.log_mass) and np.all(np.isfinite(column.rows))):
+            return False
+        self.columns.append(column)
+        self.sources.append(ball)
+        return True
+
+    def solve(self) -> Prices:
+        """The program over all columns so far; its multipliers.
+
+        Where no mixture meets every row at any scale, the multipliers are those of the mixture that comes nearest.
+        """
+        logs = np.array([c.log_mass for c in self.columns])
+        relative = np.stack([c.rows for c in self.columns], axis=1)
+        # next to a ball that meets every row, a ball of so much more mass would get a share that counts as rounding
+        serving = [c.log_mass for k, c in enumerate(self.columns) if math.isfinite(self.alone(k)[0])]
+        top = min(float(logs.max()), max(serving, default=math.inf) - math.log(_LEAST_SHARE))
+        scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)
+        shares, multipliers = self._with_rows(relative * scaled, nearest=False)
+        kept = shares > _LEAST_SHARE
+        columns = [c for c, k in zip(self.columns, kept, strict=True) if k]
+        log_y = self.wanted.log_scale(columns, shares[kept]) if columns else -math.inf
+        if not math.isfinite(log_y):
+            masses, multipliers = self._with_rows(relative, nearest=True)
+            shares = masses * np.exp(logs.min() - logs)
+            shares = shares / shares.sum()
+        self.shares = shares
+        if log_y > self.log_y:
+            self.best, self.log_y = shares, log_y
+        return self.wanted.prices(multipliers)
+
+    def _with_rows(self, matrix: FloatArray, *, nearest: bool) -> tuple[FloatArray, FloatArray]:
+        """Shares and the multipliers of all rows, adding rows until none is violated."""
+        needs, groups = self.wanted.needs, self.wanted.classes.counts.size
+        self.rows |= set(range(groups))
+        for _ in range(_ROW_ROUNDS):
+            chosen = np.array(sorted(self.rows))
+            shares, y, multipliers = _program(matrix[chosen], needs[chosen], nearest=nearest)
+            excess = (matrix @ shares - y * needs) / needs
+            excess[chosen] = 0.0
+            worst = np.argsort(excess, kind="stable")[:_ROWS_AT_ONCE]
+            worst = worst[excess[worst] < -_VIOLATED * max(abs(y), float(np.abs(excess).max()) * 1e-6)]
+            if not worst.size:
+                break
+            self.rows |= set(worst.tolist())
+        every = np.zeros(needs.size)
+        every[chosen] = multipliers
+        slack = (matrix[chosen] @ shares - y * needs[chosen]) / needs[chosen]
+        self.rows = set(chosen[(multipliers > 0) | (slack < _IDLE * abs(y))].tolist())
+        return shares, every
+
+    def alone(self, k: int) -> tuple[float, float]:
+        """ln y that one column reaches by itself, −∞ where it misses a row; and the least share of a row's need it meets."""
+        column = self.columns[k]
+        return self.wanted.log_scale([column], np.ones(1)), float(np.min(column.rows / self.wanted.needs))
+
+    def value(self, prices: Prices, column: Column) -> float:
+        """ln E_μ[t h] of a column, −∞ where it is not positive."""
+        value = float(self.wanted.multipliers(prices) @ column.rows)
+        return column.log_mass + math.log(value) if value > 0 else -math.inf
+
+    def extend(self, prices: Prices, starts: list[Soft], steps: int) -> float:
+        """Add the best ball found from each start; by how much, in logarithms, they beat the best column there was."""
+        before = max((self.value(prices, c) for c in self.columns), default=-math.inf)
+        after = -math.inf
+        for start in starts:
+            if self.add(best_ball(self.wanted.classes, prices, start, steps)):
+                after = max(after, self.value(prices, self.columns[-1]))
+        if not math.isfinite(before):
+            return math.inf if math.isfinite(after) else -math.inf
+        return after - before
+
+    def mixture(self) -> tuple[list[Column], FloatArray]:
+        """The columns with a share in the best mixture, and their shares, which add up to at most 1."""
+        kept = np.flatnonzero(self.best > _LEAST_SHARE)
+        shares = self.best[kept]
+        # the program's own rounding
+        return [self.columns[k] for k in kept], shares / max(1.0, math.fsum(shares.tolist()) * (1 + 2.0**-50))
+
+    def changed(self) -> FloatArray:
+        """Chances of change inside the program's mixture, per class."""
+        # columns that came after the program was solved have no share yet
+        columns = self.columns[: self.shares.size]
+        logs = np.array([c.log_mass for c in columns])
+        weights = np.exp(logs - logs.max()) * self.shares
+        rows = np.stack([c.rows[: self.wanted.classes.f.size] for c in columns])
+        return np.asarray(self.wanted.classes.f - weights @ rows / weights.sum())
+
+    def largest(self, count: int) -> list[Soft]:
+        """The balls with the largest shares."""
+        order = np.argsort(-self.shares, kind="stable")[:count]
+        return [self.sources[k] for k in order if self.shares[k] > _LEAST_SHARE]
+
+
+def _program(matrix: FloatArray, needs: FloatArray, *, nearest: bool) -> tuple[FloatArray, float, FloatArray]:
+    """Shares, y and the rows' multipliers; rows and y scaled to entries of order one.
+
+    ``nearest``: y may be negative and the shares add up to 1, so that there always is an answer.
+    """
+    rows, n = matrix.shape
+    # a row that no column moves can only be met by y ≤ 0, whatever its scale
+    largest = np.abs(matrix).max(axis=1)
+    scale = np.where(largest > 0, largest, 1.0)
+    unit = float(np.max(needs / scale))
+    block = np.block([[matrix / scale[:, None], -(needs / scale / unit)[:, None]], [np.ones((1, n)), np.zeros((1, 1))]])
+    program = LinearProgram(
+        cost=np.append(np.zeros(n), -1.0),
+        matrix=sp.csc_array(block),
+        row_lower=np.append(np.zeros(rows), 1.0 if nearest else -np.inf),
+        row_upper=np.append(np.full(rows, np.inf), 1.0),
+        lower=np.append(np.zeros(n), -np.inf if nearest else 0.0),
+        upper=np.full(n + 1, np.inf),
+    )
+    answer = backend.solve(program, method=METHOD)
+    return np.maximum(answer.values[:-1], 0.0), answer.values[-1] / unit, np.maximum(answer.row_duals[:-1], 0.0) / scale
+
+
+def on_grid(wanted: Requirements, ball: Soft) -> WeightedBall:
+    """Weights in units of a grid, rounded at random where the ball is drawn from."""
+    c = wanted.classes
+    unit = max(ball.width / _PER_WIDTH, ball.radius / _MOST_TOTALS)
+    scaled = np.minimum(ball.weights / unit, float(TOTAL_LIMIT >> 20))
+    floors = np.floor(scaled)
+    fractions = np.minimum(scaled - floors, 1 - 2.0**-53)
+    # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
+    radius = ball.radius / unit - float(c.counts @ (c.f * unit * fractions * (1 - fractions)))
+    most = int(ball.radius / unit + _REACH * ball.width / unit) + 2
+    heavy = floors > most
+    return soft(
+        np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, ball.width / unit
+    )
 
 
 @dataclass
@@ -134,7 +309,7 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
     classes = Classes.of(replace(problem, pairs=()))
     require_few_classes(classes)
     wanted = Requirements.of(problem, classes)
-    allowed = pair_certificate.clique(problem, classes)
+    allowed = clique(problem, classes)
     dual = SampledDual(classes, problem.kappa, allowed) if allowed.any() else None
     search = _PairSearch(wanted, Generation(wanted), dual, watch, 0.0 if base is None else base.lower)
     first = _first_balls(classes, base)
@@ -330,7 +505,7 @@ def _certificate(problem: Problem, base: Solution | None, search: _PairSearch, u
     """The best of the certified bounds."""
     certificates = [] if base is None else [base.certificate]
     if search.point is not None:
-        certificates += pair_certificate.rounded(problem, search.wanted.classes, search.point)
+        certificates += rounded(problem, search.wanted.classes, search.point)
     if not certificates:
         return None
     return max(certificates, key=lambda certificate: min(lower_bound(problem, certificate), upper))

@@ -1,25 +1,46 @@
-"""From real weights to a BallLaw on an integer grid, with every accuracy met (design §3.5).
+"""From real weights to whole numbers: a BallLaw on a grid that meets every accuracy, and the certificate (design §3.5).
 
 The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip probabilities move,
 smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. What is left is settled by the mixture:
 
     Q = 1 + 1/(E_μ[t] min_i ρ_i),     ρ_i = (f_i − c_i)/(d_i − f_i),
 
-makes the worst attribute exact and the others at most more accurate than asked for.
+makes the worst attribute exact and the others at most more accurate than asked for. Lower bounds take the whole numbers nearest
+to the weights (design §3.4).
+
+Q stays an exact bound and every accuracy is met whatever the unit. On a coarse grid fewer totals occur, so that the automaton
+is small: about Σ_i min(total so far, radius)/unit states. What a coarse unit costs is ε, in second order of unit and width.
 """
 
+import math
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.balls.heavy import Pool
-from optrr_solvers.balls.newton import Point, direction
+from optrr_solvers.balls.moments import Classes, SpectralMoments, TooSharp
+from optrr_solvers.balls.newton import Allowance, OutOfTime, Point, Pool, direction, minimise, rescaled
+from optrr_solvers.certificates import grid_bound
+from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate, lower_bound
+from optrr_solvers.certificates.grid_bound import MAX_WINDOW, WeightedClasses
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.spectrum import GridTooFine
-from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
+from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.block import BlockLaw
+from optrr_solvers.laws.tilting import wrapping_distance
+from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, GridTooFine, WeightedBall, soft
+from optrr_solvers.problem import Problem
 
+# Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
+WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
+_WORK_OF_A_SECOND = 1 << 30
+# A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
+FINEST_UNIT = 1e-6
+# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where the
+# bound is evaluated in rationals, since at large ε weights differ by e^ε.
+_COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
+# How many bounds are tried on the attributes with the largest ε_i alone: on the first one, the first two, and so on.
+_LARGEST_ALONE = 4
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.
 _SPREAD = 1e-10
@@ -29,6 +50,81 @@ _ENOUGH = 1e-8
 _MARGIN = 2.0**-42
 # A weight this many widths beyond the radius is as good as any heavier one.
 _REACH = 10.0
+# Flips below which attributes are pooled, in the order tried (as in the ball solver).
+_HEAVY_FLIPS = (1e-4, 0.0)
+# Classes times frequencies of one search, and of one evaluation in it: a second or two.
+_COARSE_WORK = 1 << 23
+
+
+def grid_certificate(pool: Pool, w: FloatArray, point: Point, tolerance: float, seconds: float) -> Certificate:
+    """At pooled weights ``w``, on a grid whose rounding costs a share of ``tolerance`` where ``seconds`` are enough for it."""
+    work = int(min(_WORK_AT_THE_END, max(seconds * _WORK_OF_A_SECOND, WORK_ON_THE_WAY)))
+    unit = _unit(pool, point, tolerance)
+    return Certificate(_members(pool.whole), integer_weights(pool.whole, pool.weights(w), work, unit))
+
+
+def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
+    """The certificate with the best bound of several weights, where change sets are counted and any grid will do.
+
+    ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
+    """
+    total = _EXACT_TOTAL if cells(classes) <= EXACT_CELLS else _COUNTED_TOTAL
+    falling = np.sort(classes.epsilons)[::-1]
+    largest = [np.where(classes.epsilons >= e, classes.epsilons, 0.0) for e in falling[:_LARGEST_ALONE]]
+    certificates = [
+        Certificate(_members(classes), tuple(int(x) for x in np.round(w * (total / float(w @ classes.counts)))))
+        for w in (*weights, classes.epsilons, *largest)
+    ]
+    return max(certificates, key=lambda certificate: lower_bound(classes.problem, certificate))
+
+
+def _unit(pool: Pool, point: Point, tolerance: float) -> float:
+    """Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border."""
+    changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
+    smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
+    second = attribute_count(pool.whole) * window_of(pool.classes, point.w) / _WORK_OF_A_SECOND
+    return min(smooth, max(tolerance / 20, second))
+
+
+def estimated_bound(classes: Classes, weights: tuple[int, ...]) -> float:
+    """ε in nats that no mechanism goes below, at whole weights."""
+    return grid_bound.lower_bound(WeightedClasses.of(classes.problem, _members(classes), weights))
+
+
+def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
+    """Weights on a grid of ``unit`` nats, or the finest whose bound costs ``work`` at most."""
+    if spread_out(classes, w):
+        unit = FINEST_UNIT
+    else:
+        window = window_of(classes, w)
+        unit = max(attribute_count(classes) * window / work, 4 * window / MAX_WINDOW, unit, FINEST_UNIT)
+    return tuple(int(x) for x in np.round(w / unit))
+
+
+def spread_out(classes: Classes, w: FloatArray) -> bool:
+    """Whether the bound is a sum over frequencies, which takes any weights; with a margin for their rounding."""
+    radius = classes.radius(w)
+    return grid_bound.spread(classes.log_odds, classes.counts, w, radius) > 1.1 * grid_bound.SPREAD
+
+
+def window_of(classes: Classes, w: FloatArray) -> float:
+    """Nats of total that a dynamic program holds at once."""
+    radius = classes.radius(w)
+    return min(radius, wrapping_distance(classes.log_odds, classes.counts, w, radius, 1.0))
+
+
+def attribute_count(classes: Classes) -> float:
+    """m."""
+    return float(classes.counts.sum())
+
+
+def cells(classes: Classes) -> float:
+    """Vectors of counts; infinite where nobody could list them."""
+    return float(np.prod(classes.counts + 1)) if classes.counts.size <= 64 else math.inf
+
+
+def _members(classes: Classes) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(c.tolist()) for c in classes.members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +171,7 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
     return best
 
 
-def on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
+def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
     """The soft ball of radius w·f, less what rounding moves, with weights of all classes in units of the grid."""
     classes = pool.classes
     scaled = w / unit
@@ -93,7 +189,7 @@ def on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -
 
 def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> tuple[BallLaw | None, FloatArray]:
     """The law at these weights, None where it meets no accuracies, and ρ of the pooled classes."""
-    ball = on_grid(pool, w, width, unit, whole)
+    ball = ball_on_grid(pool, w, width, unit, whole)
     law = BallLaw(pool.whole.problem.sizes, pool.whole.members, [MixedBall(1.0, ball)], 0.0)
     part = law.inside[0]
     rho = (pool.classes.f - pool.changed(part.changed)) / pool.classes.gaps
@@ -102,3 +198,82 @@ def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) 
         return None, rho
     log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN
     return law.with_ratio(log_ratio), rho
+
+
+class CoarseBalls:
+    """Balls for one problem without pairs and caps, on any grid; the smooth balls that they start from are kept."""
+
+    def __init__(self, problem: Problem) -> None:
+        whole = Classes.of(problem)
+        pools = [Pool.of(whole, flip) for flip in _HEAVY_FLIPS]
+        # where no attribute is heavy both are the same
+        self._pools = pools if pools[0].heavy.size else pools[1:]
+        self._points: dict[float, list[tuple[Pool, Point]]] = {}
+
+    @property
+    def states(self) -> float:
+        """Roughly the states of the automaton on a grid of one nat: half the radius for every attribute."""
+        classes = self._pools[-1].classes
+        return float(classes.radius(classes.epsilons)) * float(classes.counts.sum()) / 2
+
+    def law(self, unit: float, width: float) -> BallLaw | None:
+        """The ball with weights in multiples of ``unit`` and a radius of that standard deviation, in nats.
+
+        Every accuracy of the problem is met. None where the grid is too coarse for them.
+        """
+        laws = [self._fitted(pool, point, unit) for pool, point in self._smooth(width)]
+        return min((law for law in laws if law is not None), key=lambda law: law.log_ratio, default=None)
+
+    def _fitted(self, pool: Pool, point: Point, unit: float) -> BallLaw | None:
+        if not unit < pool.classes.radius(point.w):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                fit = fitted(pool, point, unit, math.inf, whole=False)
+        except (ValueError, ZeroDivisionError):
+            # on a grid far too coarse a step may end at weights below 0, or at a ball that holds nothing
+            return None
+        return None if fit is None else fit.law
+
+    def _smooth(self, width: float) -> list[tuple[Pool, Point]]:
+        if width not in self._points:
+            made = []
+            for pool in self._pools:
+                start = rescaled(pool.classes, pool.classes.epsilons.copy())
+                try:
+                    source = SpectralMoments(pool.classes, _COARSE_WORK)
+                    point = minimise(pool.classes, source, start, width, Allowance(math.inf, float(_COARSE_WORK)))
+                except (TooSharp, OutOfTime):
+                    continue
+                made.append((pool, point))
+            self._points[width] = made
+        return self._points[width]
+
+
+class CoarseBlocks:
+    """Independent balls for ``count`` blocks of attributes: fewer states than one ball, each block paying for itself.
+
+    Attributes of like ε_i share a block, which costs less than mixing them.
+    """
+
+    def __init__(self, problem: Problem, count: int) -> None:
+        order = np.argsort(problem.epsilons, kind="stable")
+        self._members = [np.sort(part) for part in np.array_split(order, count)]
+        self._balls = [CoarseBalls(Problem(problem.sizes[part], problem.epsilons[part])) for part in self._members]
+
+    @property
+    def states(self) -> float:
+        """Roughly the states of the automaton on a grid of one nat."""
+        return sum(balls.states for balls in self._balls)
+
+    def law(self, unit: float, width: float) -> Law | None:
+        """One ball after another on one grid; the ball itself for a single block. None where the grid is too coarse."""
+        laws = []
+        for balls in self._balls:
+            law = balls.law(unit, width)
+            if law is None:
+                return None
+            laws.append(law)
+        if len(laws) == 1:
+            return laws[0]
+        return BlockLaw([(part.tolist(), law) for part, law in zip(self._members, laws, strict=True)])

@@ -19,16 +19,27 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.balls import certificate as ball_certificate
 from optrr_solvers.balls import pairs as ball_pairs
-from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
-from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, minimise, rescaled, unstuck
-from optrr_solvers.balls.rounding import RoundedLaw, fitted
+from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, Pool, minimise, rescaled, unstuck
+from optrr_solvers.balls.rounding import (
+    FINEST_UNIT,
+    WORK_ON_THE_WAY,
+    RoundedLaw,
+    attribute_count,
+    cells,
+    counted_certificate,
+    estimated_bound,
+    fitted,
+    grid_certificate,
+    integer_weights,
+    spread_out,
+    window_of,
+)
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
-from optrr_solvers.laws.ball_sums import MAX_COUNTED
 from optrr_solvers.laws.count import MAX_CELLS
+from optrr_solvers.laws.weighted_ball import MAX_COUNTED
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
@@ -148,7 +159,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
         if pool.heavy.size in pooled or (good and flip == 0):
             continue
         pooled.add(pool.heavy.size)
-        counted = ball_certificate.cells(pool.classes) * pool.classes.counts.size <= _COUNTED_WORK
+        counted = cells(pool.classes) * pool.classes.counts.size <= _COUNTED_WORK
         source: MomentSource = (CountedMoments if counted else SpectralMoments)(pool.classes)
         # a path that uses up its work without a law leaves some to the next one, which may find a law at once
         term = _COUNTED_TERM if counted else 1.0
@@ -291,18 +302,15 @@ def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> flo
     if isinstance(source, CountedMoments):
         log_value = source.sharp_log_value(pool.pooled(whole))
         return float(np.logaddexp(0.0, pool.log_advantage(whole) - log_value))
-    unit = ball_certificate.size(classes) * ball_certificate.window_of(classes, w) / ball_certificate.WORK_ON_THE_WAY
+    unit = attribute_count(classes) * window_of(classes, w) / WORK_ON_THE_WAY
     changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
     if not pool.heavy.size and (
-        ball_certificate.spread_out(classes, w)
-        or (changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2)
+        spread_out(classes, w) or (changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2)
     ):
         # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
         # half the width's square
         return point.log_ratio - point.width**2 * min(1.0, point.log_ratio)
-    return ball_certificate.bound(
-        pool.whole, ball_certificate.integer_weights(pool.whole, whole, ball_certificate.WORK_ON_THE_WAY, 0.0)
-    )
+    return estimated_bound(pool.whole, integer_weights(pool.whole, whole, WORK_ON_THE_WAY, 0.0))
 
 
 def _law(paths: list[_Path], options: BallOptions, deadline: float) -> RoundedLaw:
@@ -316,7 +324,7 @@ def _law(paths: list[_Path], options: BallOptions, deadline: float) -> RoundedLa
 
 def _law_of(path: _Path, options: BallOptions, deadline: float) -> RoundedLaw | None:
     pool, best = path.pool, None
-    counted = ball_certificate.cells(pool.whole) <= MAX_COUNTED
+    counted = cells(pool.whole) <= MAX_COUNTED
     # a wide radius may survive rounding where the narrowest does not, or lose less by it
     for point in reversed(path.points):
         enough = path.upper + 0.5 * aim(options, path.upper)
@@ -339,10 +347,10 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
     Where the law's totals would be many, it may cost a share of ln Q instead.
     """
     changed = max(float(classes.counts @ (point.moments.changed / point.moments.mass)), 1.0)
-    fine, window = math.sqrt(3 * tolerance / changed), ball_certificate.window_of(classes, point.w)
+    fine, window = math.sqrt(3 * tolerance / changed), window_of(classes, point.w)
     coarse = min(math.sqrt(12 * _LAW_SHARE * point.log_ratio / changed), window / _LAW_WINDOW)
     # a profile needs a few cells per width for its transform to end
-    return min(max(fine, coarse, window / _MOST_LAW_WINDOW, ball_certificate.FINEST_UNIT), point.width / 4)
+    return min(max(fine, coarse, window / _MOST_LAW_WINDOW, FINEST_UNIT), point.width / 4)
 
 
 def _certificate(paths: list[_Path], options: BallOptions, deadline: float) -> Certificate:
@@ -352,8 +360,8 @@ def _certificate(paths: list[_Path], options: BallOptions, deadline: float) -> C
     assert point is not None
     w = path.weights if path.weights is not None else rescaled(path.pool.classes, point.w)
     # where change sets are counted, whole weights are int64, which the heavy attributes' exceed
-    if ball_certificate.cells(path.pool.whole) <= (EXACT_CELLS if path.pool.heavy.size else MAX_CELLS):
+    if cells(path.pool.whole) <= (EXACT_CELLS if path.pool.heavy.size else MAX_CELLS):
         near = [path.pool.weights(path.point.w)] if path.point is not None else []
-        return ball_certificate.counted(path.pool.whole, path.pool.weights(w), *near)
+        return counted_certificate(path.pool.whole, path.pool.weights(w), *near)
     seconds = deadline - time.perf_counter()
-    return ball_certificate.on_grid(path.pool, w, point, blur(options, path.upper), seconds)
+    return grid_certificate(path.pool, w, point, blur(options, path.upper), seconds)

@@ -7,12 +7,11 @@ bounds, and functions that make laws of some shape.
 """
 
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.base import KINDS, Law
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.product import ProductLaw
-from optrr_solvers.laws.record import KINDS
 from optrr_solvers.laws.table import TableLaw
 from optrr_solvers.laws.weighted_ball import WeightedBall
 

@@ -19,12 +19,18 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.ball_sampler import BallSampler, most_gain
-from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
-from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class, uniform_marginal
+from optrr_solvers.laws.base import (
+    BoolArray,
+    Labels,
+    Law,
+    bounded_nats,
+    checked_subset,
+    joint_by_class,
+    uniform_marginal,
+)
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.excess import accuracies_drawn
-from optrr_solvers.laws.record import bounded_nats
-from optrr_solvers.laws.weighted_ball import WeightedBall
+from optrr_solvers.laws.weighted_ball import BallSums, CountedBall, WeightedBall, ball_sums, totals_of
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram

@@ -26,8 +26,17 @@ from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.laws.excess import ExcessTable, uniform_changes
 from optrr_solvers.laws.tilting import saddle_point
-from optrr_solvers.laws.total_tree import PICK_ERROR, TotalTree, blocks_for, pick_alike
-from optrr_solvers.laws.totals import ROUNDINGS, Steps, TotalsRow, first_row, rows
+from optrr_solvers.laws.totals import (
+    PICK_ERROR,
+    ROUNDINGS,
+    Steps,
+    TotalsRow,
+    TotalTree,
+    blocks_for,
+    first_row,
+    pick_alike,
+    rows,
+)
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.randomness import BitSource, Words
 

@@ -10,8 +10,7 @@ import numpy as np
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.errors import InvalidInput
-from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset
-from optrr_solvers.laws.record import law_of, record_of
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, law_of, record_of
 from optrr_solvers.partition import partition
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, in_sequence

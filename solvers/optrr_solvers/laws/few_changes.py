@@ -21,9 +21,8 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidProblem
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset, uniform_marginal
+from optrr_solvers.laws.base import BoolArray, Law, bounded_nats, checked_subset, uniform_marginal
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
-from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step, reduced

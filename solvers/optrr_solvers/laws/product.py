@@ -9,8 +9,7 @@ import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import sum_ceiling
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.laws.record import bounded_nats
+from optrr_solvers.laws.base import BoolArray, Law, bounded_nats, checked_subset
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step

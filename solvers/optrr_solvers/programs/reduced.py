@@ -1,17 +1,25 @@
-"""The exact optimum over all 2^m change sets, m up to 20 (POR §IV in the reduced form of design §3.3)."""
+"""The exact optimum of the reduced program: over all 2^m change sets, or over counts of alike attributes (design §3.3).
+
+By convexity the optimum treats alike attributes alike, so 2^m change sets collapse to Π(m_g+1) vectors of counts. The program
+on either lattice is solved by sifting, or by walking between vertices where HiGHS fails, and its answer checked.
+"""
 
 import time
-
-import numpy as np
+from collections.abc import Callable
+from contextlib import suppress
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.errors import MethodTooLarge
+from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
+from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
+from optrr_solvers.partition import singles
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs import capped, checking
+from optrr_solvers.programs import capped, sifting, vertices
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import Solution
+from optrr_solvers.programs.sifting import LatticeOptimum
+from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
@@ -27,12 +35,49 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
             f"method 'reduced' takes up to {MAX_TABLE} attributes, got {problem.m}; "
             "use 'auto', 'classes' (few different ones) or 'ball'"
         )
-    lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
+    lattice = Lattice(problem, singles(problem.m))
+    return _solved(lattice, lambda logs: TableLaw(problem.sizes, logs), "reduced", options, started)
 
-    def law(log_density: FloatArray) -> TableLaw:
-        return TableLaw(problem.sizes, log_density)
 
-    if capped.binding(problem).size:
-        optimum = capped.solve(lattice, options.deadline(started))
-        return checking.check(optimum, lattice, law, "reduced", options, started)
-    return checking.solve(lattice, law, "reduced", options, started)
+def solve_classes(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
+    """Optimal CountLaw with its certificate; time and memory O(Π(m_g+1)), at most 2^21 cells.
+
+    Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes, SolveFailed where the time
+    limit ends.
+    """
+    started = time.perf_counter()
+    if problem.caps is not None:
+        raise MethodTooLarge("method 'classes' does not take conditional caps; use 'reduced' (up to 10 attributes)")
+    lattice = Lattice(problem, problem.classes)
+    return _solved(lattice, lambda logs: CountLaw(problem.sizes, problem.classes, logs), "classes", options, started)
+
+
+def _solved(
+    lattice: Lattice, law: Callable[[FloatArray], Law], method: str, options: SolveOptions, started: float
+) -> Solution:
+    """The program's checked answer; ``law`` makes the law from log densities. Raises what the solvers raise."""
+    deadline = options.deadline(started)
+
+    def check(optimum: LatticeOptimum) -> Solution:
+        made = law(optimum.log_density)
+        return checked(
+            lattice.problem,
+            method,
+            made,
+            optimum.certificate,
+            started=started,
+            tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, made.epsilon),
+            statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
+        )
+
+    if capped.binding(lattice.problem).size:
+        return check(capped.solve(lattice, deadline))
+    try:
+        return check(sifting.solve(lattice, method=method, deadline=deadline))
+    except (Infeasible, SolveFailed):
+        # with κ ≤ 1 independent randomized response meets every requirement, so the program is feasible
+        if lattice.problem.kappa > 1 or lattice.cells > vertices.MAX_CELLS:
+            raise
+        with suppress(SolveFailed):
+            return check(vertices.solve(lattice, deadline=deadline))
+        raise

@@ -22,7 +22,7 @@ import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.sampling.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
 # At most this many pairs of states are compared for conditional ε, by whether numbers are decimal or double.
 MOST_PAIRS = {True: 1 << 16, False: 1 << 19}

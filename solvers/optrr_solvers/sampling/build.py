@@ -22,9 +22,19 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import Words
 from optrr_solvers.sampling.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
 from optrr_solvers.sampling.bounds import DrawnEpsilons, truth
-from optrr_solvers.sampling.diagram import MOST_LAYERS, Choice, Diagram, Step, is_uniform
+from optrr_solvers.sampling.diagram import (
+    MOST_LAYERS,
+    WORD_BITS,
+    Choice,
+    ChoiceLayer,
+    Diagram,
+    Layer,
+    Layers,
+    Step,
+    is_uniform,
+    merged,
+)
 from optrr_solvers.sampling.draw import Sampler
-from optrr_solvers.sampling.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 
 # With at most this many states, densities may have sixty digits, at about a microsecond each. Densities beyond the range of a
 # double need them.
@@ -42,6 +52,8 @@ _LEAST = 1e-20
 _RESOLVED = 2.0**-56
 # Thresholds have at most this many words, which reach probabilities down to e^-4000.
 MOST_WORDS = 96
+# A law's own ε is the label where it is not below the ε of what is drawn, and not above it by more than this.
+LABEL_TOLERANCE = 1e-9
 
 
 class OutOfReach(ValueError):
@@ -165,10 +177,6 @@ def _at_least_one(words: Words) -> Words:
     """The words, at least 1: with 0 a change that the law allows could never happen."""
     words[-1] |= (~words.any(axis=0)).astype(np.uint64)
     return words
-
-
-# A law's own ε is the label where it is not below the ε of what is drawn, and not above it by more than this.
-LABEL_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

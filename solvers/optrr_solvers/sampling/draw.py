@@ -1,17 +1,23 @@
 """Walking the layers, many records at a time, with as few random bits as will do (design §7).
 
-A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once
-in 2^32 cells, are the rest drawn. A block of records is walked attribute by attribute, as columns; blocks are independent, each
-with a source of its own, so that the result depends on the seed and not on the number of threads.
+A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once in 2^32
+cells, are the rest drawn. A block of records is walked attribute by attribute, as columns; blocks are independent, each with a
+source of its own, so that the result depends on the seed and not on the number of threads. The arrays of a block are made once:
+made anew for every step they would cost more than the steps, because the operating system clears their memory.
 
 Threads do array operations at the same time, but take turns at all else that Python does, and to hand a turn over takes as long
 as an operation on some ten thousand numbers. So only three operations a layer wait for the layer before: an entry is looked up,
 the random bits are subtracted, and what is left is shifted. Second thresholds, which balls have, need three more: they are
 looked up, compared, and what that decides is added. All else is done for many layers at once, and threads whose blocks are
 short walk one after the other, each while the others do such longer operations.
+
+A changed value is replaced by one of the other categories, each exactly as likely: a uniform number of 8, 16, 32 or 64 bits is
+divided into as many equal parts as there are other categories; what is left over is drawn again. The number of its part, and
+one, is added to the value, modulo the number of categories.
 """
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -22,18 +28,225 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.randomness import BitSource, Words, split, words_below
+from optrr_solvers.randomness import BitSource, Words, fill, split, words_below
 from optrr_solvers.sampling.arithmetic import integers
-from optrr_solvers.sampling.layers import ChoiceLayer, Layer, Layers
-from optrr_solvers.sampling.replacement import draw_steps, move, smallest_kind
-from optrr_solvers.sampling.space import HALF, BoolArray, Shape, Short, Space, as_records
+from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
+BoolArray = NDArray[np.bool_]
+Short = NDArray[np.uint32]
+Codes = NDArray[np.unsignedinteger]
+
+# Bits of a half of a number of 64 bits, and where its upper and its lower half stand among two numbers of 32 bits.
+HALF = 32
+_LOWER = 0 if sys.byteorder == "little" else 1
+_ONES = (1 << HALF) - 1
+
+# Cells of several layers that are walked at once, and the bytes of a cell's random bits. Fewer would fit a core's own cache,
+# and make operations so short that threads wait for one another.
+_AT_ONCE, _CELL = 1 << 18, 4
+# Bytes of random bits for the columns that are replaced at once.
+_REPLACED = 1 << 19
+# How many records columns are turned into at once, where a record has at least as many attributes as the second number: shorter
+# records are written column by column.
+_TURNED, _SHORT_RECORD = 1 << 10, 64
+# The largest share of numbers that may have to be drawn again.
+_REPEATED = 1 / 16
+# Cells of records that are moved at once, and as many records in spite of that: fewer would read columns a few bytes at a time.
+_MOVED, _FEWEST_MOVED = 1 << 17, 1 << 7
 # The most records of a block, its most cells, and as many records as a block has in spite of that.
 _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
 # What would be a single block is divided where both halves have ``_LONG`` records, or ``_FEWEST`` and together ``_LARGE``
 # cells. Blocks of fewer than ``_LONG`` records are walked one at a time, which is a quarter of a thread's work and more, so
 # that more threads than ``_IN_TURNS`` would only wait.
 _LONG, _LARGE, _IN_TURNS = 1 << 14, 1 << 22, 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Attributes of a record, the most layers that follow one another, and whether some have second thresholds."""
+
+    attributes: int
+    layers: int
+    second: bool
+
+
+class Space:
+    """Arrays for blocks of ``most`` records at most; ``of`` says how many records the next block has.
+
+    ``changed``, shape (m, n): which attribute of which record changes. ``steps``, shape (m, n): how far its value is moved.
+    ``layers``: how many layers are walked at once.
+
+    For these layers, shape (layers, n): ``short``, 32 random bits each; ``second``, the second thresholds that these are
+    compared with; ``reached``, entries less the random bits, whose upper half is the place that a record reaches, or one less
+    where the bits are below the second threshold. ``rows`` are those of ``reached``, at hand for every layer.
+
+    Of the present layer, shape (n,): ``entry``, what is looked up, and ``below_second``, as numbers ``one_more``.
+
+    Where blocks are short, only the thread that holds ``turn`` walks.
+    """
+
+    short: Short
+
+    def __init__(
+        self,
+        shape: Shape,
+        most: int,
+        kind: np.dtype[np.unsignedinteger],
+        turn: AbstractContextManager[object],
+    ) -> None:
+        self._shape, self.turn, m = shape, turn, shape.attributes
+        cells = min(max(_AT_ONCE, most), most * shape.layers)
+        self._changed = np.empty(m * most, dtype=np.bool_)
+        self._steps = np.empty(m * most, dtype=kind)
+        self._replaced = max(min(_REPLACED, most * shape.layers * _CELL), most * max(_CELL, kind.itemsize)) // 8 * 8 + 8
+        self._random = np.empty(max(cells * _CELL, self._replaced) // 8 + 1, dtype=np.uint64)
+        self._reached = np.empty(cells, dtype=np.int64)
+        self._second = np.empty(cells if shape.second else 0, dtype=np.uint32)
+        self._flags = np.empty(max(cells, self._replaced), dtype=np.bool_)
+        self._below_second = np.empty(most, dtype=np.bool_)
+        self._places = np.empty((3, most), dtype=np.int64)
+        self.of(most)
+
+    def of(self, n: int) -> "Space":
+        """Itself, for a block of ``n`` records."""
+        m = self._shape.attributes
+        self.n, self.layers = n, max(1, min(_AT_ONCE // n, self._shape.layers))
+        cells = self.layers * n
+        self.changed = self._changed[: m * n].reshape(m, n)
+        self.steps = self._steps[: m * n].reshape(m, n)
+        self.reached = self._reached[:cells].reshape(self.layers, n)
+        self.rows = list(self.reached)
+        self.second = self._second[:cells].reshape(-1, n)
+        self.below_second = self._below_second[:n]
+        self.one_more = self.below_second.view(np.uint8)
+        self.entry = self._places[0, :n]
+        self._two_places: tuple[IntArray, IntArray] = self._places[1, :n], self._places[2, :n]
+        self._lower = self.reached.view(np.uint32)[:, _LOWER::2]
+        return self
+
+    def draw(self, layers: int, source: BitSource) -> None:
+        """Random bits for so many layers."""
+        self.short = self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
+
+    def begin(self) -> None:
+        """Copy the random bits to where they will be subtracted."""
+        self.reached[: len(self.short)] = self.short
+
+    def random(self, count: int, kind: np.dtype[np.unsignedinteger], source: BitSource) -> Codes:
+        """``count`` uniform numbers of this type, shape (count,), until the next are drawn."""
+        words = self._random[: -(-count * kind.itemsize // 8)]
+        fill(source, words)
+        return words.view(kind)[:count]
+
+    @property
+    def columns_at_once(self) -> int:
+        """How many columns are replaced at once; bytes are drawn eight at a time."""
+        return max(1, self._replaced // (self.n * self.steps.itemsize + 8))
+
+    def flags(self, *shape: int) -> BoolArray:
+        """An array of flags to be written, until the next is asked for."""
+        return self._flags[: int(np.prod(shape))].reshape(shape)
+
+    def place(self, used: IntArray | None) -> IntArray:
+        """An array for every record's place that is not the one in use."""
+        first, second = self._two_places
+        return second if used is first else first
+
+    def lift(self) -> None:
+        """Shift ``reached`` so that the last bit of every place is the sign, and the lower half follows."""
+        reached = self.reached[: len(self.short)]
+        np.left_shift(reached, HALF - 1, out=reached)
+
+    def tied(self, seconds: bool) -> bool:
+        """Whether any random bits are those of a threshold, or, where layers have ``seconds``, of a second one.
+
+        To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the lower
+        half is all ones. No number is larger.
+        """
+        layers = len(self.short)
+        if self.reached[:layers].max() == _ONES << HALF - 1:
+            return True
+        # rows of layers without second thresholds hold anything: at worst these layers are walked twice, with the same result
+        return seconds and bool(np.equal(self.short, self.second[:layers], out=self.flags(layers, self.n)).any())
+
+    def equal(self, k: int) -> BoolArray:
+        """Of which records the random bits are those of layer ``k``'s first threshold, shape (n,)."""
+        equal: BoolArray = self._lower[k] == _ONES
+        return equal
+
+    def mark(self, attributes: list[int]) -> None:
+        """Write to ``changed`` what lifted numbers say of these attributes: whether the places are odd."""
+        reached = self.reached[: len(attributes)]
+        first, last = attributes[0], attributes[-1]
+        if attributes == list(range(first, last + 1)):
+            np.less(reached, 0, out=self.changed[first : last + 1])
+            return
+        for attribute, row in zip(attributes, reached, strict=True):
+            np.less(row, 0, out=self.changed[attribute])
+
+
+def as_records(columns: Codes | BoolArray, records: NDArray[np.generic]) -> None:
+    """Copy columns, shape (m, n), into records, shape (n, m)."""
+    if len(columns) < _SHORT_RECORD:
+        for i, column in enumerate(columns):
+            records[:, i] = column
+        return
+    for start in range(0, len(records), _TURNED):
+        records[start : start + _TURNED] = columns[:, start : start + _TURNED].T
+
+
+def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds the sum of two codes, and whose numbers divide evenly enough."""
+    for kind in (np.uint8, np.uint16, np.uint32):
+        numbers = np.iinfo(kind).max + 1
+        if 2 * int(sizes.max()) < numbers and np.all(numbers % (sizes - 1) <= _REPEATED * numbers):
+            return np.dtype(kind)
+    return np.dtype(np.uint64)
+
+
+def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
+    """Write to ``space.steps`` how far a block's values are moved: 1 to the size less 1 where ``space.changed``, else 0."""
+    kind = space.steps.dtype
+    if sizes.max() == 2:
+        np.copyto(space.steps, space.changed)
+        return
+    others = (sizes - 1).astype(kind)[:, None]
+    numbers = 1 << 8 * kind.itemsize
+    # the only part of a binary attribute would not fit in the type: it leaves one number out, which is drawn again
+    width = np.array([numbers // d if d > 1 else numbers - 1 for d in others.ravel().tolist()], dtype=kind)[:, None]
+    for start in range(0, sizes.size, space.columns_at_once):
+        rows = slice(start, start + space.columns_at_once)
+        changed = space.changed[rows].view(np.uint8)
+        parts = space.random(changed.size, kind, source).reshape(changed.shape)
+        np.floor_divide(parts, width[rows], out=parts)
+        # kept values need no part, and therefore none that is drawn again
+        np.multiply(parts, changed, out=parts)
+        over = np.flatnonzero(np.greater_equal(parts, others[rows], out=space.flags(*parts.shape)))
+        every, row = parts.ravel(), start + over // space.n
+        while over.size:
+            again = source.words(over.size).astype(kind) // width[row, 0]
+            every[over] = again
+            wrong = again >= others[row, 0]
+            over, row = over[wrong], row[wrong]
+        np.add(parts, changed, out=space.steps[rows])
+
+
+def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:
+    """Move the values of records, shape (n, m), by steps, shape (m, n), each modulo its size, where they stand."""
+    n, m = records.shape
+    rows = min(n, max(_FEWEST_MOVED, _MOVED // m))
+    moved, less, modulus = np.empty((3, rows, m), dtype=steps.dtype)
+    modulus[:] = sizes
+    for start in range(0, n, rows):
+        own = records[start : start + rows]
+        to, other = moved[: len(own)], less[: len(own)]
+        as_records(steps[:, start : start + rows], to)
+        other[:] = own
+        np.add(to, other, out=to)
+        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
+        np.subtract(to, modulus[: len(own)], out=other)
+        np.minimum(to, other, out=other)
+        own[:] = other
 
 
 @dataclass(frozen=True, eq=False)

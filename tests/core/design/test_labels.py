@@ -14,7 +14,7 @@ from optrr.core.design.solving import design
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.devices.export import deployment_of
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
-from optrr_solvers.sampling.layers import ChoiceLayer
+from optrr_solvers.sampling.diagram import ChoiceLayer
 from optrr_solvers.solution import CAP_TOLERANCE
 from tests import naive
 from tests.brackets import Bracket

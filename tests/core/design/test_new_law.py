@@ -22,8 +22,7 @@ from optrr.core.estimation.estimator import estimate
 from optrr.core.records.counts import count
 from optrr_solvers import Guarantee, Method, Problem, Solution, SolveOptions, Status, applicable, lower_bound, solve
 from optrr_solvers.laws import ProductLaw
-from optrr_solvers.laws.base import Law, checked_subset
-from optrr_solvers.laws.record import KINDS
+from optrr_solvers.laws.base import KINDS, Law, checked_subset
 from optrr_solvers.methods import registered
 from optrr_solvers.sampling.diagram import MOST_STATES, Totals, totals_diagram
 from optrr_solvers.solution import checked
