@@ -181,6 +181,7 @@ class SampledTables(Asking):
     subset_reports: tuple[SubsetReport, ...] = ()
     bound: ErrorCertificate | None = None
     mechanism_name = "sampled tables"
+    file_format = SAMPLED_TABLES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "answer_epsilon", checked_epsilon(self.answer_epsilon))
@@ -572,7 +573,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
         partial.write_text(text + "\n", encoding="utf-8")
 
 
-def load_sampled_tables(path: Given) -> SampledTables:
+def load_sampled_tables(path: Given, *, limited: bool = True) -> SampledTables:
     """Read a file of sampled tables; see :func:`optrr.load`.
 
     Raises InvalidInput where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
@@ -590,7 +591,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
     return asking
 
 
-def verify_sampled_tables(path: Given) -> Verification:
+def verify_sampled_tables(path: Given, *, limited: bool = True) -> Verification:
     """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
 
     Raises InvalidInput where it cannot be read, or is malformed or of another version.

@@ -16,11 +16,12 @@ from optrr.allocation.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
 from optrr.core.display import SOFTWARE
 from optrr.core.display.text import crossed
 from optrr.core.errors import InvalidInput
+from optrr.core.files import DEFAULT_SIZE
 from optrr.core.mechanisms.spark import BatchKernel, Randomized, check_frame, published
 from optrr.core.mechanisms.supports import unlikely_threshold
 from optrr.core.records.frames import FrameCodec, arrow_schema
-from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions, save_deployment
-from optrr.devices.export import DEFAULT_SIZE, compressed_size, keep_design
+from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
+from optrr.devices.export import compressed_size, keep_design
 from optrr.devices.worksheet import MOST_LISTED, Worksheet, filled
 from optrr_solvers.randomness import BitSource
 
@@ -57,6 +58,11 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     return DeployedQuestions.read(stated.to_bytes())
 
 
+def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
+    """The one content that an export can have; see :data:`optrr.core.files.FORMATS`."""
+    return [questions_of(asking)]
+
+
 def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:
     """Write the deployment file of sampled tables, and return what it holds.
 
@@ -71,7 +77,7 @@ def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAUL
             f"allow them (--size {compressed}), or ask about fewer tables"
         )
     keep_design(Path(path))
-    save_deployment(made, path)
+    made.save(path)
     return made
 
 

@@ -17,10 +17,11 @@ from optrr.core.design.design_file import load_design
 from optrr.core.design.signing import require_signed
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.files import DEFAULT_SIZE
 from optrr.core.provenance.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
 from optrr.core.records.atomic import refuse_replacing
 from optrr.core.records.writing import formula_doubts
-from optrr.devices.export import DEFAULT_SIZE, compressed_size, save_fitted
+from optrr.devices.export import compressed_size
 
 # What --events means without names.
 _ALL = "*"
@@ -142,7 +143,7 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
         keeps = "" if fitted.own_size is None else f", or keep the design as it is (--size {fitted.own_size})"
         solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}{keeps}"]
-    save_fitted(fitted, output)
+    fitted.save(output)
     warn([*left_out, *solved])
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "

@@ -1,62 +1,93 @@
-"""Every file of ours that holds a way of asking: written whole, read with its numbers recomputed, verified.
+"""Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified.
 
-A file says what it is: a design, a longitudinal design, sampled tables or variants, or a deployment. Each kind's own module
-knows its content (:mod:`optrr.core.design.design_file`, :mod:`optrr.longitudinal.design`,
-:mod:`optrr.allocation.sampled_tables`, :mod:`optrr.genomics.sampled_variants`, :mod:`optrr.devices.verify`); the
-artefacts themselves know nothing of files.
+A file says what it is by its ``format``. ``FORMATS`` names the functions of each kind, which are imported on first use, so that
+this module imports none of them: one entry adds a format. An object names its kind by ``file_format``.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any
 
-from optrr.allocation.sampled_tables import (
-    SampledTables,
-    load_sampled_tables,
-    save_sampled_tables,
-    verify_sampled_tables,
-)
-from optrr.allocation.sampled_uses import export_questions, questions_of
-from optrr.core.design.design import Asking, Design
-from optrr.core.design.design_file import load_design, save_design, verification, verify_design
-from optrr.core.design.verification import Verification
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import (
-    DEPLOYMENT,
-    LONGITUDINAL,
-    SAMPLED_TABLES,
-    SAMPLED_VARIANTS,
-    Given,
-    content_of,
-    kind_of,
-)
-from optrr.core.reports import Reports
-from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeploymentFile, save_deployment
-from optrr.devices.export import DEFAULT_SIZE, Fitted, fitted_deployment, save_fitted
-from optrr.devices.verify import load_deployment, verify_deployment
-from optrr.genomics.sampled_variants import (
-    SampledVariants,
-    load_sampled_variants,
-    save_sampled_variants,
-    verify_sampled_variants,
-)
-from optrr.longitudinal.design import LongitudinalDesign, load_longitudinal, save_longitudinal, verify_longitudinal
+from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, Given, content_of, is_file, kind_of
 
-__all__ = ["export", "load", "reports", "save", "verify"]
+if TYPE_CHECKING:
+    from optrr.core.design.verification import Verification
+    from optrr.core.reports import Reports
 
-_WRITERS: tuple[tuple[type, Callable[[Any, str | Path], object]], ...] = (
-    (Design, save_design),
-    (LongitudinalDesign, save_longitudinal),
-    (SampledTables, save_sampled_tables),
-    (SampledVariants, save_sampled_variants),
-    (DeploymentFile, save_deployment),
-    (Fitted, save_fitted),
-)
-# What a file of ours may hold.
-Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants | Deployed
+__all__ = ["FORMATS", "export", "load", "reports", "save", "verify"]
+
+# Most bytes of a deployment file, compressed: what a phone fetches in a blink.
+DEFAULT_SIZE = 64 * 1024
+_TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
+_LONGITUDINAL = "optrr.longitudinal.design"
+# By kind of file, functions as "module:name".
+#     load(file, limited), save(made, path), verify(file, limited); a deployment's verify(file, design, limited)
+#     export(made, path, size)    writes the deployment file of a protocol and returns what it holds
+#     exports(made)               every content that an export of the protocol itself can have
+#     instead                     what to do with a file of this kind that is given for a design
+FORMATS: dict[str, dict[str, str]] = {
+    DESIGN: {
+        "load": "optrr.core.design.design_file:load_design",
+        "save": "optrr.core.design.design_file:save_design",
+        "verify": "optrr.core.design.design_file:verify_design",
+        "export": "optrr.devices.export:export_design",
+        "exports": "optrr.devices.export:exports_of_design",
+        "instead": "design again",
+    },
+    "optrr-longitudinal": {
+        "load": f"{_LONGITUDINAL}:load_longitudinal",
+        "save": f"{_LONGITUDINAL}:save_longitudinal",
+        "verify": f"{_LONGITUDINAL}:verify_longitudinal",
+        "instead": "give it to the longitudinal- commands",
+    },
+    "optrr-sampled-tables": {
+        "load": f"{_TABLES}:load_sampled_tables",
+        "save": f"{_TABLES}:save_sampled_tables",
+        "verify": f"{_TABLES}:verify_sampled_tables",
+        "export": "optrr.allocation.sampled_uses:export_questions",
+        "exports": "optrr.allocation.sampled_uses:exports_of_questions",
+        "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
+        "this needs a design of whole records (optrr allocate --way optimum)",
+    },
+    "optrr-sampled-variants": {
+        "load": f"{_VARIANTS}:load_sampled_variants",
+        "save": f"{_VARIANTS}:save_sampled_variants",
+        "verify": f"{_VARIANTS}:verify_sampled_variants",
+        "instead": "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
+        "of whole records (optrr gwas-design)",
+    },
+    DEPLOYMENT: {
+        "load": "optrr.devices.verify:load_deployment",
+        "save": "optrr.devices.export:save_exported",
+        "verify": "optrr.devices.verify:verify_deployment",
+        "instead": "it is a deployment file; give the design that it was exported from",
+    },
+}
 
 
-def save(made: Asking | LongitudinalDesign | SampledVariants | DeploymentFile | Fitted, path: str | Path) -> None:
+def function_of(kind: str, operation: str) -> Callable[..., Any] | None:
+    """A kind's function for an operation, imported now; None where it has none. An unknown kind is read as a design."""
+    module, _, name = FORMATS.get(kind, FORMATS[DESIGN]).get(operation, "").partition(":")
+    return getattr(import_module(module), name) if module else None
+
+
+def instead_of_design(written: str) -> str:
+    """What to do with a file of this format that was given for a design."""
+    return FORMATS.get(written.partition("/")[0], FORMATS[DESIGN])["instead"]
+
+
+def _of(made: Any, operation: str, remedy: str) -> Callable[..., Any]:
+    """The function for an object. Raises InvalidInput where its kind has none."""
+    kind = getattr(made, "file_format", "")
+    function = function_of(kind, operation) if kind else None
+    if function is None:
+        raise InvalidInput(f"{getattr(made, 'name', type(made).__name__)} {remedy}; give a design or sampled tables")
+    return function
+
+
+def save(made: Any, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
 
     An export's :class:`optrr.devices.export.Fitted` is written with the design that its reports are estimated with,
@@ -65,21 +96,12 @@ def save(made: Asking | LongitudinalDesign | SampledVariants | DeploymentFile | 
     Raises
     ------
     InvalidInput
-        for a way of asking that is for studies and has no file.
+        for a protocol that is for studies and has no file.
     """
-    for kind, write in _WRITERS:
-        if isinstance(made, kind):
-            write(made, path)
-            return
-    name = made.name if isinstance(made, Asking) else type(made).__name__
-    raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
+    _of(made, "save", "is for studies and has no file")(made, path)
 
 
-@overload
-def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted: ...
-@overload
-def export(design: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions: ...
-def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted | DeployedQuestions:
+def export(design: Any, path: str | Path, size: int = DEFAULT_SIZE) -> Any:
     """Write the deployment file of a design, or of sampled tables: what a device needs to answer for one person.
 
     Where a design's own mechanism is too large, another takes its place
@@ -96,16 +118,10 @@ def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT
     InvalidInput
         where nothing fits, or a file of another design would be written over.
     """
-    if isinstance(design, SampledTables):
-        return export_questions(design, path, size)
-    if not isinstance(design, Design):
-        raise InvalidInput(f"a {type(design).__name__} has no deployment file; give a design or sampled tables")
-    fitted = fitted_deployment(design, size)
-    save_fitted(fitted, path)
-    return fitted
+    return _of(design, "export", "has no deployment file")(design, path, size)
 
 
-def load(path: Given, *, limited: bool = True) -> Saved:
+def load(path: Given, *, limited: bool = True) -> Any:
     """What a file of ours holds, whatever its kind, with every number in it recomputed.
 
     Parameters
@@ -120,17 +136,12 @@ def load(path: Given, *, limited: bool = True) -> Saved:
         where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
     """
     held = content_of(path, "design file")
-    kind = kind_of(held)
-    if kind == LONGITUDINAL:
-        return load_longitudinal(held, limited=limited)
-    if kind == DEPLOYMENT:
-        return load_deployment(held, limited=limited)
-    if kind == SAMPLED_VARIANTS:
-        return load_sampled_variants(held)
-    return load_sampled_tables(held) if kind == SAMPLED_TABLES else load_design(held, limited=limited)
+    read = function_of(kind_of(held), "load")
+    assert read is not None
+    return read(held, limited=limited)
 
 
-def verify(made: Design | Given, design: Given | None = None, *, limited: bool = True) -> Verification:
+def verify(made: Any, design: Given | None = None, *, limited: bool = True) -> "Verification":
     """Recompute every number of a design, or of a file of ours, from its law and certificate alone (design §3.4).
 
     Parameters
@@ -147,24 +158,19 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         where a file cannot be read as what it should be, or its checks take too long; a number that does not hold is in the
         result.
     """
-    if isinstance(made, Design):
-        return verification(made)
+    if not is_file(made):
+        checked: Verification = made.verification()
+        return checked
     kind = kind_of(made)
-    if kind == DEPLOYMENT:
-        if design is not None and kind_of(design) == SAMPLED_TABLES:
-            return verify_deployment(made, questions_of(load_sampled_tables(design)), limited=limited)
-        return verify_deployment(made, design, limited=limited)
-    if design is not None:
+    if design is not None and kind != DEPLOYMENT:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
-    if kind == SAMPLED_TABLES:
-        return verify_sampled_tables(made)
-    if kind == SAMPLED_VARIANTS:
-        return verify_sampled_variants(made)
-    verified = verify_longitudinal if kind == LONGITUDINAL else verify_design
-    return verified(made, limited=limited)
+    check = function_of(kind, "verify")
+    assert check is not None
+    result: Verification = check(made, limited=limited) if design is None else check(made, design, limited=limited)
+    return result
 
 
-def reports(data: Any, design: Asking | Given) -> Reports:
+def reports(data: Any, design: Any) -> "Reports":
     """Records or answers, opened once, bound to what they were asked by, or its file; every analysis starts from them.
 
     Parameters
@@ -178,9 +184,11 @@ def reports(data: Any, design: Asking | Given) -> Reports:
         as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
         or not at all.
     """
-    made = design if isinstance(design, Asking) else load(design)
-    if not isinstance(made, Asking):
+    made = load(design) if is_file(design) else design
+    bound = getattr(made, "reports", None)
+    if bound is None:
         raise InvalidInput(
             f"{design} is read by commands of its own, not by tables; give a design file, or one of sampled tables"
         )
-    return made.reports(data)
+    opened: Reports = bound(data)
+    return opened

@@ -19,7 +19,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.provenance.sealed import Given
+from optrr.core.provenance.sealed import DEPLOYMENT, Given
 from optrr.core.records.atomic import whole_file
 from optrr.devices.exact import log_ceiling
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
@@ -176,6 +176,7 @@ class DeploymentFile(ABC):
     design: str
     software: str
     intact: bool
+    file_format: ClassVar[str] = DEPLOYMENT
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
@@ -185,6 +186,11 @@ class DeploymentFile(ABC):
     @abstractmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> Self:
         """What canonical JSON holds, right in form; raises InvalidInput where it is not, or its parts do not fit together."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all."""
+        with whole_file(Path(path)) as partial:
+            partial.write_bytes(self.to_bytes())
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
@@ -379,12 +385,6 @@ def decoded_deployment(raw: bytes, source: Given) -> Deployed:
         return (DeployedQuestions if "questions" in content else Deployment).of_content(content, intact)
     except InvalidInput as error:
         raise InvalidInput(f"deployment file {source}: {error}") from error
-
-
-def save_deployment(deployed: DeploymentFile, path: str | Path) -> None:
-    """Write a deployment file, whole or not at all."""
-    with whole_file(Path(path)) as partial:
-        partial.write_bytes(deployed.to_bytes())
 
 
 def hexadecimal(words: Words) -> str:

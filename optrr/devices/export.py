@@ -17,20 +17,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from optrr.core.design.design import Design
 from optrr.core.design.design_file import encoded_design, load_design
 from optrr.core.display import SOFTWARE
 from optrr.core.errors import InvalidInput
+from optrr.core.files import DEFAULT_SIZE, FORMATS
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.provenance.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, kind_of
+from optrr.core.provenance.sealed import DEPLOYMENT, kind_of
 from optrr.core.records.atomic import whole_files
 from optrr.devices.deployment_file import (
     Deployment,
     DeploymentFile,
     StatedEpsilons,
-    save_deployment,
 )
 from optrr.devices.exact import epsilons, shortened
 from optrr_solvers import SolveFailed, Status
@@ -114,8 +114,6 @@ _GOOD = 1e-4
 MOST_WORK = 6000
 _WITHOUT_LAW = 0.05
 
-# Bytes of a file as it is sent, compressed: what a phone fetches in a blink.
-DEFAULT_SIZE = 64 * 1024
 # A file has at most this many bytes more than its draft, whose ε have digits that do not compress ...
 _MORE = 64
 # ... and at most this many bytes less for each attribute, where its ε repeat.
@@ -136,6 +134,29 @@ class Fitted:
     size: int
     anew: bool
     own_size: int | None = None
+    file_format: ClassVar[str] = DEPLOYMENT
+
+    def save(self, path: str | Path) -> None:
+        """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
+
+        Raises InvalidInput where a file cannot be written; where ``path`` is a design, or another file's design is beside it:
+        answers that were collected by that could not be estimated any more, or would be estimated with the wrong one.
+        """
+        path = Path(path)
+        keep_design(path)
+        beside = design_beside(path)
+        there = beside.exists()
+        if there and not _same_mechanism(self.design, beside):
+            raise InvalidInput(
+                f"{beside} is there already and is another design, by which answers may have been collected; "
+                "give another output, or move it away"
+            )
+        if there or not self.anew:
+            self.deployment.save(path)
+            return
+        with whole_files([path, beside]) as (file, second):
+            second.write_bytes(encoded_design(self.design))
+            file.write_bytes(self.deployment.to_bytes())
 
 
 # Is told what is tried, and which share of the work is done at most.
@@ -323,31 +344,25 @@ def _unknown(m: int) -> StatedEpsilons:
 
 def keep_design(path: Path) -> None:
     """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
-    if not path.is_fifo() and kind_of(path) in (DESIGN, LONGITUDINAL, SAMPLED_TABLES):
+    if not path.is_fifo() and kind_of(path) in FORMATS.keys() - {DEPLOYMENT}:
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 
-def save_fitted(fitted: Fitted, path: str | Path) -> None:
-    """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
+def export_design(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
+    """Write the deployment file of a design, or of the one that takes its place; see :func:`optrr.export`."""
+    fitted = fitted_deployment(design, size)
+    fitted.save(path)
+    return fitted
 
-    Raises InvalidInput where a file cannot be written; where ``path`` is a design, or another file's design is beside it:
-    answers that were collected by that could not be estimated any more, or would be estimated with the wrong one.
-    """
-    path = Path(path)
-    keep_design(path)
-    beside = design_beside(path)
-    there = beside.exists()
-    if there and not _same_mechanism(fitted.design, beside):
-        raise InvalidInput(
-            f"{beside} is there already and is another design, by which answers may have been collected; "
-            "give another output, or move it away"
-        )
-    if there or not fitted.anew:
-        save_deployment(fitted.deployment, path)
-        return
-    with whole_files([path, beside]) as (file, second):
-        second.write_bytes(encoded_design(fitted.design))
-        file.write_bytes(fitted.deployment.to_bytes())
+
+def exports_of_design(design: Design) -> list[Deployment]:
+    """What the design's own export can be, with all digits and with few; see :data:`optrr.core.files.FORMATS`."""
+    return [deployment_of(design.mechanism, short=short) for short in (False, True)]
+
+
+def save_exported(made: DeploymentFile | Fitted, path: str | Path) -> None:
+    """Write a deployment file; with what was fitted, also its design."""
+    made.save(path)
 
 
 def _same_mechanism(design: Design, path: Path) -> bool:

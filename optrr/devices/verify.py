@@ -8,14 +8,13 @@ of :mod:`optrr.core.design.verification`.
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
-from optrr.core.design.design import Design
-from optrr.core.design.design_file import load_design
 from optrr.core.design.verification import Check, CheckedFiles, Verification, refuse_large
+from optrr.core.files import function_of, load
 from optrr.core.provenance.sealed import Given, content_of
-from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment, decoded_deployment
+from optrr.devices.deployment_file import Deployed, DeployedQuestions, decoded_deployment
 from optrr.devices.exact import epsilons, work
-from optrr.devices.export import deployment_of
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
@@ -31,10 +30,8 @@ _UNKNOWN = (
 _PAIRS = "pairs of states, rounded up"
 
 
-def verify_deployment(
-    path: Given, design: Given | DeployedQuestions | None = None, *, limited: bool = True
-) -> Verification:
-    """Recompute every ε of a deployment file; with a design's file, or what sampled tables export, also whether it is theirs.
+def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
+    """Recompute every ε of a deployment file; with the file of a protocol, also whether it was exported from that.
 
     As :func:`optrr.verify`, also what is ``limited`` and what it raises.
     """
@@ -46,9 +43,7 @@ def verify_deployment(
     read = decoded_deployment(path.raw, path)
     if design is None:
         return replace(result, unchecked=(_UNKNOWN.format(read.design[:12]),))
-    own = design if isinstance(design, DeployedQuestions) else load_design(design, limited=limited)
-    belongs = _belongs(read, own)
-    return replace(result, checks=(*result.checks, belongs))
+    return replace(result, checks=(*result.checks, _belongs(read, load(design, limited=limited))))
 
 
 def _verified(deployed: Deployed) -> Verification:
@@ -101,18 +96,10 @@ def _range(values: Sequence[Decimal]) -> str:
     return f"{low:f}" if low == high else f"{low:f}..{high:f}"
 
 
-def _belongs(deployed: Deployed, design: Design | DeployedQuestions) -> Check:
-    """Whether the design's own export is this file, apart from the name of the software that wrote it."""
-
-    def same(own: Deployed) -> bool:
-        return replace(own, software=deployed.software).to_bytes() == replace(deployed, intact=True).to_bytes()
-
-    if isinstance(design, DeployedQuestions):
-        named, holds = design.design, same(design)
-    else:
-        mechanism = design.mechanism
-        named = mechanism.digest.partition(":")[2]
-        holds = isinstance(deployed, Deployment) and any(
-            same(deployment_of(mechanism, short=short)) for short in (False, True)
-        )
-    return Check("design", deployed.design[:12], named[:12], "exported again", holds)
+def _belongs(deployed: Deployed, made: Any) -> Check:
+    """Whether a protocol's own export is this file, apart from the name of the software that wrote it."""
+    exports = function_of(made.file_format, "exports")
+    own = [] if exports is None else exports(made)
+    written = replace(deployed, intact=True).to_bytes()
+    holds = any(replace(each, software=deployed.software).to_bytes() == written for each in own)
+    return Check("design", deployed.design[:12], made.digest.partition(":")[2][:12], "exported again", holds)

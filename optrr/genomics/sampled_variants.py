@@ -40,7 +40,7 @@ from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.core.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.core.provenance.accounting import Release, checked_epsilon
 from optrr.core.provenance.provenance import digest_of
-from optrr.core.provenance.sealed import Given, Sealed, encoded, read_named
+from optrr.core.provenance.sealed import SAMPLED_VARIANTS, Given, Sealed, encoded, read_named
 from optrr.core.records.atomic import whole_file
 from optrr.core.records.counts import record_batches
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants
@@ -157,6 +157,7 @@ class SampledVariants:
     bound: float = math.nan
     places: tuple[str, ...] = ()
     mechanism_name = "sampled variants"
+    file_format = SAMPLED_VARIANTS
 
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)
@@ -499,7 +500,7 @@ def save_sampled_variants(made: SampledVariants, path: str | Path) -> None:
         partial.write_bytes(encoded(record) + b"\n")
 
 
-def load_sampled_variants(path: Given) -> SampledVariants:
+def load_sampled_variants(path: Given, *, limited: bool = True) -> SampledVariants:
     """Read a file of sampled variants.
 
     Raises
@@ -517,7 +518,7 @@ def load_sampled_variants(path: Given) -> SampledVariants:
     return made
 
 
-def verify_sampled_variants(path: Given) -> Verification:
+def verify_sampled_variants(path: Given, *, limited: bool = True) -> Verification:
     """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
 
     Raises

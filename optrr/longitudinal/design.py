@@ -36,7 +36,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.provenance.accounting import MEMOIZED
-from optrr.core.provenance.sealed import Given, Sealed, encoded, sha256_of
+from optrr.core.provenance.sealed import LONGITUDINAL, Given, Sealed, encoded, sha256_of
 from optrr.core.records.atomic import whole_file
 from optrr.longitudinal.stages import (
     WORD,
@@ -118,6 +118,7 @@ class LongitudinalDesign(TableResult):
     in_summary = ("epsilon", "lower_bound", "second", "warnings")
     drawn = ("epsilon",)
     mechanism_name = MEMOIZED
+    file_format = LONGITUDINAL
 
     @property
     def domain(self) -> Domain:

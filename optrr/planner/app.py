@@ -38,8 +38,8 @@ from optrr.core.display.text import two_digits_up
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
-from optrr.planner.sections import MOST_CHARTS, Shown
-from optrr.planner.work import Known, PlanWork, but_way, key_of
+from optrr.planner.sections import Shown
+from optrr.planner.work import Known, PlanWork, key_of
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import configured, listening, run
 
@@ -56,7 +56,7 @@ Save = Callable[[Question, str, Sequence[Preview]], list[str]]
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
     """The application that shows this question first, at ``address`` (host and port), to whoever has the token.
 
-    ``work`` computes points; by default a process of its own does.
+    ``work`` computes points; by default a thread of its own does.
     """
     answers = PageAnswers(save, work)
 
@@ -206,7 +206,6 @@ def page_markup(question: Question) -> str:
 class _AskedPreview(msgspec.Struct, forbid_unknown_fields=True):
     question: dict[str, Any]
     rests: bool = True
-    all_charts: bool = False
 
 
 class _AskedRequired(msgspec.Struct, forbid_unknown_fields=True):
@@ -247,14 +246,13 @@ class PageAnswers:
         if preview is not None and preview.point.exact and asked.rests:
             self._remember(preview)
         status = _status(known, point)
-        shown = Shown(question, preview, known.points, asked.all_charts, known.error)
+        shown = Shown(question, preview, known.points, known.error)
         return {
             "fragments": shown.fragments(),
             "status": status,
             "exact": point is not None and point.exact,
             "busy": known.busy,
             "error": known.error,
-            "more_charts": preview is not None and not asked.all_charts and len(preview.tables) > MOST_CHARTS,
         }
 
     def required(self, body: bytes) -> dict[str, Any]:
@@ -285,7 +283,7 @@ class PageAnswers:
         asked = msgspec.json.decode(body, type=_AskedSave)
         question = Question.from_state(asked.question)
         with self._lock:
-            seen = tuple(self._seen.get(but_way(key_of(question)), {}).values())
+            seen = tuple(self._seen.get(key_of(question)[0], {}).values())
         return {"saved": self._save(question, asked.reason, seen)}
 
     def close(self) -> None:
@@ -295,7 +293,7 @@ class PageAnswers:
     def _remember(self, preview: Preview) -> None:
         """Keep the preview among what was seen of its tables, in the order of seeing."""
         with self._lock:
-            seen = self._seen.setdefault(but_way(key_of(preview.question)), {})
+            seen = self._seen.setdefault(key_of(preview.question)[0], {})
             seen.setdefault((preview.question.total, preview.n, preview.point.way.name), preview)
             if len(seen) > _MOST_SEEN:
                 del seen[next(iter(seen))]

@@ -1,7 +1,7 @@
 """Numbers and small charts of a plan, as people read them.
 
-Numbers that are interpolated have ≈ and two digits, and exact ones have four. Charts are SVG: intervals of one table, the
-frontier of error against ε, and of 100 people how many.
+Numbers that are interpolated have ≈ and two digits, and exact ones have four. Charts are SVG: the frontier of error
+against ε, and of 100 people how many.
 
 Colours are classes of the page's style sheet, so that light, dark and paper each have their own. Every chart has its numbers
 as a description, which is read out in its place. What a script needs to move the chosen point stands in attributes of the
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from markupsafe import escape
 
 from optrr.core.display.parts import Chart
-from optrr.core.display.text import cell, epsilon_text
+from optrr.core.display.text import epsilon_text
 
 # Digits of a number that is exact, and of one that is interpolated.
 _EXACT, _INTERPOLATED = 4, 2
@@ -24,12 +24,8 @@ PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
 # Decimals of an ε.
 _DECIMALS = 4
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Bars of one chart: more are not read.
-MOST_BARS = 12
-# Units of all charts' width; no label is wider than a third of it.
+# Units of all charts' width.
 _WIDTH = 340
-_LABEL_WIDTH, _LABEL_LETTERS = 112, 15
-_ROW = 22
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
 # Dots in a row, and how far one is from the next.
@@ -88,49 +84,6 @@ def interval_text(share: float, margin: float) -> str:
     scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
     low, high = math.floor(lower * scale) / scale, math.ceil(upper * scale) / scale
     return f"{low:g}–{high:g} %"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A share and its interval, in percent, under a label."""
-
-    label: str
-    share: float
-    lower: float
-    upper: float
-
-
-def plausible_shares(sizes: Sequence[int], most: int) -> list[float]:
-    """Made-up shares of a table's first cells, at most so many, as such tables often look: 30 and 70 %, or falling ones.
-
-    The attributes of a table are taken as independent of each other.
-    """
-    shares = [1.0]
-    for size in sizes:
-        falling = [1 / (2 + j) for j in range(size)]
-        whole = math.fsum(falling)
-        one = [0.3, 0.7] if size == 2 else [part / whole for part in falling]
-        shares = [a * b for a in shares for b in one[:most]][:most]
-    return shares
-
-
-def intervals_chart(title: str, bars: Sequence[Bar], more: int = 0) -> Chart:
-    """Horizontal bars with their intervals, of at most ``MOST_BARS``; ``more`` cells are left out."""
-    height = _ROW * len(bars) + 26
-    left, right = _LABEL_WIDTH + 6, _WIDTH - 20
-    scale = _linear(0, 100, left, right)
-    out = [_axis_line(scale(p), 4, height - 22, f"{p} %") for p in (0, 25, 50, 75, 100)]
-    for k, bar in enumerate(bars):
-        y = 14 + _ROW * k
-        low, high = scale(bar.lower), scale(bar.upper)
-        out += [
-            _text(_LABEL_WIDTH, y + 4, cell(bar.label, _LABEL_LETTERS), "end"),
-            f'<rect class="bar" x="{left}" y="{y - 6}" width="{scale(bar.share) - left:.1f}" height="12"/>',
-            f'<path class="interval" d="M{low:.1f} {y}H{high:.1f}M{low:.1f} {y - 5}V{y + 5}M{high:.1f} {y - 5}V{y + 5}"/>',
-        ]
-    numbers = "; ".join(f"{cell(b.label)} {b.share:.2g} %, from {b.lower:.2g} to {b.upper:.2g} %" for b in bars)
-    rest = f", and {more} more" if more else ""
-    return Chart(_svg(_WIDTH, height, out), title, f"{title}: {numbers}{rest}")
 
 
 def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:

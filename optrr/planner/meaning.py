@@ -21,10 +21,8 @@ Shuffling: by Feldman, McMillan and Talwar, "Hiding Among the Clones" (FOCS 2021
 
     ε ≤ ln(1 + (e^ε₀−1)/(e^ε₀+1) · (8 √(ln(4/δ)/(r n)) + 8/(r n))).
 
-Every local report has r = e^−ε₀. Theorem 3.2 of their "Stronger Privacy Amplification by Shuffling" (SODA 2023) is the same for
-r = 2/(e^ε₀+1), so that ε ≤ ln(1 + (e^ε₀−1)(4 √(2 ln(4/δ)/((e^ε₀+1) n)) + 4/n)) for ε₀ ≤ ln(n/(8 ln(2/δ)) − 1). The authors'
-errata (arXiv:2208.04591) restrict it to some kinds of reports. What the proof needs is P(y|x) ≥ (r/2)(P(y|x₀) + P(y|x₁)) for
-all x, y and x₀ ≠ x₁: k-ary randomized response has it with that r; subsets, and designs for several attributes, mostly do not.
+Every local report has r = e^−ε₀. Theorem 3.2 of their "Stronger Privacy Amplification by Shuffling" (SODA 2023) has r =
+2/(e^ε₀+1), which k-ary randomized response has; subsets, and designs for several attributes, mostly do not.
 """
 
 import math
@@ -174,7 +172,7 @@ class Elsewhere:
     """One comparison: under which assumption, which ε (with δ where it is not 0) and which standard errors of a cell's share.
 
     ``epsilon`` is None where the comparison has none: there is no protection, or the theorem does not reach so far.
-    ``parameter`` is the chance of being asked the question itself (Warner) or to answer truly (forced response).
+    ``parameter`` is the chance of being asked the question itself (Warner).
     """
 
     name: str
@@ -185,16 +183,10 @@ class Elsewhere:
     parameter: float | None = None
 
 
-def shuffled(epsilon: float, n: int, delta: float = 1e-6, clones: float | None = None) -> float | None:
-    """Upper bound on the ε, at δ, of n shuffled reports of ε₀ = ``epsilon`` nats each, rounded up; None where r is too small.
-
-    ``clones`` is r, from 0 to 1. All reports have e^−ε₀, which None stands for; more than 2/(e^ε₀+1) gains nothing.
-    """
+def shuffled(epsilon: float, n: int, delta: float = 1e-6) -> float | None:
+    """Upper bound on the ε, at δ, of n shuffled reports of ``epsilon`` nats each, rounded up; None where r n is too small."""
     _check(epsilon, n, delta)
-    if clones is not None and not 0 <= clones <= 1:
-        raise InvalidInput(f"the rate of clones is {clones}; give a chance from 0 to 1")
-    own, most = math.exp(-epsilon), 2 * math.exp(-epsilon) / (1 + math.exp(-epsilon))
-    rate = min(max(own, clones or 0.0), most)
+    rate = math.exp(-epsilon)
     if rate * n < 16 * math.log(2 / delta):
         return None
     spread = 8 * math.sqrt(math.log(4 / delta) / (rate * n)) + 8 / (rate * n)
@@ -214,7 +206,6 @@ def curator(tables: Sequence[WantedErrors], n: int, noise: str = "laplace", delt
     split of ε is better. With v = n²(se² − sampling²), the sum over the tables is
 
     - ``laplace``: Σ 2√2/√v (Dwork, McSherry, Nissim and Smith 2006),
-    - ``geometric``, whole numbers: Σ 4 asinh(1/√(2v)) (Ghosh, Roughgarden and Sundararajan 2009),
     - ``gaussian``, at δ: with μ² = Σ 2/v the ε of Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) = δ (Balle and Wang 2018, Theorem 8).
 
     A cleverer curator may need less. Raises InvalidInput for errors not above the sampling error, or other noise.
@@ -232,11 +223,9 @@ def curator(tables: Sequence[WantedErrors], n: int, noise: str = "laplace", delt
         raise InvalidInput("there is no table to compare; give at least one")
     if noise == "laplace":
         return math.fsum(2 * math.sqrt(2) / d for d in deviations) * _OUTWARD
-    if noise == "geometric":
-        return math.fsum(4 * math.asinh(1 / (math.sqrt(2) * d)) for d in deviations) * _OUTWARD
     if noise == "gaussian":
         return _gaussian_epsilon(math.sqrt(math.fsum(2 / d**2 for d in deviations)), delta)
-    raise InvalidInput(f"{noise!r} is no noise; take 'laplace', 'geometric' or 'gaussian'")
+    raise InvalidInput(f"{noise!r} is no noise; take 'laplace' or 'gaussian'")
 
 
 def warner(epsilon: float, n: int, share: float = 0.5) -> tuple[float, float]:
@@ -244,31 +233,19 @@ def warner(epsilon: float, n: int, share: float = 0.5) -> tuple[float, float]:
 
     No report on one yes/no question is more accurate at this ε. ``share`` is the true share of yes; ½ is the worst.
     """
-    truth, error = forced_response(epsilon, n, share)
-    return (1 + truth) / 2, error
-
-
-def forced_response(epsilon: float, n: int, share: float = 0.5, forced_yes: float = 0.5) -> tuple[float, float]:
-    """The chance q of being told to answer truly, and the standard error, where all others are told what to say (Boruch 1971).
-
-    ``forced_yes`` is the share of yes among these orders. With a fair coin this is Warner's law with p = (1+q)/2; otherwise
-    the rarer order protects less, and q = m(e^ε−1)/(1 + m(e^ε−1)) with m = min(forced_yes, 1 − forced_yes) makes up for it.
-    """
     _check(epsilon, n)
-    if not (0 < forced_yes < 1 and 0 <= share <= 1):
-        raise InvalidInput(f"shares of yes are {share}, and {forced_yes} if forced; give 0 to 1, the forced not 0 or 1")
-    rarer = min(forced_yes, 1 - forced_yes) * -math.expm1(-epsilon)
-    truth = rarer / (math.exp(-epsilon) + rarer)
-    yes = truth * share + (1 - truth) * forced_yes
-    return truth, math.sqrt(yes * (1 - yes) / n) / truth if truth > 0 else math.inf
+    if not 0 <= share <= 1:
+        raise InvalidInput(f"the share of yes is {share}; give a number from 0 to 1")
+    # the question is answered truly with probability tanh(ε/2), and otherwise by a fair coin
+    truth = math.tanh(epsilon / 2)
+    yes = truth * share + (1 - truth) / 2
+    return (1 + truth) / 2, math.sqrt(yes * (1 - yes) / n) / truth if truth > 0 else math.inf
 
 
-def comparisons(
-    total: float, n: int, tables: Sequence[WantedErrors], delta: float = 1e-6, clones: float | None = None
-) -> tuple[Elsewhere, ...]:
+def comparisons(total: float, n: int, tables: Sequence[WantedErrors], delta: float = 1e-6) -> tuple[Elsewhere, ...]:
     """All comparisons of local reports of ``total`` nats by n people, from which these tables are estimated.
 
-    ``tables`` are (cells, standard error of a cell's share, sampling error in it); ``clones`` as of :func:`shuffled`.
+    ``tables`` are (cells, standard error of a cell's share, sampling error in it).
     Raises InvalidInput for values outside the ranges of the single functions.
     """
     errors = tuple(error for _, error, _ in tables)
@@ -279,24 +256,22 @@ def comparisons(
     )
     curated = f"{_OTHER} one place that holds all true records and adds {{}} noise to counts; the epsilon holds{{}}."
     bare = f"{_OTHER} all who see the true answers; only the choice of people makes errors."
-    alone = "The same trust model, but only one yes/no question, on which people spend all: chance decides "
-    asks = "who is asked the question and who its opposite. Nothing is more accurate."
-    forces = "who answers truly, and a coin what the others say."
-
-    def spent(noise: str) -> float:
-        return curator(tables, n, noise.lower(), delta)
+    alone = (
+        "The same trust model, but only one yes/no question, on which people spend all: chance decides who is asked the "
+        "question and who its opposite. Nothing is more accurate."
+    )
 
     central = (
-        Elsewhere(f"central {noise} noise", curated.format(noise, unless), spent(noise), errors, d)
-        for noise, d, unless in (("Laplace", 0.0, ""), ("geometric", 0.0, ""), ("Gaussian", delta, but))
+        Elsewhere(
+            f"central {noise} noise", curated.format(noise, unless), curator(tables, n, noise.lower(), delta), errors, d
+        )
+        for noise, d, unless in (("Laplace", 0.0, ""), ("Gaussian", delta, but))
     )
     asked, warner_error = warner(total, n)
-    truly, forced_error = forced_response(total, n)
     return (
-        Elsewhere("shuffled reports", mixed, shuffled(total, n, delta, clones), errors, delta),
+        Elsewhere("shuffled reports", mixed, shuffled(total, n, delta), errors, delta),
         *central,
-        Elsewhere("Warner's randomized response", alone + asks, total, (warner_error,), parameter=asked),
-        Elsewhere("forced response", alone + forces, total, (forced_error,), parameter=truly),
+        Elsewhere("Warner's randomized response", alone, total, (warner_error,), parameter=asked),
         Elsewhere("no protection", bare, None, tuple(sampling for *_, sampling in tables)),
     )
 

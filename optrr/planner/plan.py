@@ -324,59 +324,18 @@ def _rounded_up(total: float) -> float:
 
 _PLAN = "plan.toml"
 _TABLES = "tables.toml"
-# What each file is, as README.txt says.
-_ABOUT = {
-    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
-    "  Recompute it: optrr plan --check plan.toml",
-    "specification.toml": "the questions, their answers and their texts.",
-    _TABLES: "the tables that are wanted, for optrr allocate --workload.",
-    "design.json": "the way of asking.  Recompute its numbers: optrr verify design.json\n"
-    "  Ask on a web page: optrr serve design.json --wording specification.toml\n"
-    "  Randomize a file: optrr perturb true.csv --design design.json -o reports.parquet\n"
-    "  Estimate a table: optrr estimate reports.parquet --design design.json --attributes {names}",
-    "sampler.json": "what a device needs to randomize for one person (docs/deployment-format.md).",
-    "sampler.design.json": "estimate what devices send with this one: python analysis.py reports.parquet sampler.design.json",
-    "statement.html": "for the ethics board; it prints on two sheets.",
-    "analysis.py": "every table with intervals, and a test of each pair: python analysis.py reports.parquet",
-}
-_NAMES = (*_ABOUT, "README.txt")
-_ANALYSIS = '''"""Every table of the plan with 95 % intervals, and a test of each pair.
-
-    python analysis.py [reports.parquet [design.json]]
-
-The reports are what optrr perturb wrote, or what a survey's results offer for download. The tables are printed, and written
-to results.json beside the reports.
-"""
-
-import json
-import sys
-from pathlib import Path
-
-import optrr
-
-HERE = Path(__file__).parent
-TABLES = {tables}
-
-
-def main(records=HERE / "reports.parquet", design=HERE / "design.json"):
-    """The tables and the tests, printed and written."""
-    reports = optrr.reports(records, design)
-    tables = [reports.table(*names) for names in TABLES]
-    tests = [reports.test(*names) for names in TABLES if len(names) == 2]
-    for table in tables:
-        print(table.headline())
-        for *cell, estimate, _, lower, upper in (row.values() for row in table.to_arrow().to_pylist()):
-            shares = f"{{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}"
-            print(f"    {{' × '.join(map(str, cell))}}: {{shares}}")
-    for test in tests:
-        print(test.headline())
-    results = {{"tables": [each.summary() for each in tables], "tests": [each.summary() for each in tests]}}
-    Path(records).with_name("results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-'''
+# What a plan may hand over, the plan first.
+_NAMES = (
+    _PLAN,
+    "specification.toml",
+    _TABLES,
+    "design.json",
+    "sampler.json",
+    "sampler.design.json",
+    "statement.html",
+    "analysis.py",
+    "README.txt",
+)
 
 
 def hand_over(
@@ -434,20 +393,24 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
 
 
 def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None:
+    from jinja2 import Environment, PackageLoader  # noqa: PLC0415 (only plans that are handed over need it)
+
     question = preview.question
     (made / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
     if question.learn.name not in ("marginals", "pairs"):
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
         (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
     files.save(asking, made / "design.json")
-    refusal = ""
+    refusal = None
     try:
         files.export(asking, made / "sampler.json")
     except InvalidInput as error:
-        refusal = f"sampler.json is missing: {error}\n"
+        refusal = error
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
-    tables = "[\n" + "".join(f"    {tuple(names)!r},\n" for names in known) + "]"
-    (made / "analysis.py").write_text(_ANALYSIS.format(tables=tables), encoding="utf-8")
     named = shlex.quote(",".join(name.replace(",", ",,") for name in known[0])) if known else "NAME"
-    lines = [f"{name}: {about.replace('{names}', named)}\n" for name, about in _ABOUT.items() if (made / name).exists()]
-    (made / "README.txt").write_text("".join(lines) + refusal, encoding="utf-8")
+    texts = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
+    analysis = texts.get_template("analysis.py.txt").render(tables=[repr(tuple(names)) for names in known])
+    (made / "analysis.py").write_text(analysis, encoding="utf-8")
+    written = {each.name for each in made.iterdir()}
+    about = texts.get_template("README.txt").render(written=written, names=named, refusal=refusal)
+    (made / "README.txt").write_text(about, encoding="utf-8")

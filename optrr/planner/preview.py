@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from optrr.allocation.allocating import Allocation, allocate
+from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Option, comparable
 from optrr.allocation.workload import WantedTable
 from optrr.core.design.design import Asking, Design
@@ -34,25 +34,6 @@ HALF_WIDTH = 1.959964
 POINTS = 100 * HALF_WIDTH
 # A test at 5 % that finds what is there in 80 % of all surveys.
 _LEVEL, _POWER = 0.05, 0.8
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way of asking at one total; the fields are those of :class:`optrr.allocation.strategies.Option`."""
-
-    name: str
-    title: str
-    epsilon: float
-    error: float
-    keeps_records: bool
-    conditional_epsilon: float
-    gives_up: tuple[str, ...]
-    suits: bool
-
-    @classmethod
-    def of(cls, option: Option) -> "Way":
-        """What an allocation compared."""
-        return cls(**{name: getattr(option, name) for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -91,9 +72,9 @@ class Point:
 
     total: float
     epsilon: float
-    way: Way
+    way: Option
     best: str
-    ways: tuple[Way, ...]
+    ways: tuple[Option, ...]
     tables: tuple[TableErrors, ...]
     labels: tuple[AttributeLabel, ...]
     error_bound: float
@@ -102,7 +83,7 @@ class Point:
     exact: bool = True
 
 
-def allocated(question: Question) -> Allocation:
+def allocated(question: Question, progress: Progress | None = None) -> Allocation:
     """The ways of asking that the question's choices leave, the chosen one first."""
     made = allocate(
         question.domain,
@@ -110,6 +91,7 @@ def allocated(question: Question) -> Allocation:
         learn=question.learn,
         n=question.n,
         keep=question.keep,
+        progress=progress,
         public=question.specification.public,
     )
     return made if question.way is None else made.choosing(question.way)
@@ -127,9 +109,9 @@ def point(question: Question, made: Allocation | None = None) -> Point:
     return Point(
         question.total,
         asking.epsilon,
-        Way.of(made.way),
+        made.way,
         made.best.name,
-        tuple(map(Way.of, made.ways)),
+        made.ways,
         tuple(_table_errors(asking, domain, wanted)),
         labels,
         made.error_bound,
@@ -160,7 +142,7 @@ def between(low: Point, high: Point, total: float) -> Point:
             return b if share > 0.5 else a
         return math.exp((1 - share) * math.log(a) + share * math.log(b))
 
-    def way_between(shown: Way, a: Way, b: Way) -> Way:
+    def way_between(shown: Option, a: Option, b: Option) -> Option:
         conditional = mixed(a.conditional_epsilon, b.conditional_epsilon)
         return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
 
@@ -256,7 +238,7 @@ class Preview:
         """± percentage points, 95 %, as a root mean square over all cells of all tables."""
         return self.margin_of(self.point.way)
 
-    def margin_of(self, way: Way) -> float:
+    def margin_of(self, way: Option) -> float:
         """The same of another way; ``inf`` where it cannot estimate every table."""
         return typical_margin(self.question, way.error)
 

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from optrr.allocation.strategies import Option
 from optrr.core.display.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
 from optrr.core.display.text import (
     amount,
@@ -24,28 +24,23 @@ from optrr.core.display.text import (
     promise,
     two_digits_up,
 )
-from optrr.core.domain.domain import Attribute
 from optrr.core.errors import InvalidInput
 from optrr.planner.figures import (
-    MOST_BARS,
     PLUS_MINUS,
-    Bar,
     Figures,
     digits,
     dots_chart,
     frontier_chart,
     interval_text,
-    intervals_chart,
-    plausible_shares,
     power_of_ten,
 )
 from optrr.planner.meaning import Elsewhere, Meaning, chance_of_failure, comparisons, surest
 from optrr.planner.plan_file import meaning_of
-from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, Way, typical_margin
+from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, typical_margin
 from optrr.planner.question import Question
 
-# Charts of tables that are drawn before anybody asks for more; rows of a table.
-MOST_CHARTS, _MOST_ROWS = 12, 40
+# Rows of a table.
+_MOST_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,6 @@ class Shown:
     question: Question
     preview: Preview | None
     curve: Sequence[Point]
-    all_charts: bool = False
     error: str | None = None
 
     @property
@@ -79,12 +73,11 @@ class Shown:
         }
         if preview is None:
             said = parts_html([Text(self.error or "These numbers are being computed.")], "")
-            places |= dict.fromkeys(("see", "charts", "elsewhere"), said)
+            places |= dict.fromkeys(("see", "elsewhere"), said)
             return places | ({"ways": ways_html(question, None, figures)} if self.error else {})
         return places | {
             "ways": ways_html(question, preview, figures),
             "see": parts_html(table_parts(preview, figures), "What you will see"),
-            "charts": _charts_html(interval_charts(preview, self.all_charts)),
             "elsewhere": parts_html(elsewhere_parts(preview, figures), "Compared with"),
         }
 
@@ -170,7 +163,7 @@ def _charts_html(charts: Sequence[Chart]) -> str:
     return page_environment("optrr.planner").get_template("charts.html").render(charts=charts)
 
 
-def _beside(preview: Preview, way: Way, title: str, figures: Figures) -> tuple[str | None, ...]:
+def _beside(preview: Preview, way: Option, title: str, figures: Figures) -> tuple[str | None, ...]:
     over = way.error / preview.point.error_bound
     return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)
 
@@ -195,7 +188,7 @@ def ways_html(question: Question, preview: Preview | None, figures: Figures) -> 
     return template.render(ways=ways, best=best, chosen=question.way)
 
 
-def _refused(preview: Preview, way: Way) -> str:
+def _refused(preview: Preview, way: Option) -> str:
     if preview.question.keep is not None and not way.keeps_records:
         return "it keeps no records, and any table shall be possible later"
     return "it cannot estimate every table" if not math.isfinite(way.error) else ""
@@ -277,12 +270,6 @@ def table_parts(preview: Preview, figures: Figures) -> list[Part]:
     return [*parts, Table(_COLUMNS[:width], [row[:width] for row in rows], note=note).first(_MOST_ROWS)]
 
 
-def interval_charts(preview: Preview, every: bool) -> list[Chart]:
-    """A chart of each table with shares that are made up, the first ones unless every one is asked for."""
-    shown = preview.tables if every else preview.tables[:MOST_CHARTS]
-    return [_intervals(preview.question, table) for table in shown if math.isfinite(table.margin)]
-
-
 def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
     which = "any table" if len(useless) == len(preview.tables) else amount(len(useless), "table")
     if len(useless) == 1:
@@ -307,26 +294,6 @@ def _wish(preview: Preview, wished: float, figures: Figures) -> str:
     return f"You wished ± {wished:g} points; {short} of {len(margins)} tables {miss} it, the worst with {worst}."
 
 
-def _intervals(question: Question, table: Expected) -> Chart:
-    """The table's first cells with made-up shares."""
-    attributes = [question.domain[name] for name in table.attributes]
-    words = [""]
-    for attribute in attributes:
-        words = [
-            f"{before} · {category_word(text)}" if before else category_word(text)
-            for before in words[:MOST_BARS]
-            for text in attribute.texts[:MOST_BARS]
-        ]
-    shares = plausible_shares([attribute.size for attribute in attributes], MOST_BARS)
-    bars = [
-        Bar(word, 100 * share, max(100 * share - table.margin, 0), min(100 * share + table.margin, 100))
-        for word, share in zip(words[:MOST_BARS], shares, strict=True)
-    ]
-    more = table.cells - len(bars)
-    title = crossed(table.attributes) + (f" (the first {len(bars)} of {table.cells:,} cells)" if more else "")
-    return intervals_chart(title, bars, more)
-
-
 # Names of the files that the commands write and read.
 _QUESTIONS, _TABLES = "questions.toml", "tables.toml"
 
@@ -347,42 +314,18 @@ def shell_lines(question: Question) -> list[str]:
 
 
 def python_lines(question: Question) -> list[str]:
-    """The same in Python; what is not plain of the attributes is read from the file that the commands write."""
-    if all(map(_is_plain, question.domain)):
-        pairs = (f"    {_python_text(a.name)}: {_python_categories(a)}," for a in question.domain)
-        lines = ["import optrr", "", "questions = {", *pairs, "}"]
-    else:
-        lines = ["import optrr", "", f'questions = optrr.read_specification("{_QUESTIONS}").domain']
+    """The same in Python, with the attributes of the file that the commands write."""
     named = question.learn.name in ("marginals", "pairs")
-    learn = _python_text(question.learn.name) if named else f"[{', '.join(map(_python_names, question.learn.tables))}]"
-    keep = f", keep={_python_text(question.keep)}" if question.keep else ""
-    choosing = f".choosing({_python_text(question.way)})" if question.way else ""
+    learn = _json(question.learn.name if named else [list(table.attributes) for table in question.learn.tables])
+    keep = f", keep={_json(question.keep)}" if question.keep else ""
+    choosing = f".choosing({_json(question.way)})" if question.way else ""
     call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"
-    return [*lines, f"allocation = {call}", "print(allocation)"]
+    read = f'questions = optrr.read_specification("{_QUESTIONS}").domain'
+    return ["import optrr", "", read, f"allocation = {call}", "print(allocation)"]
 
 
 def _here_document(name: str, content: str) -> list[str]:
     return [f"cat > {name} <<'END'", *content.strip("\n").split("\n"), "END"]
-
-
-def _is_plain(attribute: Attribute) -> bool:
-    return attribute.bins is None and not attribute.missing and attribute.rest is None and None not in attribute.texts
-
-
-def _python_categories(attribute: Attribute) -> str:
-    if attribute.numbers is not None:
-        return str(attribute.numbers)
-    return f"[{', '.join(_python_text(text) for text in attribute.texts)}]"
-
-
-def _python_names(table: Any) -> str:
-    names = ", ".join(map(_python_text, table.attributes))
-    return f"({names},)" if len(table.attributes) == 1 else f"({names})"
-
-
-def _python_text(text: object) -> str:
-    """A text as Python reads it, in double quotes where nothing in it needs an escape that JSON writes in another way."""
-    return _json(text) if str(text).isprintable() else repr(text)
 
 
 def _json(value: object) -> str:

@@ -108,16 +108,11 @@ def test_of_two_options_none_is_forgotten(place, capsys, repeated):
 ODD = {
     "spellings": (["ja", " ja", "Ja", "nein"], "differ only in spaces, capitals"),
     "accents": (["café", "cafe\u0301", "tee", "tee"], "differ only in spaces, capitals or how accents"),
-    " header ": (["a", "b", "a", "b"], "its name begins or ends with a space"),
     "dates": (["01.03.2024", "02.03.2024", "01.03.2024", "-"], "look like dates such as 01.03.2024"),
     "commas": (["1,5", "2,25", "3", "1,5"], "decimal comma"),
-    "thousands": (["1,234", "5,678", "12,345", "-"], "thousands separators"),
-    "codes": (["01", "1", "2", "-"], "'01' and '1' are one number"),
     "sentinel": ([1, 2, 3, -99], "-99 may also stand for a missing answer"),
     "refused": (["yes", "no", "Refused", "-"], "'Refused' may also stand for a missing answer"),
     "n/a": (["yes", "no", "N/A", "-"], "'N/A' may also stand for a missing answer"),
-    "likert": (["agree", "disagree", "neutral", "agree"], "in the order of a scale, 'disagree' to 'agree'"),
-    "mixed": (["never", "often", "always", "mostly"], "look like a scale"),
 }
 
 
@@ -129,26 +124,8 @@ def test_odd_columns_are_said(name):
     assert [expected in line for line in said] == [True], said
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        "Disagree|Neutral|Agree",
-        "Extremely dissatisfied|Neither satisfied nor dissatisfied|Somewhat satisfied",
-        "trifft gar nicht zu|teils/teils|trifft voll zu",
-        "less than 2,600|2,600 to 5,200|5,200 to 10,400|10,400 and over",
-        "under 18|18-24|25-64|65+",
-        "0 bis 4 Jahre|5 bis 17 Jahre|18 und mehr",
-        "< $500|$500 - $1,000|> $1,000",
-    ],
-)
-def test_a_scale_is_proposed_in_its_order(order):
-    words = order.split("|")
-    (scale,) = propose(pd.DataFrame({"q": sorted(words)[::-1]}), Proposing()).domain
-    assert scale.ordered and scale.categories == tuple(words)
-
-
 def test_rows_that_are_no_people_are_left_out_and_said(tmp_path, monkeypatch, capsys):
-    """Qualtrics' questions and ImportId rows, which perturb leaves out, too; and a last row of totals."""
+    """Qualtrics' questions and ImportId rows, which perturb leaves out, too."""
     monkeypatch.chdir(tmp_path)
     ids = ",".join(f'"{{""ImportId"":""QID{k}""}}"' for k in (1, 2))
     Path("q.csv").write_text(f'Q1,Q2\n"How are\nyou?","Your ""sex"", please"\n{ids}\nGood,F\nPoor,M\nGood,F\n')
@@ -160,10 +137,6 @@ def test_rows_that_are_no_people_are_left_out_and_said(tmp_path, monkeypatch, ca
         run(["design", "q.toml", "-o", "d.json"]) == run(["perturb", "q.csv", "--design", "d.json", "-o", "o.csv"]) == 0
     )
     assert said in capsys.readouterr().err and len(pd.read_csv("o.csv")) == 3
-    table = pd.DataFrame({"region": ["north", "south", "north", "Total"], "n of": ["a", "b", "b", "3"]})
-    proposal = propose(table, Proposing())
-    assert [a.categories for a in proposal.domain] == [("north", "south"), ("a", "b")] and proposal.records == 3
-    assert "the last row is a total and left out here" in proposal.doubts[0]
 
 
 def test_decimal_commas_and_dates_are_read_as_pandas_reads_them(tmp_path, monkeypatch):
@@ -199,13 +172,6 @@ def test_ordinary_columns_are_not_doubted():
         {"age": [30, 99, 41, 60], "n": [1, 2, 2, 1], "sex": ["f", "m", "m", "f"], "k": ["1", "2", "3", "4"]}
     )
     assert not propose(frame, Proposing()).doubts
-
-
-def test_a_table_of_counts_is_said():
-    cells = pd.MultiIndex.from_product([["1st", "2nd", "crew"], ["no", "yes"]], names=["class", "survived"])
-    table = pd.DataFrame({"Freq": [122, 203, 167, 118, 673, 212]}, index=cells).reset_index()
-    said = said_in_python(lambda: optrr.Specification.from_frame(table))
-    assert "looks like a table of counts" in said[0] and "1495 in all" in said[0]
 
 
 def test_from_frame_says_what_it_leaves_out():

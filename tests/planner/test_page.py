@@ -301,8 +301,8 @@ def test_on_paper_there_are_no_buttons_and_every_section(page):
     assert not [button for button in page.locator("button").all() if button.is_visible()]
     for heading in ("What you will see", "What a person is told", "Ways of asking", "Compared with"):
         assert page.get_by_role("heading", name=heading).is_visible()
-    bars = page.locator("svg .bar")
-    assert bars.count() and all(bar.is_visible() for bar in bars.all())
+    dots = page.locator("svg .dot")
+    assert dots.count() and all(dot.is_visible() for dot in dots.all())
 
 
 def test_a_server_that_has_ended_is_said_and_the_plan_can_still_be_kept(browser):

@@ -15,13 +15,10 @@ import optrr
 from optrr.cli.main import run
 from optrr.core.design.specification import declared
 from optrr.planner.figures import (
-    Bar,
     digits,
     dots_chart,
     frontier_chart,
     interval_text,
-    intervals_chart,
-    plausible_shares,
     power_of_ten,
 )
 from optrr.planner.preview import LADDER, Preview, nearest, point
@@ -107,15 +104,14 @@ def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypa
     question = replace(question, way=way)
     expected = point(replace(question, n=10**10))
 
-    space: dict[str, object] = {}
-    exec("\n".join(python_lines(question)), space)
-    made = space["allocation"]
-    assert made.way.name == expected.way.name and made.error == expected.way.error
-
     monkeypatch.chdir(tmp_path)
     *files, command = shell_lines(question)
     for name, content in re.findall(r"^cat > (\S+) <<'END'\n(.*?)\nEND$", "\n".join(files), re.DOTALL | re.MULTILINE):
         (tmp_path / name).write_text(content + "\n", encoding="utf-8")
+    space: dict[str, object] = {}
+    exec("\n".join(python_lines(question)), space)
+    made = space["allocation"]
+    assert made.way.name == expected.way.name and made.error == expected.way.error
     assert command.startswith("optrr allocate questions.toml ")
     capsys.readouterr()
     assert run([*command.split()[1:], "--json"]) == 0
@@ -213,21 +209,6 @@ def test_a_frontier_without_points_or_with_impossible_ones_is_drawn():
             root_of(chart)
 
 
-def test_intervals_stand_around_their_bars():
-    bars = [Bar("a <b> & \"c\" 'd'", 30, 20, 40), Bar("\u202e long" * 9, 0, 0, 100)]
-    root = root_of(intervals_chart("x × y", bars, 3))
-    rects = marks(root, "bar", "rect")
-    paths = marks(root, "interval", "path")
-    for bar, rect, path in zip(bars, rects, paths, strict=True):
-        zero = float(rect.get("x"))
-        scale = (float(rects[0].get("width"))) / 30
-        start, _, end = re.match(r"M([\d.]+) ([\d.]+)H([\d.]+)", path.get("d")).groups()
-        assert float(start) == pytest.approx(zero + scale * bar.lower, abs=0.3)
-        assert float(end) == pytest.approx(zero + scale * bar.upper, abs=0.6)
-    assert "30 %, from 20 to 40 %" in root.get("aria-label") and "3 more" in root.get("aria-label")
-    assert "\u202e" not in "".join(root.itertext())
-
-
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (10, 24), (99, 100), (1, 1)])
 def test_of_a_hundred_dots_so_many_are_filled(before, after):
     root = root_of(dots_chart(before, after, "How sure."))
@@ -236,19 +217,6 @@ def test_of_a_hundred_dots_so_many_are_filled(before, after):
     middle = (min(every) + max(every)) / 2
     assert len(every) == 200
     assert (sum(x < middle for x in filled), sum(x > middle for x in filled)) == (before, after)
-
-
-def test_made_up_shares_are_the_first_cells_of_an_outer_product():
-    one = {2: np.array([0.3, 0.7])} | {
-        r: (1 / np.arange(2, r + 2)) / (1 / np.arange(2, r + 2)).sum() for r in (3, 5, 20)
-    }
-    for sizes in [(2,), (5,), (2, 3), (3, 20), (2, 2, 5), (20, 20, 2)]:
-        whole = one[sizes[0]]
-        for size in sizes[1:]:
-            whole = np.multiply.outer(whole, one[size])
-        np.testing.assert_allclose(plausible_shares(sizes, 12), whole.ravel()[:12])
-        assert whole.sum() == pytest.approx(1)
-    assert len(plausible_shares([10**5, 2], 12)) == 12
 
 
 def test_figures_have_the_digits_that_they_say():

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
 from optrr.core.provenance.accounting import Release, total_epsilon
+from optrr.core.provenance.sealed import DESIGN
 from optrr.core.records.reading.source import Places
 from optrr_solvers import Solution, Status
 from optrr_solvers.arrays import FloatArray
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
+    from optrr.core.design.verification import Verification
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.plausibility import CountedTable
     from optrr.core.inference.drawn_power import PredictedPower
@@ -77,6 +79,9 @@ FAINT = 0.5
 
 class Asking(ABC):
     """One way of asking people for the attributes of ``domain``."""
+
+    # Kind of the file that holds it (:data:`optrr.core.files.FORMATS`); empty for one that has no file.
+    file_format: ClassVar[str] = ""
 
     if TYPE_CHECKING:
         # some subclasses have fields of these names and others properties, so they are declared for type checkers only
@@ -330,6 +335,7 @@ class Design(Labelled, FullRecords, TableResult):
     earlier: tuple[Release, ...] = ()
     public: PublicColumns = NONE
 
+    file_format = DESIGN
     in_summary = ("epsilon", "epsilon_in_all", "lower_bound", "gap", "method", "kronecker_epsilon", "warnings")
 
     def __post_init__(self) -> None:
@@ -391,6 +397,12 @@ class Design(Labelled, FullRecords, TableResult):
         axes.set_xlabel("epsilon, nats")
         legend_below(figure)
         return figure
+
+    def verification(self) -> Verification:
+        """Recompute every number from the law and the certificate alone."""
+        from optrr.core.design.design_file import verification  # noqa: PLC0415 (files know designs)
+
+        return verification(self)
 
     @cached_property
     def mechanism(self) -> Mechanism:

@@ -31,18 +31,10 @@ from optrr.core.display import SOFTWARE
 from optrr.core.domain.domain import DeclaredAttribute, Domain, declaration
 from optrr.core.domain.public import PublicColumns, PublicRecord
 from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.files import instead_of_design
 from optrr.core.mechanisms.mechanism import drawn_epsilon
 from optrr.core.provenance.accounting import Release, ReleaseRecord
-from optrr.core.provenance.sealed import (
-    DEPLOYMENT,
-    LONGITUDINAL,
-    SAMPLED_TABLES,
-    SAMPLED_VARIANTS,
-    Given,
-    Sealed,
-    encoded,
-    sha256_of,
-)
+from optrr.core.provenance.sealed import Given, Sealed, encoded, sha256_of
 from optrr.core.records.atomic import whole_file
 from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
@@ -51,15 +43,6 @@ from optrr_solvers.laws.base import law_of, record_of
 from optrr_solvers.solution import require, shortfalls
 
 FORMAT = "optrr-design/1"
-# Kinds of other files of ours that may be given for a design, and what to do then.
-_OTHERS = {
-    LONGITUDINAL: "give it to the longitudinal- commands",
-    DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
-    SAMPLED_TABLES: "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
-    "this needs a design of whole records (optrr allocate --way optimum)",
-    SAMPLED_VARIANTS: "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
-    "of whole records (optrr gwas-design)",
-}
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
 # "optimal" means: at most this far above the lower bound, in nats and relative to a total above one nat. The solvers aim at no
@@ -120,7 +103,7 @@ _SEALED = Sealed(
     FORMAT,
     "design file ",
     "is not a design",
-    lambda written: f": {_OTHERS.get(written.partition('/')[0], 'design again')}",
+    lambda written: f": {instead_of_design(written)}",
     refuse_specification,
 )
 

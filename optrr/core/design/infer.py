@@ -5,9 +5,8 @@ This looks at the records, no ε covers it, and the proposal says so.
 Order is kept where a column has one, numbers and dates are binned where that is asked for, rare categories are merged into
 ``other``, which then takes every undeclared value, so that the rare ones need not be written down.
 
-It also says what looks wrong about columns: slips of writing, scales out of order, rows that are counts. Each such check looks
-at which values occur and how often, and says one sentence; none changes a value. A sentence is said of what is often wrong and
-of little that is right, so each check asks for more than one sign.
+It also says what looks wrong about columns: values that differ in spelling only, dates and numbers that are read as texts,
+marks of missing answers. Each such check looks at which values occur, and says one sentence; none changes a value.
 """
 
 import math
@@ -15,7 +14,7 @@ import re
 import shlex
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -99,46 +98,25 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
-    counts = CountsSought(columns)
-    records, last = 0, None
+    records = 0
     for batch in source.batches(columns):
         records += batch.num_rows
-        counts.add(batch)
         for name, column in seen.items():
             column.add(batch.column(name))
-        last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
-    if last is None:
+    if not records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
-    attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes, *counts.said()]
-    if columns and records > 1 and _plain(str(last.column(0)[0])) in _TOTALS:
-        records -= 1
-        doubts.append("the last row is a total and left out here; delete it, because every row is one person")
-        for name, column in seen.items():
-            column.remove(last.column(name))
+    attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes]
     for name, column in seen.items():
         attribute = _attribute(column, wanted, notes)
         if isinstance(attribute, str):
             left_out[name] = attribute
         else:
             attributes.append(attribute)
-        doubts += _doubts(column, wanted)
+        doubts += doubtful(name, {v: n for v, n in column.typed().items() if v is not None}, wanted.missing)
     if not attributes:
         first = next(iter(left_out))
         raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
     return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
-
-
-def _doubts(column: ObservedColumn, wanted: Proposing) -> list[str]:
-    """What looks wrong about a column's values; bins that are given say what its numbers are."""
-    known = {v: n for v, n in column.typed().items() if v is not None}
-    said = doubtful(column.name, known, wanted.missing)
-    order = None if column.order is not None else scale_order(known)
-    if order is not None:
-        said.append(
-            f"column {shown(column.name)}: its words are in the order of a scale, {shown(str(order[0]))} to "
-            f"{shown(str(order[-1]))}, not the alphabet's; confirm it"
-        )
-    return said
 
 
 def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attribute | str:
@@ -167,27 +145,26 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             else "texts; merge them with --rare, or leave it out"
         )
         if not (wanted.rare and not numbers):
-            if written_as_dates(known):
+            if _all_match(_DATE, known):
                 kind = "texts that look like dates; give --date-format, such as %d.%m.%Y, and bins"
             return f"{len(known)} different {kind}"
     kept = [v for v, n in known.items() if n >= wanted.rare]
     rest = None if len(kept) == len(known) else REST
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
         return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
-    order = scale_order(known) if column.order is None and rest is None else None
     absent = no_answers(known)
     theirs = "the alphabet's or by number" if column.order is None else "the column's"
     notes[name, "categories"] = (
         f"confirm: {listed(absent)} may mean a missing value; if so, propose again with --missing"
         if absent
-        else "confirm: add what may occur and does not here; their order is " + ("a scale's" if order else theirs)
+        else f"confirm: add what may occur and does not here; their order is {theirs}"
     )
     if rest is not None:
         notes[name, "rest"] = (
             f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
         )
-    categories = (*(order or kept), *(() if rest is None or rest in kept else (rest,)))
-    return Attribute(name, (*categories, *none), bool(column.order or order), None, marks, rest)
+    categories = (*kept, *(() if rest is None or rest in kept else (rest,)))
+    return Attribute(name, (*categories, *none), bool(column.order), None, marks, rest)
 
 
 def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
@@ -284,51 +261,6 @@ def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
     ]
 
 
-# Scales as questionnaires have them, from the lowest to the highest; a column may have any three of one.
-_SCALES = (
-    "strongly disagree|disagree strongly|disagree|somewhat disagree|slightly disagree|neutral|undecided|"
-    "neither agree nor disagree|slightly agree|somewhat agree|agree|agree strongly|strongly agree",
-    "never|almost never|very rarely|rarely|seldom|occasionally|sometimes|often|frequently|very often|usually|almost always|"
-    "always",
-    "very poor|very bad|poor|bad|fair|average|good|very good|excellent",
-    "very low|low|medium|moderate|high|very high",
-    "none|mild|moderate|severe|very severe",
-    "very dissatisfied|dissatisfied|somewhat dissatisfied|neutral|somewhat satisfied|satisfied|very satisfied",
-    "very unlikely|unlikely|neutral|likely|very likely",
-    "very small|small|medium|large|very large",
-    "not at all|a little|slightly|somewhat|moderately|quite a bit|a lot|very much|extremely",
-    "not important|slightly important|moderately important|important|very important|extremely important",
-    "much worse|worse|about the same|better|much better",
-    "primary|secondary|tertiary",
-    "daily|weekly|monthly|quarterly|yearly",
-    "never|sometimes|about half the time|most of the time|always",
-    "none at all|a little|a moderate amount|a lot|a great deal",
-    "extremely dissatisfied|somewhat dissatisfied|neither satisfied nor dissatisfied|somewhat satisfied|extremely satisfied",
-    "extremely unlikely|somewhat unlikely|neither likely nor unlikely|somewhat likely|extremely likely",
-    "definitely not|probably not|might or might not|probably yes|definitely yes",
-    "strongly oppose|oppose|somewhat oppose|neither support nor oppose|somewhat support|support|strongly support",
-    "terrible|poor|average|good|excellent",
-    "far too little|too little|about right|too much|far too much",
-    "very uncomfortable|uncomfortable|neutral|comfortable|very comfortable",
-    "very difficult|difficult|neutral|easy|very easy",
-    "nie|selten|manchmal|oft|häufig|immer",
-    "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils/teils|teils teils|trifft eher zu|trifft zu|trifft voll zu",
-    "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils/teils|neutral|stimme eher zu|stimme zu|stimme voll zu",
-    "sehr unzufrieden|unzufrieden|neutral|teils/teils|zufrieden|sehr zufrieden",
-    "sehr schlecht|schlecht|mittel|gut|sehr gut",
-    "niedrig|mittel|hoch",
-)
-_RANKS = [{word: k for k, word in enumerate(scale.split("|"))} for scale in _SCALES]
-_FEWEST_WORDS = 3
-# How surveys write ranges of numbers: what stands below all others, between two, and above all others.
-_BELOW = "under|less than|below|up to|<|<=|or less|or under|unter|weniger als|bis zu"
-_BETWEEN = "to|-|–|—|and under|to under|bis|bis unter"
-_ABOVE = "over|more than|above|>|>=|+|or more|or over|and over|and above|and more|über|mehr als|und mehr"
-_RANGE_RANKS = {word: rank for rank, words in ((-1, _BELOW), (0, _BETWEEN), (1, _ABOVE)) for word in words.split("|")}
-_UNITS = re.compile(r"[$€£%]|\b(?:years?|jahre?|old)\b")
-_RANGED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
-# The first entry of a row of totals.
-_TOTALS = frozenset("total|totals|grand total|sum|gesamt|summe|insgesamt".split("|"))  # noqa: SIM905
 # Words beside the marks of domain.columns that people write for an answer that is not there.
 _NO_ANSWERS = (
     "refused|refusal|missing|unknown|not known|don't know|dont know|do not know|dk|no answer|not answered|no response|"
@@ -339,97 +271,35 @@ _NO_ANSWER = frozenset(_NO_ANSWERS.split("|"))
 _NO_NUMBER = frozenset([-1, -7, -8, -9, -77, -88, -98, -99, -777, -888, -998, -999, -9999, 99, 999, 9999, 99999])
 # How far above the largest other number such a number lies, as a multiple of it.
 _APART = 2
-_DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})\s*")
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
-_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})*(\.\d+)?\s*")
 # A number as programs write it; one with zeros before it is a code.
 _WRITTEN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
-_NUMBER = re.compile(r"\s*[-+]?\d+([.,]\d+)?\s*")
-# Names of columns that say how many people a row stands for.
-_COUNTS = frozenset(
-    "freq|frequency|frequencies|count|counts|n|number|wfreq|anzahl|häufigkeit|haeufigkeit|effectif".split("|")  # noqa: SIM905
-)
-# Rows above which a table is one of people: a table of counts has as many rows as cells.
-MOST_ROWS = 10_000
-
-
-def scale_order(values: Iterable[Category]) -> list[Category] | None:
-    """The categories in the order of a scale of words that holds them all, or None where there is none."""
-    words: dict[str, str] = {}
-    for value in values:
-        if not isinstance(value, str):
-            return None
-        words[value] = _plain(value)
-    if len(words) < _FEWEST_WORDS:
-        return None
-    ranges = {word: place for word in words.values() if (place := _range_place(word)) is not None}
-    scales: list[Mapping[str, Any]] = [*_RANKS, ranges if len(set(ranges.values())) == len(ranges) else {}]
-    for ranks in scales:
-        if len(set(words.values())) == len(words) and all(word in ranks for word in words.values()):
-            return [*sorted(words, key=lambda value: ranks[words[value]])]
-    return None
-
-
-def _range_place(word: str) -> tuple[float, int] | None:
-    """Where a range such as "2,600 to 5,200", "under 18" or "65+" stands among others; None for what is none."""
-    numbers = [float(text.replace(",", "")) for text in _RANGED.findall(word)]
-    rank = _RANGE_RANKS.get(" ".join(_UNITS.sub(" ", _RANGED.sub(" ", word)).split()))
-    return None if rank is None or len(numbers) != 1 + (rank == 0) else (numbers[0], rank)
+# Texts that become numbers or dates if they are read with an option of their own.
+_DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d{1,2}\s*|\s*[-+]?\d+\s*")
 
 
 def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
     """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
     said: list[str] = []
-    if name != name.strip():
-        said.append(
-            "its name begins or ends with a space, which no list of names in a command can hold; mend it in the file"
-        )
-    elif not unicodedata.is_normalized("NFC", name):
-        said.append(
-            "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"
-        )
-    words = {v: _plain(v) for v in known if isinstance(v, str)}
     alike: dict[str, list[str]] = defaultdict(list)
-    for word, plain in words.items():
-        alike[plain].append(word)
-    several = [values for values in alike.values() if len(values) > 1]
-    spaced = [values[0] for values in alike.values() if values[0] != values[0].strip()]
-    if several:
+    for word in (v for v in known if isinstance(v, str)):
+        alike[_plain(word)].append(word)
+    if several := next((values for values in alike.values() if len(values) > 1), None):
         said.append(
-            f"{_quoted(several[0])} differ only in spaces, capitals or how accents are stored, and would be different "
+            f"{_quoted(several)} differ only in spaces, capitals or how accents are stored, and would be different "
             "categories; write them alike"
         )
-    elif spaced:
-        said.append(f"{_quoted(spaced[:1])} has spaces around it; take them away, or answers without them are refused")
-    if written_as_dates(known):
+    if _all_match(_DATE, known):
         said.append(
             "its texts look like dates such as 01.03.2024; give --date-format %d.%m.%Y, so that they can have bins"
         )
-    elif _all_match(_THOUSANDS, known) and any("," in word for word in words):
-        said.append(
-            "its texts look like numbers with thousands separators; write 1234 for 1,234, so that they can have bins"
-        )
-    elif _all_match(_NUMBER, known) and any(map(_DECIMAL_COMMA.fullmatch, words)):
+    elif _all_match(_DECIMAL_COMMA, known) and any("," in str(value) for value in known):
         said.append("its texts look like numbers with a decimal comma; give --decimal ',' so that they can have bins")
-    if same := [v for v in words if v.isdecimal() and v.lstrip("0") != v and (v.lstrip("0") or "0") in map(str, known)]:
-        other = same[0].lstrip("0") or "0"
-        said.append(
-            f"{shown(same[0])} and {shown(other)} are one number, and would be different categories; write them alike"
-        )
     if marks := no_answers(known):
         quoted = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
         more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in quoted)
         said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
-    scaled = [[v for v, plain in words.items() if plain in ranks] for ranks in _RANKS]
-    enough = next((values for values in scaled if len(values) >= _FEWEST_WORDS), None)
-    if enough and scale_order(v for v in known if not (isinstance(v, str) and _is_mark(v))) is None:
-        said.append(f"{listed(enough)} look like a scale, and stand in the order of the alphabet; declare their order")
     return [f"column {shown(name)}: {line}" for line in said]
-
-
-def written_as_dates(values: Iterable[Category]) -> bool:
-    """Whether all values are texts such as 01.03.2024."""
-    return _all_match(_DATE, values)
 
 
 def _plain(text: str) -> str:
@@ -467,43 +337,8 @@ def no_answers(known: Iterable[Category]) -> list[Category]:
 
 
 def _number_of(value: Category) -> float | None:
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     if isinstance(value, str):
         return float(value) if re.fullmatch(r"\s*-?\d+\s*", value) else None
-    return None if value is None else float(value)
-
-
-class CountsSought:
-    """Whether a table has one row for each combination of its columns, and a column of how many people that row stands for."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.column = next((name for name in columns if _plain(name) in _COUNTS), None) if len(columns) > 1 else None
-        self.others = [name for name in columns if name != self.column]
-        self._rows: list[tuple[Any, ...]] = []
-        self._counts: list[Any] = []
-
-    def add(self, batch: Any) -> None:
-        """Look at a batch of records, until they are too many."""
-        if self.column is None:
-            return
-        if len(self._counts) + batch.num_rows > MOST_ROWS:
-            self.column = None
-            return
-        self._counts += batch.column(self.column).to_pylist()
-        self._rows += zip(*(batch.column(name).to_pylist() for name in self.others), strict=True)
-
-    def said(self) -> Iterator[str]:
-        """One sentence where it is such a table."""
-        counts = [_number_of(value) for value in self._counts]
-        whole = [c for c in counts if c is not None and c >= 0 and c == round(c)]
-        if self.column is None or len(whole) < len(counts) or sum(whole) <= len(whole) or len(whole) < 2:
-            return
-        each = [len({row[k] for row in self._rows}) == len(self._rows) for k in range(len(self.others))]
-        # a column that tells all rows apart by itself is a person's number, unless it is the table's only one
-        if len(set(self._rows)) == len(self._rows) and (len(each) == 1 or not any(each)):
-            yield (
-                f"this looks like a table of counts: its {len(whole)} rows are all different, and column "
-                f"{shown(self.column)} may say how many people each stands for, {sum(whole):.0f} in all; here every row is one "
-                "person, so write one row for each person first"
-            )
+    return float(value)

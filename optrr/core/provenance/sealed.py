@@ -50,6 +50,11 @@ def content_of(given: Given, what: str) -> Content:
     return Content(Path(given), read_named(given, what))
 
 
+def is_file(given: object) -> bool:
+    """Whether this is a file, by its path or its content, and not what a file holds."""
+    return isinstance(given, str | Path | Content)
+
+
 def path_of(given: Given) -> Path:
     """Where the file is."""
     return given.path if isinstance(given, Content) else Path(given)
@@ -85,7 +90,7 @@ def _refuse_pipe(path: Given) -> None:
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
 SAMPLED_TABLES, SAMPLED_VARIANTS = "optrr-sampled-tables", "optrr-sampled-variants"
 # What a damaged file still says of itself among its first characters; the keys of a deployment are sorted, its format later.
-_HEAD, _MARK = 100, re.compile(rb"(optrr-(?:design|longitudinal|sampled-tables|sampled-variants))/")
+_HEAD, _MARK = 100, re.compile(rb"(optrr-[a-z-]+)/")
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)

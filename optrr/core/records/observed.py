@@ -74,12 +74,6 @@ class ObservedColumn:
             self.counts[value] = self.counts.get(value, 0) + pair["counts"]
         self.full = len(self.counts) > SIZE_RANGE[1] or self._held > _MOST_HELD
 
-    def remove(self, values: pa.Array) -> None:
-        """Take back values that were counted."""
-        for pair in _counted(values).to_pylist():
-            self.counts[pair["values"]] -= pair["counts"]
-        self.counts = {value: n for value, n in self.counts.items() if n}
-
     def holds(self, mark: str) -> bool:
         """Whether this text, or the number it is, occurs."""
         return mark in self.counts or mark in map(number_text_of, self.counts)

@@ -16,7 +16,6 @@ const initial = { question: JSON.parse(document.body.dataset.state), reason: "" 
 const form = new Form(changed);
 let state = initial;
 let steps;
-let allCharts = false;
 // whether a request is under way, and whether something changed since
 let [asking, stale] = [false, false];
 let [resting, polling, finding] = [0, 0, 0];
@@ -48,10 +47,6 @@ function listen() {
   byId("find-total").addEventListener("click", () => find("total", "total"));
   byId("find-people").addEventListener("click", () => find("people", "n"));
   byId("save").addEventListener("click", save);
-  byId("more-charts").addEventListener("click", () => {
-    allCharts = true;
-    preview(true);
-  });
   byId("ways").addEventListener("change", ({ target }) => form.set({ way: target.value || undefined }));
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button.dataset.copy));
   addEventListener("keydown", stepByKey);
@@ -133,7 +128,7 @@ async function preview(rests) {
     return;
   }
   asking = true;
-  const answer = await ask("preview", { question: state.question, rests, all_charts: allCharts });
+  const answer = await ask("preview", { question: state.question, rests });
   asking = false;
   if (stale) {
     stale = false;
@@ -157,7 +152,6 @@ function show(answer) {
   byId("answer").classList.remove("old");
   byId("answer").classList.toggle("preview", !answer.exact);
   text("status", answer.status);
-  byId("more-charts").hidden = !answer.more_charts;
   for (const [id, html] of Object.entries(answer.fragments)) put(id, html);
 }
 
