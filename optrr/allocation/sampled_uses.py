@@ -59,7 +59,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
 
 
 def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
-    """The one content that an export can have; see :data:`optrr.core.files.FORMATS`."""
+    """The one content that an export can have; see :data:`optrr.core.provenance.formats.FORMATS`."""
     return [questions_of(asking)]
 
 

@@ -1,81 +1,25 @@
 """Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified.
 
-A file says what it is by its ``format``. ``FORMATS`` names the functions of each kind, which are imported on first use, so that
-this module imports none of them: one entry adds a format. An object names its kind by ``file_format``.
+A file says what it is by its ``format``, and an object by its ``file_format``; the functions of each kind are listed in
+:mod:`optrr.core.provenance.formats`.
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, Given, content_of, is_file, kind_of
+from optrr.core.provenance.formats import function_of
+from optrr.core.provenance.sealed import DEPLOYMENT, Given, content_of, is_file, kind_of
 
 if TYPE_CHECKING:
     from optrr.core.design.verification import Verification
     from optrr.core.reports import Reports
 
-__all__ = ["FORMATS", "export", "load", "reports", "save", "verify"]
+__all__ = ["export", "load", "reports", "save", "verify"]
 
 # Most bytes of a deployment file, compressed: what a phone fetches in a blink.
 DEFAULT_SIZE = 64 * 1024
-_TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
-_LONGITUDINAL = "optrr.longitudinal.design"
-# By kind of file, functions as "module:name".
-#     load(file, limited), save(made, path), verify(file, limited); a deployment's verify(file, design, limited)
-#     export(made, path, size)    writes the deployment file of a protocol and returns what it holds
-#     exports(made)               every content that an export of the protocol itself can have
-#     instead                     what to do with a file of this kind that is given for a design
-FORMATS: dict[str, dict[str, str]] = {
-    DESIGN: {
-        "load": "optrr.core.design.design_file:load_design",
-        "save": "optrr.core.design.design_file:save_design",
-        "verify": "optrr.core.design.design_file:verify_design",
-        "export": "optrr.devices.export:export_design",
-        "exports": "optrr.devices.export:exports_of_design",
-        "instead": "design again",
-    },
-    "optrr-longitudinal": {
-        "load": f"{_LONGITUDINAL}:load_longitudinal",
-        "save": f"{_LONGITUDINAL}:save_longitudinal",
-        "verify": f"{_LONGITUDINAL}:verify_longitudinal",
-        "instead": "give it to the longitudinal- commands",
-    },
-    "optrr-sampled-tables": {
-        "load": f"{_TABLES}:load_sampled_tables",
-        "save": f"{_TABLES}:save_sampled_tables",
-        "verify": f"{_TABLES}:verify_sampled_tables",
-        "export": "optrr.allocation.sampled_uses:export_questions",
-        "exports": "optrr.allocation.sampled_uses:exports_of_questions",
-        "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
-        "this needs a design of whole records (optrr allocate --way optimum)",
-    },
-    "optrr-sampled-variants": {
-        "load": f"{_VARIANTS}:load_sampled_variants",
-        "save": f"{_VARIANTS}:save_sampled_variants",
-        "verify": f"{_VARIANTS}:verify_sampled_variants",
-        "instead": "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
-        "of whole records (optrr gwas-design)",
-    },
-    DEPLOYMENT: {
-        "load": "optrr.devices.verify:load_deployment",
-        "save": "optrr.devices.export:save_exported",
-        "verify": "optrr.devices.verify:verify_deployment",
-        "instead": "it is a deployment file; give the design that it was exported from",
-    },
-}
-
-
-def function_of(kind: str, operation: str) -> Callable[..., Any] | None:
-    """A kind's function for an operation, imported now; None where it has none. An unknown kind is read as a design."""
-    module, _, name = FORMATS.get(kind, FORMATS[DESIGN]).get(operation, "").partition(":")
-    return getattr(import_module(module), name) if module else None
-
-
-def instead_of_design(written: str) -> str:
-    """What to do with a file of this format that was given for a design."""
-    return FORMATS.get(written.partition("/")[0], FORMATS[DESIGN])["instead"]
 
 
 def _of(made: Any, operation: str, remedy: str) -> Callable[..., Any]:
@@ -159,8 +103,8 @@ def verify(made: Any, design: Given | None = None, *, limited: bool = True) -> "
         result.
     """
     if not is_file(made):
-        checked: Verification = made.verification()
-        return checked
+        recomputed: Verification = _of(made, "recompute", "is verified by its file")(made)
+        return recomputed
     kind = kind_of(made)
     if design is not None and kind != DEPLOYMENT:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")

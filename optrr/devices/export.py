@@ -23,8 +23,9 @@ from optrr.core.design.design import Design
 from optrr.core.design.design_file import encoded_design, load_design
 from optrr.core.display import SOFTWARE
 from optrr.core.errors import InvalidInput
-from optrr.core.files import DEFAULT_SIZE, FORMATS
+from optrr.core.files import DEFAULT_SIZE
 from optrr.core.mechanisms.mechanism import Mechanism
+from optrr.core.provenance.formats import FORMATS
 from optrr.core.provenance.sealed import DEPLOYMENT, kind_of
 from optrr.core.records.atomic import whole_files
 from optrr.devices.deployment_file import (
@@ -356,7 +357,7 @@ def export_design(design: Design, path: str | Path, size: int = DEFAULT_SIZE) ->
 
 
 def exports_of_design(design: Design) -> list[Deployment]:
-    """What the design's own export can be, with all digits and with few; see :data:`optrr.core.files.FORMATS`."""
+    """What the design's own export can be, with all digits and with few; see :data:`optrr.core.provenance.formats.FORMATS`."""
     return [deployment_of(design.mechanism, short=short) for short in (False, True)]
 
 

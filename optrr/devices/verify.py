@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 from optrr.core.design.verification import Check, CheckedFiles, Verification, refuse_large
-from optrr.core.files import function_of, load
+from optrr.core.files import load
+from optrr.core.provenance.formats import function_of
 from optrr.core.provenance.sealed import Given, content_of
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, decoded_deployment
 from optrr.devices.exact import epsilons, work

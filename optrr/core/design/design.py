@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-    from optrr.core.design.verification import Verification
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.plausibility import CountedTable
     from optrr.core.inference.drawn_power import PredictedPower
@@ -80,7 +79,7 @@ FAINT = 0.5
 class Asking(ABC):
     """One way of asking people for the attributes of ``domain``."""
 
-    # Kind of the file that holds it (:data:`optrr.core.files.FORMATS`); empty for one that has no file.
+    # Kind of the file that holds it (:data:`optrr.core.provenance.formats.FORMATS`); empty for one that has no file.
     file_format: ClassVar[str] = ""
 
     if TYPE_CHECKING:
@@ -397,12 +396,6 @@ class Design(Labelled, FullRecords, TableResult):
         axes.set_xlabel("epsilon, nats")
         legend_below(figure)
         return figure
-
-    def verification(self) -> Verification:
-        """Recompute every number from the law and the certificate alone."""
-        from optrr.core.design.design_file import verification  # noqa: PLC0415 (files know designs)
-
-        return verification(self)
 
     @cached_property
     def mechanism(self) -> Mechanism:

@@ -31,9 +31,9 @@ from optrr.core.display import SOFTWARE
 from optrr.core.domain.domain import DeclaredAttribute, Domain, declaration
 from optrr.core.domain.public import PublicColumns, PublicRecord
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.files import instead_of_design
 from optrr.core.mechanisms.mechanism import drawn_epsilon
 from optrr.core.provenance.accounting import Release, ReleaseRecord
+from optrr.core.provenance.formats import instead_of_design
 from optrr.core.provenance.sealed import Given, Sealed, encoded, sha256_of
 from optrr.core.records.atomic import whole_file
 from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound

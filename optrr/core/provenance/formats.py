@@ -1,0 +1,69 @@
+"""The kinds of files of ours: for each the functions that read, write, verify and export it.
+
+They are named, and imported on first use, so that the core imports no extension: one entry adds a format.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN
+
+_TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
+_LONGITUDINAL = "optrr.longitudinal.design"
+# By kind of file, functions as "module:name".
+#     load(file, limited), save(made, path), verify(file, limited); a deployment's verify(file, design, limited)
+#     recompute(made)             every number of what a file would hold
+#     export(made, path, size)    writes the deployment file of a protocol and returns what it holds
+#     exports(made)               every content that an export of the protocol itself can have
+#     instead                     what to do with a file of this kind that is given for a design
+FORMATS: dict[str, dict[str, str]] = {
+    DESIGN: {
+        "load": "optrr.core.design.design_file:load_design",
+        "save": "optrr.core.design.design_file:save_design",
+        "verify": "optrr.core.design.design_file:verify_design",
+        "recompute": "optrr.core.design.design_file:verification",
+        "export": "optrr.devices.export:export_design",
+        "exports": "optrr.devices.export:exports_of_design",
+        "instead": "design again",
+    },
+    "optrr-longitudinal": {
+        "load": f"{_LONGITUDINAL}:load_longitudinal",
+        "save": f"{_LONGITUDINAL}:save_longitudinal",
+        "verify": f"{_LONGITUDINAL}:verify_longitudinal",
+        "instead": "give it to the longitudinal- commands",
+    },
+    "optrr-sampled-tables": {
+        "load": f"{_TABLES}:load_sampled_tables",
+        "save": f"{_TABLES}:save_sampled_tables",
+        "verify": f"{_TABLES}:verify_sampled_tables",
+        "export": "optrr.allocation.sampled_uses:export_questions",
+        "exports": "optrr.allocation.sampled_uses:exports_of_questions",
+        "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
+        "this needs a design of whole records (optrr allocate --way optimum)",
+    },
+    "optrr-sampled-variants": {
+        "load": f"{_VARIANTS}:load_sampled_variants",
+        "save": f"{_VARIANTS}:save_sampled_variants",
+        "verify": f"{_VARIANTS}:verify_sampled_variants",
+        "instead": "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
+        "of whole records (optrr gwas-design)",
+    },
+    DEPLOYMENT: {
+        "load": "optrr.devices.verify:load_deployment",
+        "save": "optrr.devices.export:save_exported",
+        "verify": "optrr.devices.verify:verify_deployment",
+        "instead": "it is a deployment file; give the design that it was exported from",
+    },
+}
+
+
+def function_of(kind: str, operation: str) -> Callable[..., Any] | None:
+    """A kind's function for an operation, imported now; None where it has none. An unknown kind is read as a design."""
+    module, _, name = FORMATS.get(kind, FORMATS[DESIGN]).get(operation, "").partition(":")
+    return getattr(import_module(module), name) if module else None
+
+
+def instead_of_design(written: str) -> str:
+    """What to do with a file of this format that was given for a design."""
+    return FORMATS.get(written.partition("/")[0], FORMATS[DESIGN])["instead"]
