@@ -15,7 +15,7 @@ and for changes; and the largest mean error over its standard error, which for u
 as many normal numbers as there are cells. Takes an hour. Writes longitudinal_coverage.csv and .md.
 """
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
@@ -24,7 +24,7 @@ from writing import measure_all, write_csv, write_text
 
 from optrr import design as one_report_design
 from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.longitudinal.panel import ABSENT, Contrast
+from optrr.longitudinal.panel import ABSENT
 
 SEED = 12
 SETTINGS, RUNS, MORE_RUNS = 80, 1000, 10_000
@@ -113,23 +113,6 @@ def panel(s: Setting, rng: np.random.Generator) -> Panel:
     return Panel(s.design.domain.subset(names), s.design.mechanism, cells[(cells != ABSENT).any(axis=1)])
 
 
-def joined(parts: list[Any]) -> Any:
-    """Arrays of all parts after each other, within whatever holds them; what is no array is alike in all."""
-    if is_dataclass(parts[0]):
-        return type(parts[0])(*(joined([getattr(part, f.name) for part in parts]) for f in fields(parts[0])))
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else parts[0]
-
-
-def together(each: list[Contrast]) -> Contrast:
-    """The contrasts of panels with as many people in every round, as one of the cells of all panels."""
-    first, rounds = each[0], each[0].counts.size
-    assert all(np.array_equal(c.counts, first.counts) for c in each)
-    items = np.arange(len(each) * rounds * first.least.size).reshape(len(each), rounds, -1)
-    means = joined([c.means for c in each])[items.transpose(1, 0, 2).ravel()]
-    correlations, least = (np.concatenate(x) for x in zip(*((c.correlations, c.least) for c in each), strict=True))
-    return Contrast(means, first.counts, first.weights, correlations, least)
-
-
 def check(made: Panel, what: str, lower: np.ndarray, upper: np.ndarray) -> None:
     """That what a user gets of one panel is what was computed of several together."""
     printed = made.average(CONFIDENCE) if what == "average" else made.change(confidence=CONFIDENCE)
@@ -161,12 +144,12 @@ def once(number: int, runs: int, rng: np.random.Generator) -> tuple[dict, dict[s
     for start in range(0, runs, TOGETHER):
         panels = [panel(s, rng) for _ in range(min(TOGETHER, runs - start))]
         for what, target in targets.items():
-            contrast = together([made.contrast(what, combinations[what]) for made in panels])
-            lower, upper = contrast.interval(CONFIDENCE).reshape(2, len(panels), -1)
+            contrasts = [made.contrast(what, combinations[what]) for made in panels]
+            lower, upper = np.stack([contrast.interval(CONFIDENCE) for contrast in contrasts], axis=1)
             for k in range(0 if start else CHECKED):
                 check(panels[k], what, lower[k], upper[k])
             inside[what] += np.sum((lower <= target) & (target <= upper), axis=0) / runs
-            misses[what].append((contrast.weights @ contrast.rounds).reshape(len(panels), -1) - target)
+            misses[what].append(np.stack([contrast.weights @ contrast.rounds for contrast in contrasts]) - target)
     errors = {what: np.concatenate(m) for what, m in misses.items()}
     biases = {what: np.abs(e.mean(axis=0) / (e.std(axis=0) / np.sqrt(runs))).max() for what, e in errors.items()}
     row = {

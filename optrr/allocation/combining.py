@@ -8,9 +8,8 @@ the question's attributes
 so that the mean over the N reports on it, divided by a_W, is unbiased. Several questions' estimates of one effect are weighted
 by their information N e_W, and the table is the sum of its effects. Given how many people answered which question, nothing
 else is random, and an estimate of a cell is a sum of means, one for every question, of weights z that depend on the reports.
-The first three moments of z depend on which of the table's attributes a record shares with the cell, so that they follow from
-a fitted table; an interval holds every share p of the cell at which the variance and skewness that the fit and p imply do not
-reject p (:mod:`optrr.core.estimation.score_interval`).
+The first two moments of z depend on which of the table's attributes a record shares with the cell, so that the variance follows
+from a fitted table, for every share p of the cell (:mod:`optrr.core.estimation.score_interval`).
 
 A table that one question alone tells about, all of it, has the binomial law of its cells' supports instead, without
 approximation.
@@ -46,11 +45,10 @@ import numpy as np
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.distributions import norm
 from optrr.core.estimation.estimator import Estimate, check_records, unbiased_estimate
 from optrr.core.estimation.intervals import Sampling
 from optrr.core.estimation.plausibility import CountedTable
-from optrr.core.estimation.score_interval import Means, NullLaw, score_intervals
+from optrr.core.estimation.score_interval import wilson
 from optrr.core.estimation.simplex import projection
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr.core.mechanisms.supports import unlikely_chance
@@ -138,7 +136,7 @@ class Answered:
         return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def moments(self, weights: FloatArray) -> FloatArray:
-        """E z, E z² and E z³ of z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes are alike in record and cell."""
+        """E z and E z² of z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes are alike in record and cell, (2, 2^u)."""
         return self._joint_moments(weights) if self.joint else self._match_moments(weights)
 
     def _match_moments(self, weights: FloatArray) -> FloatArray:
@@ -151,7 +149,7 @@ class Answered:
         matches = self.matches().T.ravel()
         # how likely a subset without the record's category, and one with it, holds another one
         without, within = k / (r - 1), (k - 1) / (r - 1)
-        powers, out = np.stack([z, z**2, z**3], 1), np.empty((3, 1 << u))
+        powers, out = np.stack([z, z**2], 1), np.empty((2, 1 << u))
         step = max(1, _ENTRIES >> u)
         for start in range(0, 1 << u, step):
             alike = (np.arange(start, min(start + step, 1 << u))[:, None] >> np.arange(u) & 1) == 1
@@ -173,16 +171,14 @@ class Answered:
         # what naming a cell adds, and how many cells there are, by which shared attributes it shares with the one asked about
         added = _by_bits([np.asarray([[1, -1 / r], [1, 1 - 1 / r]]) for r in sizes]) @ weights
         number = _by_bits([np.asarray([r - 1.0, 1.0]) for r in sizes]) * (cells / math.prod(sizes))
-        whole = [float(number @ added**q) for q in (1, 2, 3)]
+        whole = [float(number @ added), float(number @ added**2)]
         named, _ = self.cell_chances()
-        out = np.zeros((3, 1 << u))
+        out = np.zeros((2, 1 << u))
         for alike in range(1 << u):
             own = float(added[alike])
-            others = [total - own**q for q, total in enumerate(whole, 1)]
             for chance, first, further in ((named, own, k - 1), (1 - named, 0.0, k)):
-                m1, m2, m3 = _of_sample(others, cells - 1, further)
-                each = (first + m1, first**2 + 2 * first * m1 + m2, first**3 + 3 * first**2 * m1 + 3 * first * m2 + m3)
-                out[:, alike] += chance * np.asarray(each)
+                m1, m2 = _of_sample(whole[0] - own, whole[1] - own**2, cells - 1, further)
+                out[:, alike] += chance * np.asarray([first + m1, first**2 + 2 * first * m1 + m2])
         return out
 
 
@@ -214,36 +210,11 @@ def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
     return out
 
 
-def _of_sample(powers: Sequence[float], n: int, size: int) -> tuple[float, float, float]:
-    """First three moments of the sum of ``size`` of n numbers, drawn without replacement, from the sums of their powers."""
-    p1, p2, p3 = powers
+def _of_sample(total: float, squares: float, n: int, size: int) -> tuple[float, float]:
+    """First two moments of the sum of ``size`` of n numbers, drawn without replacement, from their sum and that of squares."""
     one = size / n
     two = one * (size - 1) / (n - 1) if n > 1 else 0.0
-    three = two * (size - 2) / (n - 2) if n > 2 else 0.0
-    return (
-        one * p1,
-        one * p2 + two * (p1**2 - p2),
-        one * p3 + 3 * two * (p1 * p2 - p3) + three * (p1**3 - 3 * p1 * p2 + 2 * p3),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums(Means):
-    """Estimates of B cells, with the coefficients of powers of p in their variance and in their third moment."""
-
-    variance0: FloatArray
-    variance1: FloatArray
-    variance2: FloatArray
-    third0: FloatArray
-    third1: FloatArray
-    third2: FloatArray
-    third3: FloatArray
-
-    def under(self, p: FloatArray) -> NullLaw:
-        """The law of the estimates if the shares are p, (B,)."""
-        variance = np.maximum(self.variance0 + p * (self.variance1 + p * self.variance2), _NO_VARIANCE)
-        third = self.third0 + p * (self.third1 + p * (self.third2 + p * self.third3))
-        return NullLaw(p, variance, third)
+    return one * total, one * squares + two * (total**2 - squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +279,7 @@ def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
         for subset, energy in enumerate(a.energies()[1:].tolist(), 1):
             information[_lifted(subset, a.axes)] += a.n * energy
     told = Pooled(list(answered), proportions, information)
-    return float(_means(told, proportions).under(proportions.ravel()).variance.sum())
+    return float(_at(_variances(told, proportions), proportions).sum())
 
 
 def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
@@ -319,15 +290,21 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
     told = pooled(domain, answered)
     raw = told.proportions
     fit = projection(raw.ravel()).reshape(raw.shape)
-    law = _means(told, fit)
-    error = np.sqrt(law.under(fit.ravel()).variance)
-    return unbiased_estimate(domain, told.n, raw, error, confidence, score_intervals(law, 1 - confidence))
+    variances = _variances(told, fit)
+    ends = wilson(raw.ravel(), variances, 1 - confidence)
+    return unbiased_estimate(domain, told.n, raw, np.sqrt(_at(variances, fit)), confidence, ends)
 
 
-def _means(told: Pooled, fit: FloatArray) -> _Sums:
-    """The estimates with their variances and third moments by the share of each cell."""
+def _at(variances: FloatArray, shares: FloatArray) -> FloatArray:
+    """The variances (R,) at these shares of the cells."""
+    p = shares.ravel()
+    return np.maximum(variances[0] + p * (variances[1] + p * variances[2]), _NO_VARIANCE)
+
+
+def _variances(told: Pooled, fit: FloatArray) -> FloatArray:
+    """The estimates' variances as polynomials of the share of each cell, (3, R), where all other cells are as in a fit."""
     sizes, share = fit.shape, fit.ravel()
-    polynomials = np.zeros((7, fit.size))
+    out = np.zeros((3, fit.size))
 
     @cache
     def margin(kept: int) -> FloatArray:
@@ -337,23 +314,15 @@ def _means(told: Pooled, fit: FloatArray) -> _Sums:
     for a in told.answered:
         moments = a.moments(told.weights(a))
         # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
-        inside, means = moments[:, -1][:, None], np.zeros((3, *sizes))
+        inside, means = moments[:, -1][:, None], np.zeros((2, *sizes))
         one, zero = np.ones((1, len(a.shared))), np.zeros((1, len(a.shared)))
-        factors = transformed(moments, (one, zero, -one, one)).T.reshape(-1, 3, *(1 for _ in sizes))
+        factors = transformed(moments, (one, zero, -one, one)).T.reshape(-1, 2, *(1 for _ in sizes))
         for subset, factor in enumerate(factors):
             means += factor * margin(_lifted(subset, a.axes))
-        outside = (means.reshape(3, -1) - share * inside) / rest
-        o1, o2, o3 = outside
-        d1, d2, d3 = inside - outside
-        polynomials[0] += (o2 - o1**2) / a.n
-        polynomials[1] += (d2 - 2 * o1 * d1) / a.n
-        polynomials[2] += -(d1**2) / a.n
-        # m₃ − 3 m₁ m₂ + 2 m₁³ with each m linear in p
-        polynomials[3] += (o3 - 3 * o1 * o2 + 2 * o1**3) / a.n**2
-        polynomials[4] += (d3 - 3 * (o1 * d2 + o2 * d1) + 6 * o1**2 * d1) / a.n**2
-        polynomials[5] += (-3 * d1 * d2 + 6 * o1 * d1**2) / a.n**2
-        polynomials[6] += 2 * d1**3 / a.n**2
-    return _Sums(told.n, False, told.proportions.ravel(), *polynomials)
+        first, second = (means.reshape(2, -1) - share * inside) / rest
+        to_first, to_second = inside - np.stack([first, second])
+        out += np.stack([second - first**2, to_second - 2 * first * to_first, -(to_first**2)]) / a.n
+    return out
 
 
 def _members(subset: int) -> list[int]:
@@ -493,11 +462,6 @@ class AnsweredSampling(Sampling):
     def variances(self, observed: FloatArray) -> FloatArray:
         """Unbiased estimates of the variances of the cells, of the table's shape; not below 0."""
         return np.maximum(np.diag(self._cells(observed, self.n - 1)), 0.0).reshape(self.kernel.sizes)
-
-    def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
-        """Normal upper limit of the share of some cells."""
-        error = math.sqrt(members.ravel() @ self._cells(self.padded(observed), None) @ members.ravel())
-        return min(max(float(members.ravel() @ observed.ravel()), 0.0) + float(norm.isf(tail)) * error, 1.0)
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
         """Left out: what a report weighs is bounded, and skewness falls as noise grows; intervals were measured without it."""

@@ -44,7 +44,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.estimation.score_interval import Means, NullLaw, score_intervals
+from optrr.core.estimation.score_interval import wilson
 from optrr.core.estimation.simplex import projection
 from optrr.core.inference.calibration import tail_of_one
 from optrr.core.mechanisms.kernel import EffectKernel
@@ -57,6 +57,8 @@ CONTROLS, CASES = 0, 1
 STEPPED = 10.0
 # Variants at once, so that a dozen arrays of their cells stay near the cache.
 _VARIANTS = 1 << 13
+# Shares nearer to 0 or 1 have variances as at this distance, for the parabola through them.
+_INNER = 1e-4
 # Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05 in its
 # last digits, and limits are the same numbers everywhere.
 _MISSED = 1 - 0.95
@@ -239,8 +241,8 @@ def _ratio(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], 
     law = law_of(group)
     moved, beside = group.pushed(law.moved), group.pushed(law.beside[:, None])[:, 0]
     departure = np.zeros(b.size) if law.departure is None else law.departure
-    means = _RatioMeans(n, False, share, above, below, whole, beside, moved, departure, law.departure is not None)
-    low, high = score_intervals(means, _MISSED)
+    ratios = _RatioLaw(n, above, below, whole, beside, moved, departure, law.departure is not None)
+    low, high = ratios.interval(share)
     return Proportions(
         *(np.where(there, x, none) for x, none in ((share, np.nan), (error, np.nan), (low, 0), (high, 1)))
     )
@@ -290,12 +292,13 @@ def _inbreeding(genotypes: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _RatioMeans(Means):
+class _RatioLaw:
     """Estimated ratios of B variants: weights ``above`` and ``below`` the line (B, C), and the mean ``whole`` of the latter.
 
     ``beside`` (B, C), ``moved`` (B, k, C) and ``departure`` make the law of reports as in `_LawOf`.
     """
 
+    n: int
     above: FloatArray
     below: FloatArray
     whole: FloatArray
@@ -304,8 +307,8 @@ class _RatioMeans(Means):
     departure: FloatArray
     has_two: bool
 
-    def under(self, p: FloatArray) -> NullLaw:
-        """The law of the estimates if the ratios are p, (B,)."""
+    def under(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Variance and third moment of the estimates if the ratios are p, (B,)."""
         genotypes = [in_proportions(p, self.departure)] if self.has_two else []
         shares = np.column_stack([*genotypes, 1 - p, p])
         law = np.maximum(self.beside + np.einsum("bk,bkc->bc", shares[:, : self.moved.shape[1]], self.moved), 0.0)
@@ -313,7 +316,16 @@ class _RatioMeans(Means):
         each = (self.above - p[:, None] * self.below) / self.whole[:, None]
         each = each - np.sum(law * each, axis=1, keepdims=True)
         variance, third = (np.sum(law * each**power, axis=1) for power in (2, 3))
-        return NullLaw(p, np.where(variance > _NO_VARIANCE, variance, 0.0) / self.n, third / self.n**2)
+        return np.where(variance > _NO_VARIANCE, variance, 0.0) / self.n, third / self.n**2
+
+    def interval(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ends for these estimates, (B,), by the parabola through the variances at both ends of 0..1 and at the estimate."""
+        middle = np.clip(share, _INNER, 1 - _INNER)
+        first, last = (self.under(np.full_like(share, end))[0] for end in (0.0, 1.0))
+        variance, third = self.under(middle)
+        bend = ((last - first) - (variance - first) / middle) / (1 - middle)
+        skew = np.divide(third, variance, out=np.zeros_like(third), where=variance > 0)
+        return wilson(share, np.stack([first, last - first - bend, bend]), _MISSED, skew)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ The variance of a round's estimate must be that of the hypothesis: a round of 20
 has no variance of its own to show. Two intervals are made that both see to this, and what is printed reaches from the lower of
 their lower ends to the higher of their higher ones:
 
-- The score test inverted (Miettinen & Nurminen, Statistics in Medicine 4, 1985, 213): θ belongs to it unless Σ c_t π̂_t lies in
-  a tail of its law where the contrast is θ. The rounds' shares are there moved from their estimates by μ V c, with V their
-  covariance and μ so that Σ c_t p_t = θ and none leaves [0, 1]: the likeliest ones, were estimates normal. V has the variance
-  of each round under its own p_t and n_t, and correlations ρ. The law is the gamma one with the first three cumulants.
+- The score test inverted (Miettinen & Nurminen, Statistics in Medicine 4, 1985, 213): θ belongs to it unless Σ c_t π̂_t lies z
+  of its standard errors off where the contrast is θ. The rounds' shares are there moved from their estimates by μ V c, with V
+  their covariance and μ so that Σ c_t p_t = θ and none leaves [0, 1]: the likeliest ones, were estimates normal. V has the
+  variance of each round under its own p_t and n_t, and correlations ρ.
 - The method of variance estimates recovery (Newcombe, Statistics in Medicine 17, 1998, 873; Zou & Donner, 27, 2008, 1693): with
   d_t the distance from π̂_t to the end of the round's own interval on the side that moves the contrast down,
   the lower end is Σ c_t π̂_t − √(Σ c_s c_t ρ_st d_s d_t), and the upper end is made alike.
@@ -33,7 +33,7 @@ reports. Where rounds are large they agree.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -45,8 +45,9 @@ from optrr.core.display.result import intervals_said
 from optrr.core.domain.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation.estimator import check_confidence
-from optrr.core.estimation.score_interval import Means, NullLaw, cell_means, inverted, score_intervals
+from optrr.core.estimation.score_interval import cell_intervals, cell_variances
 from optrr.core.estimation.simplex import projection
+from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.records.frames import FrameCodec
 from optrr.core.records.reading.registry import check_design, open_source
 from optrr.longitudinal.design import LongitudinalDesign
@@ -66,29 +67,36 @@ _MORE_PEOPLE = 2
 _TURNS = 4
 # Newton steps for the multiplier, whose equation is piecewise linear: one for each share that meets 0 or 1 on the way.
 _STEPS = 4
-# Ends are this precise, in standard errors of the contrast at its estimate, and rounded outwards.
-_PRECISION = 1e-3
+# Halvings by which ends are found, to 10^-6 of the range, and rounded outwards.
+_HALVINGS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
     """Σ c_t π_t for C cells and R rounds.
 
-    ``means`` is what each round's reports say of every cell, R · C items, round by round; ``counts`` the people of each round,
+    ``observed`` (R, sizes) are each round's proportions of reports through the ``kernel``; ``counts`` the people of each round,
     (R,); ``weights`` c, (R,); ``correlations`` those of the rounds' estimates, (C, R, R), with 1 on the diagonal; ``least`` the
     variance that the mechanism alone causes in the contrast, (C,).
     """
 
-    means: Means
+    kernel: Kernel
+    observed: FloatArray
     counts: FloatArray
     weights: FloatArray
     correlations: FloatArray
     least: FloatArray
 
-    @property
+    @cached_property
     def rounds(self) -> FloatArray:
         """π̂ of every round, (R, C)."""
-        return self.means.estimate.reshape(self.counts.size, -1)
+        return self.kernel.solve(self.observed).reshape(self.counts.size, -1)
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Of every round's estimate by powers of its share, (3, R, C)."""
+        variances = cell_variances(self.kernel, self.observed)[0].reshape(3, self.counts.size, -1)
+        return np.asarray(variances / self.counts[:, None])
 
     @property
     def range(self) -> tuple[float, float]:
@@ -101,46 +109,40 @@ class Contrast:
         ends = [np.minimum(scored[0], composed[0]), np.maximum(scored[1], composed[1])]
         return np.asarray(np.clip(ends, *self.range))
 
-    def law(self, value: FloatArray, cells: IntArray) -> NullLaw:
-        """Of the estimated contrast of these cells where the contrast is ``value``, (B,)."""
-        index = np.arange(self.counts.size)[:, None] * self.least.size + cells
-        means, correlations, c = self.means[index.ravel()], self.correlations[cells], self.weights[:, None]
-        shares = np.clip(self.rounds[:, cells], 0.0, 1.0)
+    def variance(self, value: FloatArray) -> FloatArray:
+        """Of the estimated contrast of every cell where the contrast is ``value``, (C,)."""
+        c, shares = self.weights[:, None], np.clip(self.rounds, 0.0, 1.0)
         for turn in range(_TURNS):
-            law = means.under(shares.ravel())
-            variances = law.variance.reshape(shares.shape) / self.counts[:, None]
-            errors = np.sqrt(variances)
-            along = errors * np.einsum("brs,sb->rb", correlations, errors * c)
+            errors = np.sqrt(
+                np.maximum(self._variances[0] + shares * (self._variances[1] + shares * self._variances[2]), 0)
+            )
+            along = errors * np.einsum("brs,sb->rb", self.correlations, errors * c)
             if turn < _TURNS - 1:
-                shares = _constrained(self.rounds[:, cells], along, c, value)
-        variance = np.maximum(np.sum(c * along, axis=0), self.least[cells])
-        thirds = law.third.reshape(shares.shape) / self.counts[:, None] ** 2
-        # right for rounds without a person in common and for rounds that are the same in everything
-        third = np.sum(c * thirds * (along / variances) ** 2, axis=0)
-        return NullLaw(value, variance, third)
+                shares = _constrained(self.rounds, along, c, value)
+        return np.maximum(np.sum(c * along, axis=0), self.least)
 
     def _scored(self, level: float) -> FloatArray:
-        """Where the tail beyond the estimate is half the level, on both sides; the range's end where it is never so small."""
-        size = self.least.size
-        estimate = np.clip(self.weights @ self.rounds, *self.range)
+        """Where the estimate is as many standard errors off as the level says, on both sides; else the range's end."""
+        estimate, square = np.clip(self.weights @ self.rounds, *self.range), float(ndtri(level / 2)) ** 2
 
-        def excess(value: FloatArray, index: IntArray) -> FloatArray:
-            cells = index % size
-            deviate = self.law(value, cells).deviate(estimate[cells])
-            return np.asarray(np.where(index < size, -deviate, deviate) - float(ndtri(level / 2)))
+        def kept(value: FloatArray) -> FloatArray:
+            return np.asarray((estimate - value) ** 2 <= square * self.variance(value))
 
-        ends, middle = np.repeat(self.range, size), np.tile(estimate, 2)
-        precision = _PRECISION * float(self.law(estimate, np.arange(size)).error.min())
-        return np.asarray(inverted(excess, middle, ends, precision)[1].reshape(2, size))
+        ends = []
+        for end in self.range:
+            inside, outside = estimate, np.full_like(estimate, end)
+            inside = np.where(kept(outside), outside, inside)
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                within = kept(middle)
+                inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+            ends.append(outside)
+        return np.asarray(ends)
 
     def _composed(self, level: float) -> FloatArray:
-        size = self.least.size
-        of_item = np.repeat(self.counts, size)
-        ends = np.empty((2, of_item.size))
-        for n in np.unique(self.counts):  # rounds of as many people are one call
-            items = np.flatnonzero(of_item == n)
-            ends[:, items] = score_intervals(replace(self.means[items], n=int(n)), level)
-        lower, upper = ends.reshape(2, -1, size)
+        shape = self.rounds.shape
+        ends = cell_intervals(self.kernel, self.observed, np.repeat(self.counts, shape[1]), level)
+        lower, upper = (end.reshape(shape) for end in ends)
         below, above = np.maximum(self.rounds - lower, 0), np.maximum(upper - self.rounds, 0)
         c, rising = self.weights[:, None], self.weights[:, None] > 0
         down, up = c * np.where(rising, below, above), c * np.where(rising, above, below)
@@ -309,7 +311,7 @@ class Panel:
             np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]
         ]
         observed = np.asarray(tables).reshape(-1, *kernel.sizes)
-        return Contrast(cell_means(kernel, observed, 1), counts[taken], combination[taken], correlations, least)
+        return Contrast(kernel, observed, counts[taken], combination[taken], correlations, least)
 
     def _estimated(self, what: What, combination: FloatArray, confidence: float) -> PanelEstimate:
         """Σ c_t π̂_t for every cell, its standard error, and its interval."""

@@ -33,8 +33,8 @@ at λ, is
 
 It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one proportion, and Miettinen and Nurminen's
 (Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which nobody or
-everybody has the outcome has a finite end on the other side. Its p-value knows how far v lies from the ends of its range, in
-standard errors that the mechanism alone causes, because noise may take estimates of L and U below 0.
+everybody has the outcome has a finite end on the other side. Noise may take estimates of L and U below 0: one beyond
+the range counts as its end, by standard errors that the mechanism alone causes.
 
 Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
 (Fieller, JRSS B 16, 1954, for a ratio of means).
@@ -50,7 +50,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from optrr.core.estimation.intervals import Sampling
-from optrr.core.estimation.score_interval import excess, invert
+from optrr.core.estimation.score_interval import invert
 from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray
@@ -438,10 +438,11 @@ class Inversion:
             bent = equation.hessian @ self.sampling.mechanism_noise(null.reports)
             variance = float(slope @ self.sampling.covariance(null.reports) @ slope)
             distance *= sqrt(variance / (variance + float(np.sum(bent * bent.T)) / 2)) if variance > 0 else 1.0
-        beyond = self.sampling.tail(float(ndtr(-abs(distance))), self.observed, slope)
-        deviate = copysign(float(ndtri(beyond)), distance)
-        left = float(excess(np.array([deviate]), np.array([position]), np.full((2, 1), noise), 2 * tail)[0])
-        return (left, most) if deviate > 0 else (most, left)
+        size = -float(ndtri(self.sampling.tail(float(ndtr(-abs(distance))), self.observed, slope)))
+        # an estimate beyond the range counts as its end (:mod:`optrr.core.estimation.score_interval`)
+        room = (1 - position if distance > 0 else position) / noise if noise > 0 else inf
+        left = most - size if size <= room else most**2 / (most + size - room) - room
+        return (left, most) if distance > 0 else (most, left)
 
     def standard_error(self, position: float) -> float:
         """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""

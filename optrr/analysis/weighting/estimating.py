@@ -11,10 +11,10 @@ from optrr.analysis.weighting.linearised import (
     Clusters,
     Single,
     WeightedReports,
-    alike_cells,
     effective_records,
     said_sample,
     sample_warnings,
+    share_limits,
     through,
 )
 from optrr.analysis.weighting.sampled import Label, SampledRecords, sample_of
@@ -24,7 +24,6 @@ from optrr.core.domain.domain import Domain, cells_table
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import check_confidence, without_error
-from optrr.core.estimation.score_interval import score_intervals
 from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray
@@ -259,9 +258,7 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
     proportions = kernel.solve(shaped(reports.shares))
     variances = np.diag(covariance)
     effective = effective_records(kernel, reports, variances)
-    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
-    for cells, means in alike_cells(kernel, reports, effective, level):
-        lower[cells], upper[cells] = score_intervals(means, level)
+    lower, upper = share_limits(kernel, reports, effective, level)
     inside = np.clip(proportions, 0.0, 1.0)
     return GroupTable(
         label,

@@ -70,8 +70,8 @@ effect is then 1 whoever was sampled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -84,7 +84,7 @@ from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import norm
 from optrr.core.estimation.intervals import Sampling, padded
 from optrr.core.estimation.plausibility import CountedTable
-from optrr.core.estimation.score_interval import Means, Moments, cell_means, weighted_means
+from optrr.core.estimation.score_interval import cell_intervals
 from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -281,31 +281,27 @@ def effective_records(kernel: Kernel, reports: WeightedReports, variances: Float
 
 def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
     """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
-    means = weighted_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
-    # one more record that counts in full would be no surprise
-    least = min(1 / reports.kish, 0.5)
-    p = np.clip(means.estimate, least, 1 - least)
-    each = Moments.mixed(p, means.inside, means.outside)
-    second = each.second - p**2
-    fourth = each.fourth - 4 * p * each.third + 6 * p**2 * each.second - 3 * p**4
+    likely = padded(reports.shares, reports.kish).reshape(kernel.sizes)
+    p, second, third, fourth = (kernel.solve_power(likely, power).ravel() for power in (1, 2, 3, 4))
+    variance = second - p**2
+    excess = (fourth - 4 * p * third + 6 * p**2 * second - 3 * p**4) / variance**2 - 3
     # half of the people in a cell, told without noise, have the variance that they have, whoever was sampled
     with np.errstate(divide="ignore"):
-        return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(fourth / second**2 - 3, -2) / 2))
+        return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(excess, -2) / 2))
 
 
-def alike_cells(
+def share_limits(
     kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
-) -> Iterator[tuple[IntArray, Means]]:
-    """Cells with the same number of records that count, and their means of that many; cells of too few are left out."""
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of every cell's interval, (R,), with as many records as count for it; cells of too few have all of 0..1."""
     from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
 
     # (z/t)²: by how much the uncertainty of the variance makes records fewer
     student = float((norm.isf(level / 2) / stdtrit(reports.degrees, 1 - level / 2)) ** 2)
-    counted = np.floor(np.minimum(effective, reports.n) * student).astype(np.int64)
-    means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
-    for number in np.unique(counted[counted >= _FEWEST]):
-        cells = np.flatnonzero(counted == number)
-        yield cells, replace(means[cells], n=int(number))
+    counted = np.floor(np.minimum(effective, reports.n) * student)
+    known = counted >= _FEWEST
+    ends = cell_intervals(kernel, reports.shares.reshape(kernel.sizes), np.maximum(counted, _FEWEST), level)
+    return np.where(known, ends[0], 0.0), np.where(known, ends[1], 1.0)
 
 
 def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:

@@ -33,7 +33,7 @@ from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation import plausibility as impossible
 from optrr.core.estimation import simplex
 from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
-from optrr.core.estimation.score_interval import cell_means, score_intervals
+from optrr.core.estimation.score_interval import binomial, cell_intervals
 from optrr.core.estimation.simplex import Convergence, FittedTable
 from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel, SingularMarginal
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
@@ -163,11 +163,7 @@ class Estimate(CellsResult):
         return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
 
 
-# Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
-INTERVAL_CELLS = 1 << 15
-
-
-def with_errors(  # noqa: PLR0913 (what an estimate is made of)
+def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
     domain: Domain,
     n: int,
     fitted: FittedTable,
@@ -181,9 +177,9 @@ def with_errors(  # noqa: PLR0913 (what an estimate is made of)
     target: Target = "population",
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """A table with the unbiased estimate's standard errors around its target, with a warning where there are none.
+    """A table with the unbiased estimate's standard errors and intervals, with a warning where there are none.
 
-    Without intervals so far; the fields of :class:`Estimate` are as there.
+    The fields of :class:`Estimate` are as there.
     """
     unknown = np.full(fitted.proportions.shape, np.nan)
     plain = Estimate(
@@ -203,19 +199,26 @@ def with_errors(  # noqa: PLR0913 (what an estimate is made of)
         convergence=fitted.convergence,
         warnings=warnings,
     )
+    fixed = target == "data"
     try:
-        variance = kernel.variance if target == "population" else kernel.data_variance
-        variances = variance(observed, n)
+        variances = (kernel.data_variance if fixed else kernel.variance)(observed, n)
     except SingularMarginal as reason:
         warning = f"no standard errors, and the table is not identified by the data alone: {reason}"
         return replace(plain, warnings=(warning, *warnings))
-    if target == "data":
-        return replace(plain, standard_errors=np.sqrt(variances), errors="unbiased")
+    level = (1 - confidence) / (kernel.cells if simultaneous else 1)
+    low, high = (end.reshape(unknown.shape) for end in cell_intervals(kernel, observed, n, level, fixed))
+    inside = np.clip(fitted.proportions, 0.0, 1.0)
     # all reports that tell about a cell are alike here, so they show no variance, although there is one
-    alike = variances * (n - 1) <= kernel.rounding(observed)
-    warnings = (*without_error(alike, "the reports that tell about them are"), *warnings)
-    errors = np.where(alike, np.nan, np.sqrt(variances))
-    return replace(plain, standard_errors=errors, errors="unbiased", warnings=warnings)
+    alike = np.full(unknown.shape, False) if fixed else variances * (n - 1) <= kernel.rounding(observed)
+    return replace(
+        plain,
+        standard_errors=np.where(alike, np.nan, np.sqrt(variances)),
+        lower=np.minimum(low, inside),
+        upper=np.maximum(high, inside),
+        interval="score",
+        errors="unbiased",
+        warnings=(*without_error(alike, "the reports that tell about them are"), *warnings),
+    )
 
 
 def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
@@ -224,22 +227,6 @@ def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
         return ()
     cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
     return (f"{cells} have no standard error: {what} all alike; count more records",)
-
-
-def with_intervals(out: Estimate, kernel: Kernel, observed: FloatArray, most: int = INTERVAL_CELLS) -> Estimate:
-    """With intervals at its confidence and for its target; with a warning for tables of more than ``most`` cells."""
-    if out.errors == "none":
-        return out
-    if kernel.cells > most:
-        warning = (
-            f"no intervals for {kernel.cells} cells, more than {most}; ask for them with interval_cells={kernel.cells}"
-        )
-        return replace(out, warnings=(*out.warnings, warning))
-    means = cell_means(kernel, observed, out.n, fixed=out.target == "data")
-    low, high = score_intervals(means, (1 - out.confidence) / (kernel.cells if out.simultaneous else 1))
-    shape, inside = out.proportions.shape, np.clip(out.proportions, 0.0, 1.0)
-    low, high = np.minimum(low.reshape(shape), inside), np.maximum(high.reshape(shape), inside)
-    return replace(out, lower=low, upper=high, interval="score")
 
 
 Method = Literal["unbiased", "norm-sub", "clip", "projection", "mle", "ibu", "adjusted"]
@@ -330,7 +317,6 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     simultaneous: bool = False,
     bootstrap: int = 0,
     random_state: int | np.random.Generator | None = None,
-    interval_cells: int = INTERVAL_CELLS,
 ) -> Estimate:
     """Proportions of the true records over the counts' attribute set.
 
@@ -354,8 +340,6 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     bootstrap
         number of parametric bootstrap samples for the method's own standard errors instead of the unbiased estimate's; the
         target is then the population. Left out where the data do not identify the table.
-    interval_cells
-        tables with more cells have no intervals, and say so; each cell's takes about 0.3 ms.
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
@@ -374,7 +358,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
             f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
-    out = with_errors(
+    out = around_unbiased(
         data.domain,
         data.n,
         fit(data),
@@ -390,7 +374,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
-    return with_intervals(out, data.kernel, data.observed, interval_cells)
+    return out
 
 
 def _with_bootstrap(
@@ -454,7 +438,7 @@ def estimate_adjusted(
 
     reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     impossible.warn_of_records([Counts(asked, table(weights), origins)], mechanism)
-    plain = with_errors(
+    return around_unbiased(
         asked,
         n,
         reweighted,
@@ -465,7 +449,6 @@ def estimate_adjusted(
         confidence=confidence,
         simultaneous=simultaneous,
     )
-    return with_intervals(plain, kernel, observed)
 
 
 def estimate_of_supports(
@@ -478,17 +461,15 @@ def estimate_of_supports(
     check_records(n)
     p, q = chances
     observed, both = supports / n, np.stack([supports, n - supports], axis=1).astype(np.int64)
-    # "holds the cell" is a binary attribute that is reported by the supports
-    kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
-    means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
-    held = np.arange(0, 2 * supports.size, 2)
-    ends = score_intervals(means[held], 1 - confidence)
     alike = (supports == 0) | (supports == n)
     error = np.where(alike, np.nan, np.sqrt(observed * (1 - observed) / (n - 1)) / (p - q))
+    # "holds the cell" is a binary attribute that is reported by the supports
+    kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
     warnings = (
         *without_error(alike, "the answers that tell about them are"),
         *impossible.impossible_tables([impossible.Observed(" × ".join(domain.names), both, kernel)]),
     )
+    ends = binomial(supports, n, p, q, 1 - confidence)
     return unbiased_estimate(domain, n, (observed - q) / (p - q), error, confidence, ends, warnings)
 
 
@@ -498,22 +479,21 @@ def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
     proportions: FloatArray,
     errors: FloatArray,
     confidence: float,
-    ends: tuple[FloatArray, FloatArray] | None = None,
+    ends: tuple[FloatArray, FloatArray],
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """The estimate whose cells, in the domain's order, their errors and perhaps the ends of their intervals are known."""
-    shape = tuple(a.size for a in domain)
-    low, high = ends or (np.full(shape, np.nan),) * 2
+    """The estimate whose cells, in the domain's order, their errors and the ends of their intervals are known."""
+    proportions, errors, low, high = (x.reshape(tuple(domain.sizes)) for x in (proportions, errors, *ends))
     return Estimate(
         domain=domain,
         n=n,
         method="unbiased",
-        proportions=proportions.reshape(shape),
-        standard_errors=errors.reshape(shape),
-        lower=low.reshape(shape),
-        upper=high.reshape(shape),
+        proportions=proportions,
+        standard_errors=errors,
+        lower=low,
+        upper=high,
         confidence=confidence,
-        interval="none" if ends is None else "score",
+        interval="score",
         bias=BIAS["unbiased"],
         warnings=warnings,
     )

@@ -49,7 +49,7 @@ from scipy.special import gammainc, gammaincc, ndtr, xlogy
 
 from optrr.core.estimation import statistics
 from optrr.core.estimation.distributions import norm
-from optrr.core.estimation.score_interval import invert, outward, score_intervals, subset_mean
+from optrr.core.estimation.score_interval import invert, outward
 from optrr.core.estimation.simplex import projection
 from optrr.core.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
@@ -169,9 +169,10 @@ class Sampling:
         return self.kernel.variance(observed.reshape(self.kernel.sizes), self.n)
 
     def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
-        """Upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
-        means = subset_mean(self.kernel, observed.reshape(self.kernel.sizes), self.n, members)
-        return float(score_intervals(means, 2 * tail)[1][0])
+        """Normal upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
+        marks, noise = members.ravel(), self.noise(observed)
+        share = float(marks @ self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel())
+        return min(max(share, 0.0) + float(norm.isf(tail)) * sqrt(marks @ noise @ marks), 1.0)
 
     def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> EstimateLaw:
         """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""

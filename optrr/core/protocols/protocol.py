@@ -197,7 +197,7 @@ class Collector:
         # the unbiased estimate's errors, from the same records, around the protocol's table
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
-        plain = estimator.with_errors(
+        return estimator.around_unbiased(
             asked,
             self.n,
             FittedTable(table),
@@ -208,7 +208,6 @@ class Collector:
             confidence=confidence,
             simultaneous=simultaneous,
         )
-        return estimator.with_intervals(plain, kernel, observed)
 
     def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
         """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""

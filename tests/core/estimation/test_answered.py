@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from optrr import InvalidInput
-from optrr.allocation.combining import Answered, _Sums, answered_table, error_among
+from optrr.allocation.combining import Answered, answered_table, error_among
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.analysis.estimated import test_estimated
 from optrr.analysis.measures import Comparing
@@ -16,7 +16,6 @@ from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion
 from optrr.core.domain.domain import Domain
 from optrr.core.estimation.intervals import Sampling
-from optrr.core.estimation.score_interval import score_intervals
 from optrr.core.inference.homogeneity import goodness_of_fit
 from optrr.core.mechanisms.kernel import MatrixKernel
 from optrr.core.records.counts import Counts
@@ -82,16 +81,6 @@ def check_covariance(rng):
     np.testing.assert_allclose(mean, true, atol=1e-10)
     np.testing.assert_allclose(empty.sampling.covariance(true), covariance, atol=1e-10 * np.abs(covariance).max())
     return True
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_law_without_variance_has_an_interval():
-    """As of few answers, whose fitted table leaves a share of 0 none: numpy warned of divisions by 0."""
-    none, some = np.zeros(2), np.full(2, 0.3)
-    third = np.array([0.0, 0.1])
-    means = _Sums(5, False, np.array([3.2, 0.4]), none, some, none, third, none, none, none)
-    lower, upper = score_intervals(means, 0.05)
-    assert np.all(lower > 0) and np.all(upper == [1, 1])
 
 
 def test_covariances_are_those_of_every_report():
