@@ -298,7 +298,7 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
 def _at(variances: FloatArray, shares: FloatArray) -> FloatArray:
     """The variances (R,) at these shares of the cells."""
     p = shares.ravel()
-    return np.maximum(variances[0] + p * (variances[1] + p * variances[2]), _NO_VARIANCE)
+    return np.asarray(np.maximum(variances[0] + p * (variances[1] + p * variances[2]), _NO_VARIANCE))
 
 
 def _variances(told: Pooled, fit: FloatArray) -> FloatArray:

@@ -119,7 +119,7 @@ class Contrast:
             along = errors * np.einsum("brs,sb->rb", self.correlations, errors * c)
             if turn < _TURNS - 1:
                 shares = _constrained(self.rounds, along, c, value)
-        return np.maximum(np.sum(c * along, axis=0), self.least)
+        return np.asarray(np.maximum(np.sum(c * along, axis=0), self.least))
 
     def _scored(self, level: float) -> FloatArray:
         """Where the estimate is as many standard errors off as the level says, on both sides; else the range's end."""

@@ -276,7 +276,6 @@ WAYS = {
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_intervals")
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_the_error_is_the_one_promised(way):
     """Six random settings, 30 runs each, of a uniform population, where the promise is the error itself.

@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.analysis.measures import MEASURES, Comparing, measure, quantities
 from optrr.analysis.measures.measure import asked
-from optrr.analysis.measures.quantities import Inversion, Odds, value_at
+from optrr.analysis.measures.quantities import Inversion, Odds, p_value, value_at
 from optrr.core.estimation.intervals import Sampling
 
 SHAPE = (3, 4)
@@ -302,3 +302,17 @@ def test_without_noise_a_wide_interval_is_put_down_to_the_rarest_cells() -> None
     (said,) = measure(Counts(PAIR, np.array([[40, 0], [2, 0]])), PLAIN, "odds-ratio").warnings
     assert "about 0 records have group '0' and outcome '1'; collect more, or merge categories" in said
     assert "epsilon" not in said
+
+
+@pytest.mark.parametrize("level", [0.05, 0.32, 0.001])
+@pytest.mark.parametrize("room", [(0.0, np.inf), (0.3, 20.0), (1.2, 2.0), (0.7, 0.9), (3.0, np.inf)])
+def test_outcomes_are_taken_in_feldman_and_cousins_order(level, room):
+    """Their construction done plainly: outcomes of a normal law, by the ratio of likelihoods, until 1 − level is full."""
+    x, (below, above) = np.linspace(-12, 12, 24_001), room
+    ratio = -(x**2) / 2 + (x - np.clip(x, -below, above)) ** 2 / 2
+    density = np.exp(-(x**2) / 2)
+    order = np.argsort(-ratio, kind="stable")
+    taken = np.zeros(x.size, dtype=bool)
+    taken[order[: np.searchsorted(np.cumsum(density[order]) / density.sum(), 1 - level) + 1]] = True
+    differ = taken != np.array([p_value(each, below, above) >= level for each in x])
+    assert not differ[np.abs(ratio - ratio[taken].min()) > 2e-2].any()

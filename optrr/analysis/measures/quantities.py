@@ -33,8 +33,12 @@ at λ, is
 
 It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one proportion, and Miettinen and Nurminen's
 (Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which nobody or
-everybody has the outcome has a finite end on the other side. Noise may take estimates of L and U below 0: one beyond
-the range counts as its end, by standard errors that the mechanism alone causes.
+everybody has the outcome has a finite end on the other side.
+
+Noise may take estimates of L and U below 0, and an estimate that is too low says nothing against v = 0; equal halves of the
+error probability would waste one. Outcomes are ordered by their likelihood ratio against the best value in the range (Feldman
+and Cousins, Physical Review D 57, 1998, 3873): for a normal estimate d standard errors from the lower end, a deviation −t with
+t > d ranks as √(2dt − d²), and likewise at the upper end. Distances are in standard errors that the mechanism alone causes.
 
 Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
 (Fieller, JRSS B 16, 1954, for a ratio of means).
@@ -329,6 +333,18 @@ class Null:
     sums: FloatArray
 
 
+def p_value(deviate: float, below: float, above: float) -> float:
+    """Probability of outcomes that rank no better than an estimate this many standard errors above the hypothesis.
+
+    ``below`` and ``above`` are the distances of the hypothesis from the ends of the range, in standard errors.
+    """
+    size, room = abs(deviate), above if deviate > 0 else below
+    rank = size if size <= room else sqrt(room * (2 * size - room))
+    both = (rank if rank <= d else (rank**2 / d + d) / 2 if d > 0 else inf for d in (above, below))
+    # deviates beyond 38 have no tail that is a double
+    return max(float(sum(ndtr(-each) for each in both)), float(np.finfo(np.float64).tiny))
+
+
 @dataclass(frozen=True, eq=False)
 class Inversion:
     """What observed proportions (R,) of n reports say about one measure."""
@@ -439,9 +455,8 @@ class Inversion:
             variance = float(slope @ self.sampling.covariance(null.reports) @ slope)
             distance *= sqrt(variance / (variance + float(np.sum(bent * bent.T)) / 2)) if variance > 0 else 1.0
         size = -float(ndtri(self.sampling.tail(float(ndtr(-abs(distance))), self.observed, slope)))
-        # an estimate beyond the range counts as its end (:mod:`optrr.core.estimation.score_interval`)
-        room = (1 - position if distance > 0 else position) / noise if noise > 0 else inf
-        left = most - size if size <= room else most**2 / (most + size - room) - room
+        rooms = [(end / noise if noise > 0 else inf) for end in (position, 1 - position)]
+        left = float(ndtri(p_value(copysign(size, distance), *rooms) / 2)) + most
         return (left, most) if distance > 0 else (most, left)
 
     def standard_error(self, position: float) -> float:

@@ -25,7 +25,7 @@ from itertools import pairwise
 from math import copysign, inf, isnan
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from optrr.core.estimation.simplex import projection
 from optrr.core.mechanisms.kernel import Kernel
@@ -160,8 +160,15 @@ def binomial(
     reports: FloatArray, n: FloatArray | int, own: FloatArray | float, other: FloatArray | float, level: float
 ) -> tuple[FloatArray, FloatArray]:
     """Exact ends for cells whose own ``reports`` of n come from inside with chance ``own``, and from outside with ``other``."""
-    least = betaincinv(np.maximum(reports, _LEAST), n - reports + 1, level / 2)
-    most = betaincinv(reports + 1, np.maximum(n - reports, _LEAST), 1 - level / 2)
-    chances = np.where(reports > 0, least, 0.0), np.where(reports < n, most, 1.0), reports / n
-    shares = np.clip([(chance - other) / (own - other) for chance in chances], 0.0, 1.0)
+    # beyond what the ends 0 and 1 lead to expect, as for `wilson`
+    chance, z = reports / n, -float(ndtri(level / 2))
+    k = n * np.clip(chance, np.minimum(own, other), np.maximum(own, other))
+    beyond = np.abs(chance - k / n) / np.sqrt(np.maximum(k / n * (1 - k / n) / n, _LEAST_VARIANCE))
+    tail = ndtr(-(z**2) / (z + beyond))
+    least, most = (
+        betaincinv(np.maximum(k, _LEAST), n - k + 1, tail),
+        betaincinv(k + 1, np.maximum(n - k, _LEAST), 1 - tail),
+    )
+    ends = np.where(k > 0, least, 0.0), np.where(k < n, most, 1.0), k / n
+    shares = np.clip([(end - other) / (own - other) for end in ends], 0.0, 1.0)
     return shares.min(axis=0), shares.max(axis=0)
