@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from optrr.cli.main import _COMMANDS
+from optrr.cli.main import COMMANDS
 from tests.fuzz.commands import PRIVATE
 
 NEWEST = os.environ.get("OPTRR_NEWEST", "")
@@ -101,7 +101,7 @@ def _call(command: str, folder: Path) -> tuple[int, str, str]:
 
 
 def test_every_command_is_called() -> None:
-    assert set(CALLS) == set(_COMMANDS)
+    assert set(CALLS) == set(COMMANDS)
 
 
 def test_every_command_prints_json_and_nothing_else(folder: Path) -> None:

@@ -2,23 +2,23 @@
 
 from pathlib import Path
 
-from optrr.cli.main import _COMMANDS
+from optrr.cli.main import COMMANDS
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "commands"
 
 
 def page(name: str) -> str:
     """A command's page; its heading comes with its help."""
-    module, function, _ = _COMMANDS[name]
-    return f".. click:: {module}:{function}\n   :prog: optrr {name}\n"
+    _, place, _ = COMMANDS[name]
+    return f".. click:: {place}\n   :prog: optrr {name}\n"
 
 
 def pages() -> dict[Path, str]:
     """Every page and its text."""
-    rows = "".join(f"   * - :doc:`optrr {n} <{n}>`\n     - {text}\n" for n, (_, _, text) in _COMMANDS.items())
+    rows = "".join(f"   * - :doc:`optrr {n} <{n}>`\n     - {text}\n" for n, (_, _, text) in COMMANDS.items())
     index = (
         "Commands\n========\n\n"
         f".. list-table::\n   :widths: 35 65\n\n{rows}\n"
-        ".. toctree::\n   :hidden:\n\n" + "".join(f"   optrr {n} <{n}>\n" for n in _COMMANDS)
+        ".. toctree::\n   :hidden:\n\n" + "".join(f"   optrr {n} <{n}>\n" for n in COMMANDS)
     )
-    return {FOLDER / "index.rst": index} | {FOLDER / f"{n}.rst": page(n) for n in _COMMANDS}
+    return {FOLDER / "index.rst": index} | {FOLDER / f"{n}.rst": page(n) for n in COMMANDS}

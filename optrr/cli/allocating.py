@@ -10,10 +10,12 @@ from optrr.allocation.allocating import METHODS, Allocation
 from optrr.allocation.allocating import allocate as make_allocation
 from optrr.allocation.result import LIMITS
 from optrr.cli import designing
-from optrr.cli.outputs import DESIGN, report_option, write_report
-from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
+from optrr.cli.options import command, option
+from optrr.cli.outputs import DESIGN, REPORT, write_report
+from optrr.cli.printing import give, late_bar, print_table, say, warn
 from optrr.core import files
 from optrr.core.design.design import Design
+from optrr.core.design.solving import Preserve
 from optrr.core.design.specification import Specification
 from optrr.core.display.parts import Page
 from optrr.core.display.result import SHOWN
@@ -22,69 +24,39 @@ from optrr.core.errors import InvalidInput
 from optrr.core.records.atomic import held_back
 
 
-@click.command()
-@designing.spec_argument
-@designing.attribute_option
-@click.option("--total-epsilon", type=float, help="Total epsilon to spend, in nats.")
-@click.option(
-    "--workload",
-    default="marginals",
-    metavar="marginals|pairs|FILE",
-    help="What is to be learned; FILE (.toml or .json) lists tables.",
-)
-@designing.people_option
-@click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
-@click.option(
-    "--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated; limits imply it."
-)
-@click.option(
-    "--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon, of all or of one; repeatable."
-)
-@click.option(
-    "--ceiling",
-    "ceilings",
-    multiple=True,
-    metavar="[NAME=]EPSILON",
-    help="Largest epsilon, of all or of one; repeatable.",
-)
-@click.option(
-    "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
-)
-@click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
-@designing.preserve_option
-@click.option(
-    "--method",
-    type=click.Choice(METHODS),
-    default="auto",
-    help="For whole records: lattice and program for few attributes, search for any number; auto chooses.",
-)
-@click.option(
-    "--together", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable."
-)
-@click.option("--way", metavar="NAME", help="Take this way of asking instead of the best, by its name in the table.")
-@click.option("-o", "--output", type=DESIGN, help="Write the way of asking, for optrr perturb and optrr estimate.")
-@report_option
-@json_option
+@command
 def allocate(
-    *,
-    spec: Path | None,
-    attributes: tuple[str, ...],
-    total_epsilon: float | None,
-    workload: str,
-    n: int | None,
-    standard_error: float | None,
-    keep: Literal["records"] | None,
-    floors: tuple[str, ...],
-    ceilings: tuple[str, ...],
-    ceilings_from_spec: bool,
-    conditional_cap: float | None,
-    preserve: str,
-    method: str,
-    clusters: tuple[str, ...],
-    way: str | None,
-    output: Path | None,
-    report: Path | None,
-    as_json: bool,
+    spec: Path | None = designing.SPEC,
+    attributes: tuple[str, ...] = designing.ATTRIBUTE,
+    total_epsilon: float | None = option("Total epsilon to spend, in nats."),
+    workload: str = option(
+        "What is to be learned; FILE (.toml or .json) lists tables.",
+        default="marginals",
+        metavar="marginals|pairs|FILE",
+    ),
+    n: int | None = designing.PEOPLE,
+    standard_error: float | None = option("Standard error every table must reach (needs --n)."),
+    keep: Literal["records"] | None = option("Only ways after which any table can be estimated; limits imply it."),
+    floors: tuple[str, ...] = option(
+        "Smallest epsilon, of all or of one; repeatable.", "--floor", metavar="[NAME=]EPSILON"
+    ),
+    ceilings: tuple[str, ...] = option(
+        "Largest epsilon, of all or of one; repeatable.", "--ceiling", metavar="[NAME=]EPSILON"
+    ),
+    ceilings_from_spec: bool = option("The epsilons of SPEC are ceilings: lower them until they fit."),
+    conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 9 attributes)."),
+    preserve: Preserve = designing.PRESERVE,
+    method: str = option(
+        "For whole records: lattice and program for few attributes, search for any number; auto chooses.",
+        type=click.Choice(METHODS),
+        default="auto",
+    ),
+    clusters: tuple[str, ...] = option(
+        "Attributes randomized together; repeatable.", "--together", metavar="NAME,NAME,…"
+    ),
+    way: str | None = option("Take this way of asking instead of the best, by its name in the table.", metavar="NAME"),
+    output: Path | None = option("Write the way of asking, for optrr perturb and optrr estimate.", "-o", type=DESIGN),
+    report: Path | None = REPORT,
 ) -> None:
     """The most accurate way of asking for the workload at a total epsilon, beside all others and what each gives up.
 
@@ -105,7 +77,7 @@ def allocate(
             floors=_by_name(wanted, floors, "--floor"),
             ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
             conditional_cap=conditional_cap,
-            preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
+            preserve=preserve,
             method=method,
             clusters=[[name.strip() for name in c.split(",")] for c in clusters],
             progress=lambda so_far, lower: show(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}", None),
@@ -119,10 +91,7 @@ def allocate(
         if output is not None:
             files.save(allocation.certified(), output)
         write_report(report, lambda: _page(allocation, output))
-    if as_json:
-        print_json(allocation.summary())
-    else:
-        _show(allocation)
+    give(allocation.summary, lambda: _show(allocation))
 
 
 def _page(allocation: Allocation, output: Path | None) -> Page:

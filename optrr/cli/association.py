@@ -8,26 +8,22 @@ import click
 import numpy as np
 
 from optrr.cli.genotype_options import (
+    DESIGN_FILE,
+    FILTER,
+    FILTER_OPTIONS,
+    PHENOTYPE,
+    PLOT_FILES,
     STATUS_OPTIONS,
+    TEST,
+    THRESHOLDS,
     check_outputs,
-    design_option,
-    filter_options,
-    genotype_filter,
-    genotype_options,
-    input_argument,
+    checked_phenotype,
     load_genomic_design,
-    phenotype_of,
-    phenotype_options,
-    plot_files,
-    plot_options,
     progress_bar,
-    refuse_genotype_options,
-    scan_output_options,
-    test_option,
 )
-from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import TABBED, page_given, report_option, write_report
-from optrr.cli.printing import json_option, print_json, print_shown, print_table, warn
+from optrr.cli.options import argument, command, option, refuse_options
+from optrr.cli.outputs import REPORT, TABBED, page_given, write_report
+from optrr.cli.printing import is_json, print_json, print_shown, print_table, warn
 from optrr.core.design.design import Design
 from optrr.core.display.result import SHOWN, in_json
 from optrr.core.display.text import amount, epsilon_text
@@ -54,7 +50,7 @@ from optrr.genomics.people_tables import table_columns
 from optrr.genomics.person_reports import CollectedReports, holds_reports, read_reports
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import save_figure
-from optrr.genomics.result_files import check_form
+from optrr.genomics.result_files import FORMATS, check_form
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, TOP, Associations, ScanOptions, Thresholds, scan
@@ -65,52 +61,38 @@ if TYPE_CHECKING:
     from optrr.pages.sections import Given
 
 
-@click.command()
-@input_argument
-@design_option
-@scan_output_options
-@test_option
-@filter_options
-@click.option(
-    "--naive",
-    is_flag=True,
-    help="Add the test that takes randomized records for true ones; says if it keeps its level.",
-)
-@plot_options
-@click.option(
-    "--covariates",
-    "covariate_file",
-    type=FILE,
-    help="Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them.",
-)
-@click.option(
-    "--covariate",
-    "covariate_names",
-    multiple=True,
-    help="Column of it that is a covariate; default: all, or none with --strata or --trait. Repeatable.",
-)
-@click.option("--strata", help="Column of it whose values each have their own share of cases; alone: Mantel-Haenszel.")
-@click.option("--trait", help="Column of it, of numbers, in place of the status: linear regression.")
-@report_option
-@genotype_options
-@phenotype_options
-@json_option
+@command
 def gwas(
-    input: Path,
-    design_file: Path,
-    output: Path | None,
-    test: str,
-    naive: bool,
-    covariate_file: Path | None,
-    covariate_names: tuple[str, ...],
-    strata: str | None,
-    trait: str | None,
-    maf: float,
-    hwe: float,
-    call_rate: float,
-    report: Path | None,
-    as_json: bool,
-    **options: Any,
+    input: Path = argument(),
+    design_file: Path = DESIGN_FILE,
+    output: Path | None = option(
+        "Table of results to write (tab separated; compressed where it ends in .gz).", "-o", type=TABBED
+    ),
+    form: str = option(
+        "Columns of the table: this program's, or those of plink2 --glm.",
+        "--format",
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        needs="output",
+    ),
+    test: str = TEST,
+    thresholds: Thresholds = THRESHOLDS,
+    naive: bool = option("Add the test that takes randomized records for true ones; says if it keeps its level."),
+    plots: dict[str, Path] = PLOT_FILES,
+    covariate_file: Path | None = option(
+        "Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them.",
+        "--covariates",
+    ),
+    covariate_names: tuple[str, ...] = option(
+        "Column of it that is a covariate; default: all, or none with --strata or --trait. Repeatable.", "--covariate"
+    ),
+    strata: str | None = option(
+        "Column of it whose values each have their own share of cases; alone: Mantel-Haenszel."
+    ),
+    trait: str | None = option("Column of it, of numbers, in place of the status: linear regression."),
+    report: Path | None = REPORT,
+    chosen: GenotypeFilter = FILTER,
+    phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Association tests of every variant of already randomized INPUT, valid under its design.
 
@@ -137,16 +119,10 @@ def gwas(
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    plots = plot_files(options)
-    check_outputs(
-        [output, report, *plots.values()],
-        [input, design_file, covariate_file, options["phenotype_file"], options["keep"]],
-    )
+    check_outputs([output, report, *plots.values()], [input, design_file, covariate_file, phenotype.table, chosen.keep])
     design = load_genomic_design(design_file)
-    wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
-    check_form(options["form"], naive)
-    if output is None:
-        refuse_options("is of the table of results; give -o too, or leave it out", "form")
+    wanted = ScanOptions(test, naive, thresholds)
+    check_form(form, naive)
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
@@ -161,13 +137,13 @@ def gwas(
         conditional = float(design.conditional_epsilons.max())
         layout = layout_of(design.domain)
         if covariate_file is None:
-            cohort, turned = given.people(design, options)
+            cohort, turned = given.people(design, phenotype, chosen)
             cohort.check_varies()
             with progress_bar("scanning") as progress:
                 scanned = scan(cohort, design.law, layout, wanted, progress)
         else:
-            asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
-            cohort, turned = _people_to_adjust(given, design, options, asked)
+            asked = CovariateColumns(covariate_file, phenotype.sample, covariate_names, strata, trait)
+            cohort, turned = _people_to_adjust(given, design, phenotype, chosen, asked)
             values = read_covariates(asked, cohort.people)
             with progress_bar("scanning") as progress:
                 scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
@@ -177,12 +153,12 @@ def gwas(
 
     with held_back():
         if output is not None:
-            (scanned.write_plink2 if options["form"] == "plink2" else scanned.write_tsv)(output)
+            (scanned.write_plink2 if form == "plink2" else scanned.write_tsv)(output)
         for kind, path in plots.items():
             save_figure(scanned.plot(kind), path)
         title = f"Association scan of {input.name}"
         write_report(report, lambda: scan_page(scanned, design, title, given.page(design, design_file)))
-    if as_json:
+    if is_json():
         epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
         print_json(scanned.summary() | epsilons | {"doubts": given.doubts})
     else:
@@ -201,11 +177,12 @@ class _Given:
     def doubts(self) -> list[str]:
         return self.reports.doubts
 
-    def people(self, design: Design, options: dict[str, Any]) -> tuple[Cohort, list[str]]:
+    def people(self, design: Design, phenotype: PhenotypeColumns, chosen: GenotypeFilter) -> tuple[Cohort, list[str]]:
         """Randomized genotypes and status, with the design's A1 counted, and what to say of turned alleles."""
         if self.collected is not None:
             return self.collected.cohort(), []
-        cohort = randomized_people(self.path, phenotype_of(options, self.path), design.domain, genotype_filter(options))
+        phenotype = checked_phenotype(phenotype, self.path)
+        cohort = randomized_people(self.path, phenotype, design.domain, chosen)
         return aligned(cohort, layout_of(design.domain))
 
     def page(self, design: Design | SampledVariants, design_file: Path) -> "Given | None":
@@ -219,7 +196,7 @@ def _given(input: Path, design: Design | SampledVariants) -> _Given:
     """Raises InvalidInput for options and files that the design's answers, or reports of single people, are none of."""
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        refuse_options("is of genotypes, and this design's answers are none; leave it out", *FILTER_OPTIONS)
         if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
     if not holds_reports(input):
@@ -230,7 +207,7 @@ def _given(input: Path, design: Design | SampledVariants) -> _Given:
         )
         return _Given(input, asked, None)
     refuse_options("is of people's status, which reports hold themselves; leave it out", *STATUS_OPTIONS)
-    refuse_genotype_options("is of a file of genotypes, and these are reports of single people; leave it out")
+    refuse_options("is of a file of genotypes, and these are reports of single people; leave it out", *FILTER_OPTIONS)
     collected = read_reports(design, input)
     if collected.left_out:
         warn([f"left out by their endings: {amount(collected.left_out, 'file')} in {input}"])
@@ -239,16 +216,16 @@ def _given(input: Path, design: Design | SampledVariants) -> _Given:
 
 
 def _people_to_adjust(
-    given: _Given, design: Design, options: dict[str, Any], asked: CovariateColumns
+    given: _Given, design: Design, phenotype: PhenotypeColumns, chosen: GenotypeFilter, asked: CovariateColumns
 ) -> tuple[Cohort, list[str]]:
     """The cohort whose people's covariates are asked for, by name, and what to say of turned alleles."""
-    path, phenotype = given.path, phenotype_of(options, given.path)
+    path, phenotype = given.path, checked_phenotype(phenotype, given.path)
     if given.collected is not None:
         raise InvalidInput(f"{path} holds reports that name nobody, so no covariate can be told whose it is")
     is_table = path.suffix.lower() in (".csv", ".parquet")
     # the column of names that is given may be that of the covariates alone
     own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    people = randomized_people(path, replace(phenotype, sample=own), design.domain, genotype_filter(options))
+    people = randomized_people(path, replace(phenotype, sample=own), design.domain, chosen)
     if asked.trait is None:
         people.check_varies()
     cohort, turned = aligned(people, layout_of(design.domain))
@@ -294,29 +271,21 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
     print_table(f"most associated; {effect} L95 U95: inf or {least} where the noise leaves no limit", columns, rows)
 
 
-@click.command("gwas-variants")
-@input_argument
-@design_option
-@click.option("-o", "--output", type=TABBED, help="Table of the variants to write (tab separated).")
-@click.option("--by-status", is_flag=True, help="Add frequencies in cases and in controls.")
-@click.option(
-    "--ld", "window", type=click.IntRange(min=1), metavar="VARIANTS", help="Add r² of variants up to so many apart."
-)
-@click.option("--ld-output", type=TABBED, help="Table of r² of pairs to write (tab separated); needs --ld.")
-@report_option
-@phenotype_options
-@genotype_options
-@json_option
+@command
 def gwas_variants(
-    input: Path,
-    design_file: Path,
-    output: Path | None,
-    by_status: bool,
-    window: int | None,
-    ld_output: Path | None,
-    report: Path | None,
-    as_json: bool,
-    **options: Any,
+    input: Path = argument(),
+    design_file: Path = DESIGN_FILE,
+    output: Path | None = option("Table of the variants to write (tab separated).", "-o", type=TABBED),
+    by_status: bool = option("Add frequencies in cases and in controls."),
+    window: int | None = option(
+        "Add r² of variants up to so many apart.", "--ld", type=click.IntRange(min=1), metavar="VARIANTS"
+    ),
+    ld_output: Path | None = option(
+        "Table of r² of pairs to write (tab separated); needs --ld.", type=TABBED, needs="window"
+    ),
+    report: Path | None = REPORT,
+    phenotype: PhenotypeColumns = PHENOTYPE,
+    chosen: GenotypeFilter = FILTER,
 ) -> None:
     """What already randomized INPUT says of every variant: allele frequencies, call rates, Hardy-Weinberg tests, r².
 
@@ -338,9 +307,7 @@ def gwas_variants(
                           error and 95 % interval; R2 and SE are NA where noise would bias what is
                           shown, limits are always there
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    if ld_output is not None and window is None:
-        raise InvalidInput("--ld-output is the table of r² of pairs; say how far apart they may be (--ld 50)")
-    check_outputs([output, ld_output, report], [input, design_file, options["phenotype_file"], options["keep"]])
+    check_outputs([output, ld_output, report], [input, design_file, phenotype.table, chosen.keep])
     design = load_genomic_design(design_file)
     pairs: Linkage | None = None
     given = _given(input, design)
@@ -351,7 +318,7 @@ def gwas_variants(
             )
         estimated = answers_report(design, given.reports, by_status)
     else:
-        cohort, turned = given.people(design, options)
+        cohort, turned = given.people(design, phenotype, chosen)
         warn(turned)
         layout = layout_of(design.domain)
         with progress_bar("counting") as progress:
@@ -368,7 +335,7 @@ def gwas_variants(
                 table.write_tsv(path)
         title = f"Variants of {input.name}"
         write_report(report, lambda: variants_page(estimated, pairs, design, title, given.page(design, design_file)))
-    if as_json:
+    if is_json():
         linked = {} if pairs is None else {"linkage": pairs.summary()}
         print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": given.doubts})
         return

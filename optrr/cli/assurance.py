@@ -9,9 +9,9 @@ import click
 
 from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.allocation.sampled_uses import questions_worksheet
-from optrr.cli.inputs import refuse_options
+from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
-from optrr.cli.printing import json_option, print_json, say, warn
+from optrr.cli.printing import give, is_json, print_json, say, warn
 from optrr.core import files
 from optrr.core.design.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.core.design.specification import refuse_specification
@@ -30,37 +30,21 @@ from optrr.devices.worksheet import Worksheet
 from optrr.devices.worksheet import worksheet as answered
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--design",
-    "design_file",
-    type=click.Path(path_type=Path),
-    help="Also check that a deployment file is that of this design.",
-)
-@click.option(
-    "--no-limit",
-    is_flag=True,
-    help="Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB.",
-)
-@click.option(
-    "--key",
-    metavar="PUBLIC.PEM",
-    type=click.Path(path_type=Path),
-    help="Also check that FILE was signed by the owner of this public key (optrr sign).",
-)
-@click.option("--signature", type=click.Path(path_type=Path), help="Where the signature is; by default FILE.sig.")
-@json_option
+@command
 def verify(
-    file: Path, design_file: Path | None, no_limit: bool, key: Path | None, signature: Path | None, as_json: bool
+    file: Path = argument(),
+    design_file: Path | None = option("Also check that a deployment file is that of this design.", "--design"),
+    no_limit: bool = option("Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB."),
+    key: Path | None = option(
+        "Also check that FILE was signed by the owner of this public key (optrr sign).", metavar="PUBLIC.PEM"
+    ),
+    signature: Path | None = option("Where the signature is; by default FILE.sig.", needs="key"),
 ) -> int:
     """Recompute every number of FILE; exit 1 where one does not hold.
 
     A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers. With --key
     also who made it.
     """
-    if signature is not None and key is None:
-        raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
     if not no_limit:
         refuse_large(file)
     held = sealed.content_of(file, "file")
@@ -70,7 +54,7 @@ def verify(
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
     named = result.design if result.holds else None
-    if as_json:
+    if is_json():
         more = {"public": result.public.summary()} if named is not None and result.public else {}
         print_json(result.summary() | ({"design": named} if named is not None else {}) | more)
     else:
@@ -82,14 +66,12 @@ def verify(
     return 0 if result.holds else 1
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--key", metavar="KEY.PEM", required=True, type=click.Path(path_type=Path), help="Your private Ed25519 key, in PEM."
-)
-@click.option("-o", "--output", type=OUTPUT, help="Signature to write; by default FILE.sig.")
-@json_option
-def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
+@command
+def sign(
+    file: Path = argument(),
+    key: Path = option("Your private Ed25519 key, in PEM.", metavar="KEY.PEM", required=True),
+    output: Path | None = option("Signature to write; by default FILE.sig.", "-o", type=OUTPUT),
+) -> int:
     """Sign a design or a deployment file that verifies; exit 1, and nothing written, where it does not.
 
     The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it, and so does
@@ -103,10 +85,7 @@ def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     known = sign_file(held, key, output, _asked if sys.stdin is not None and sys.stdin.isatty() else None, _kind(held))
     warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     target = signature_path(file) if output is None else output
-    if as_json:
-        print_json({"output": str(target), "key": known})
-    else:
-        say(f"{target}: signed by key {known}")
+    give(lambda: {"output": str(target), "key": known}, lambda: say(f"{target}: signed by key {known}"))
     return 0
 
 
@@ -147,35 +126,20 @@ def _show(result: Verification) -> None:
 _PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
 
 
-@click.command()
-@click.argument("label_file", metavar="LABEL", type=click.Path(path_type=Path))
-@click.option("--command", help="Ask this program: it reads lines from standard input and answers each with a line.")
-@click.option("--each", is_flag=True, help="Start the program anew for every record.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one start of it may take.")
-@click.option(
-    "--plant",
-    "plant_file",
-    type=_PLANTED,
-    help="Write the records to plant, and end.",
-)
-@click.option("--planted", type=click.Path(path_type=Path), help="The records that --plant wrote.")
-@click.option("--received", type=click.Path(path_type=Path), help="What came back, a line for each of --planted.")
-@click.option("--queries", type=click.IntRange(min=FEWEST), default=QUERIES, help="Records to plant.")
-@click.option("--level", type=float, default=LEVEL, help="Largest probability of a false alarm.")
-@click.option("--once", is_flag=True, help="The client promises one answer for each person.")
-@json_option
+@command
 def audit(
-    label_file: Path,
-    command: str | None,
-    each: bool,
-    timeout: float | None,
-    plant_file: Path | None,
-    planted: Path | None,
-    received: Path | None,
-    queries: int,
-    level: float,
-    once: bool,
-    as_json: bool,
+    label_file: Path = argument(metavar="LABEL"),
+    command: str | None = option("Ask this program: it reads lines from standard input and answers each with a line."),
+    each: bool = option("Start the program anew for every record.", needs="command"),
+    timeout: float | None = option(
+        "Seconds that one start of it may take.", type=click.FloatRange(min=0, min_open=True), needs="command"
+    ),
+    plant_file: Path | None = option("Write the records to plant, and end.", "--plant", type=_PLANTED),
+    planted: Path | None = option("The records that --plant wrote."),
+    received: Path | None = option("What came back, a line for each of --planted."),
+    queries: int = option("Records to plant.", type=click.IntRange(min=FEWEST), default=QUERIES),
+    level: float = option("Largest probability of a false alarm.", default=LEVEL),
+    once: bool = option("The client promises one answer for each person."),
 ) -> int:
     """Test a client from outside against LABEL, a design or deployment file; exit 1 where it violates it.
 
@@ -185,34 +149,27 @@ def audit(
     label = label_of(label_file)
     if (planted is None) != (received is None) or (planted is not None and command is not None):
         raise InvalidInput("give --planted and --received together, and neither with --command")
-    if command is None:
-        refuse_options("is for a program; give --command too, or leave it out", "each", "timeout")
     if received is not None:
         refuse_options(
             "is for records that are still to be planted; leave it out with --received", "queries", "plant_file"
         )
     if plant_file is not None:
         refuse_options("is for the audit after --plant; leave it out", "command", "level", "once")
-        return _plant(label, queries, plant_file, as_json)
+        return _plant(label, queries, plant_file)
     log = None if received is None else LogClient(received, label)
     client = log or _client(label, command, each, timeout)
     result = audited(label, client, AuditOptions(queries, level, once, planted=planted))
-    if as_json:
-        print_json(result.summary())
-    else:
-        for finding in result.findings:
-            say(finding.line())
-        for line in result.unseen:
-            say(f"not seen from outside: {line}")
-        say(result.headline())
+    lines = [each.line() for each in result.findings]
+    lines += [f"not seen from outside: {line}" for line in result.unseen]
+    give(result.summary, lambda: say("\n".join([*lines, result.headline()])))
     return 0 if result.holds else 1
 
 
-def _plant(label: Label | QueryLabel, queries: int, output: Path, as_json: bool) -> int:
+def _plant(label: Label | QueryLabel, queries: int, output: Path) -> int:
     layout = PlantedRecords.of(queries, max(label.width, label.domain.m))
     plant(output, planned(layout, label.sizes), label.domain)
     planted = 2 * layout.rows
-    print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")
+    give(lambda: {"output": str(output), "queries": planted}, lambda: say(f"{planted} records in {output}"))
     return 0
 
 
@@ -228,21 +185,17 @@ def _client(label: Label | QueryLabel, command: str | None, each: bool, timeout:
     return CommandClient(arguments, label, each, timeout)
 
 
-_RECORDS = 10_000
 _SHEET = Target("a worksheet, in Markdown,", ".md", ".txt")
 
 
-@click.command()
-@click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
-@click.option(
-    "--records",
-    type=click.IntRange(min=1),
-    default=_RECORDS,
-    help="How many people will answer, for what is said of errors.",
-)
-@click.option("-o", "--output", type=_SHEET, help="Write Markdown to this file, to be filled in.")
-@json_option
-def worksheet(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
+@command
+def worksheet(
+    design_file: Path = argument(metavar="DESIGN"),
+    records: int = option(
+        "How many people will answer, for what is said of errors.", type=click.IntRange(min=1), default=10_000
+    ),
+    output: Path | None = option("Write Markdown to this file, to be filled in.", "-o", type=_SHEET),
+) -> None:
     """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.
 
     The questions are in our words, not quoted, and NIST has not seen them.
@@ -253,7 +206,7 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
     sheet = questions_worksheet(asking, records) if isinstance(asking, SampledTables) else answered(asking, records)
     if output is not None:
         _write(output, design_file, sheet)
-    if as_json:
+    if is_json():
         print_json(sheet.summary())
     elif output is None:
         say(sheet.markdown())

@@ -15,8 +15,9 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from optrr.cli.options import command, option
 from optrr.cli.outputs import PAGE
-from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
+from optrr.cli.printing import TABLE_DECIMALS, is_json, print_json, print_table
 from optrr.core.design.design import Design
 from optrr.core.design.solving import design
 from optrr.core.display.text import bound_text, epsilon_text
@@ -31,18 +32,18 @@ _COLUMNS = ["cell", "truth", "optimum", "s.e.", "Kronecker", "s.e. (Kronecker)"]
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
 
 
-@click.command()
-@click.option("-o", "--output", type=PAGE, help="Also write an HTML report.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed; the default draws from the system.")
-@json_option
-def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:
+@command
+def demo(
+    output: Path | None = option("Also write an HTML report.", "-o", type=PAGE),
+    random_state: int | None = option("Seed; the default draws from the system.", type=click.IntRange(min=0)),
+) -> None:
     """The main job on the bundled Adult data: design, randomize, estimate; no network."""
     started = time.perf_counter()
     shown = demonstrate(random_state)
     seconds = time.perf_counter() - started
     if output is not None:
         write_report(shown, output)
-    if as_json:
+    if is_json():
         print_json(_summary(shown, seconds))
         return
     click.echo(

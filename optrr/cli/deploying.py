@@ -2,19 +2,21 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import export_questions
-from optrr.cli.designing import preserve_option
-from optrr.cli.inputs import key_option, refuse_longitudinal, refuse_options, signature_option, split_names
+from optrr.cli.designing import PRESERVE
+from optrr.cli.inputs import KEY, SIGNATURE, refuse_longitudinal, split_names
+from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
-from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
+from optrr.cli.printing import give, is_json, late_bar, print_json, warn, watched
 from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
 from optrr.core.design.signing import require_signed
+from optrr.core.design.solving import Preserve
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.core.files import DEFAULT_SIZE
@@ -27,38 +29,24 @@ from optrr.devices.export import compressed_size
 _ALL = "*"
 
 
-@click.command()
-@click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
-@click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
-@click.option(
-    "--matrix",
-    metavar="A,B",
-    help="Write the distortion matrix of these attributes instead (csv, npz, json); a comma inside a name is written twice.",
-)
-@click.option(
-    "--events",
-    metavar="[A,B]",
-    is_flag=False,
-    flag_value=_ALL,
-    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
-)
-@click.option(
-    "--program", metavar="npz", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead."
-)
-@key_option
-@signature_option
-@json_option
+@command
 def export(
-    design_file: Path,
-    output: Path,
-    size: int | None,
-    matrix: str | None,
-    events: str | None,
-    program: str | None,
-    key: Path | None,
-    signature: Path | None,
-    as_json: bool,
+    design_file: Path = argument(metavar="DESIGN"),
+    output: Path = option("File to write.", "-o", required=True, type=OUTPUT),
+    size: int | None = option("Most bytes of the file, compressed; by default 65536.", type=click.IntRange(min=256)),
+    matrix: str | None = option(
+        "Write the distortion matrix of these attributes instead (csv, npz, json); a comma inside a name is written twice.",
+        metavar="A,B",
+    ),
+    events: str | None = option(
+        "Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
+        metavar="[A,B]",
+        is_flag=False,
+        flag_value=_ALL,
+    ),
+    program: Literal["npz"] | None = option("Write POR's linear program A, b, A_eq, b_eq instead.", metavar="npz"),
+    key: Path | None = KEY,
+    signature: Path | None = SIGNATURE,
 ) -> None:
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
@@ -78,12 +66,12 @@ def export(
             "is of designs of whole records; leave it out with sampled tables", "matrix", "events", "program"
         )
         _keep(design_file, output)
-        _questions(load_sampled_tables(held), output, size, as_json)
+        _questions(load_sampled_tables(held), output, size)
         return
     design = load_design(held)
     _keep(design_file, output)
     if matrix is None and events is None and program is None:
-        _deployment(design, design_file, output, size, as_json)
+        _deployment(design, design_file, output, size)
         return
     from optrr.devices.tables import save_events, save_matrix, save_program  # noqa: PLC0415
 
@@ -94,7 +82,10 @@ def export(
     else:
         what = save_program(design.solution.problem, design.domain.names, output)
     warn(formula_doubts(output, design.domain))
-    _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
+    give(
+        lambda: {"output": str(output), **what},
+        lambda: click.echo(f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}"),
+    )
 
 
 def _named(design: Design, text: str) -> tuple[str, ...]:
@@ -119,7 +110,7 @@ def _keep(design_file: Path, written: Path) -> None:
     keep_design(written)
 
 
-def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
+def _deployment(design: Design, design_file: Path, output: Path, size: int | None) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
     from optrr.devices.export import design_beside, fitted_deployment  # noqa: PLC0415
 
@@ -149,10 +140,10 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"
     )
-    _report(summary, line, as_json)
+    give(lambda: summary, lambda: click.echo(line))
 
 
-def _questions(asking: SampledTables, output: Path, size: int | None, as_json: bool) -> None:
+def _questions(asking: SampledTables, output: Path, size: int | None) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
     made = export_questions(asking, output, DEFAULT_SIZE if size is None else size)
     compressed = compressed_size(made)
@@ -167,51 +158,30 @@ def _questions(asking: SampledTables, output: Path, size: int | None, as_json: b
         f"{output}: total epsilon {epsilon_text(asking.epsilon)}, {amount(len(made.questions), 'question')}, "
         f"{compressed} bytes compressed; a report takes at most {made.most_report_bytes} bytes"
     )
-    _report(summary, line, as_json)
-
-
-def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:
-    if as_json:
-        print_json(summary)
-    else:
-        click.echo(line)
+    give(lambda: summary, lambda: click.echo(line))
 
 
 _TOKEN = "OPTRR_RESULTS_TOKEN"
 _DATABASE = "OPTRR_DATABASE"
 
 
-@click.command()
-@click.argument("source", metavar="SPEC_OR_DESIGN", type=click.Path(path_type=Path))
-@click.option(
-    "--database",
-    metavar="URL",
-    envvar=_DATABASE,
-    help="postgresql://… or the path of a SQLite file; by default NAME.db beside SPEC_OR_DESIGN.",
-)
-@click.option("--host", default="127.0.0.1", help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="0 takes a free one.")
-@click.option(
-    "--wording", type=click.Path(path_type=Path), help="With a design: the specification whose texts are shown."
-)
-@click.option(
-    "--public-url", metavar="URL", help="Address that people use, where a proxy stands before this one: https://…"
-)
-@preserve_option
-@key_option
-@signature_option
-@json_option
+@command
 def serve(
-    source: Path,
-    database: str | None,
-    host: str,
-    port: int,
-    wording: Path | None,
-    public_url: str | None,
-    preserve: str,
-    key: Path | None,
-    signature: Path | None,
-    as_json: bool,
+    source: Path = argument(metavar="SPEC_OR_DESIGN"),
+    database: str | None = option(
+        "postgresql://… or the path of a SQLite file; by default NAME.db beside SPEC_OR_DESIGN.",
+        metavar="URL",
+        envvar=_DATABASE,
+    ),
+    host: str = option("Address to listen on.", default="127.0.0.1"),
+    port: int = option("0 takes a free one.", type=click.IntRange(0, 65535), default=8000),
+    wording: Path | None = option("With a design: the specification whose texts are shown."),
+    public_url: str | None = option(
+        "Address that people use, where a proxy stands before this one: https://…", metavar="URL"
+    ),
+    preserve: Preserve = PRESERVE,
+    key: Path | None = KEY,
+    signature: Path | None = SIGNATURE,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
 
@@ -233,7 +203,7 @@ def serve(
     given = os.environ.get(_TOKEN)
     token = given or new_token()
     with watched("designing") as options:
-        settings = Settings(held, token, database, wording, public_url, preserve)  # type: ignore[arg-type] # the literals
+        settings = Settings(held, token, database, wording, public_url, preserve)
         start = started(settings, options)
     warn(start.warnings)
     with listening(host, port) as bound:
@@ -245,7 +215,7 @@ def serve(
             "database": start.database,
         }
         # a token that was given is known already, and what is printed is often kept in a log
-        _show({**said, "token": None if given else token}, as_json)
+        _show({**said, "token": None if given else token})
         run(start.app, bound)
     _close(start.app.loss())
 
@@ -264,8 +234,8 @@ def _own_address(host: str, port: int) -> str:
     return f"http://{name}:{port}"
 
 
-def _show(said: dict[str, Any], as_json: bool) -> None:
-    if as_json:
+def _show(said: dict[str, Any]) -> None:
+    if is_json():
         print_json(said)
         return
     click.echo(f"survey at total epsilon {epsilon_text(said['epsilon'])}: {said['survey']}")

@@ -1,29 +1,20 @@
 """optrr design, compare and cluster: from a specification to a design, or to questions (--accuracy variance)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal
 
 import click
 import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables
-from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, public_option, refuse_options, split_names
-from optrr.cli.outputs import DESIGN, design_output_option, report_option, write_report
-from optrr.cli.printing import (
-    TABLE_DECIMALS,
-    json_option,
-    print_json,
-    print_shown,
-    print_table,
-    say,
-    warn,
-    watched,
-)
+from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
+from optrr.cli.options import argument, command, option, refuse_options
+from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
+from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
 from optrr.core.design.design import Asking, Design
 from optrr.core.design.design_file import load_design, save_design
-from optrr.core.design.solving import Wishes
+from optrr.core.design.solving import Preserve, Wishes
 from optrr.core.design.solving import design as make_design
 from optrr.core.design.specification import Specification, parse_attributes, read_specification
 from optrr.core.display.parts import Page
@@ -41,30 +32,10 @@ from optrr.core.records.reading.source import RecordsAt
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
 from optrr_solvers.allocation.any_mechanism import total_bound
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-spec_argument = click.argument("spec", required=False, type=FILE)
-attribute_option = click.option(
-    "--attribute",
-    "attributes",
-    multiple=True,
-    metavar="NAME=SIZE:EPSILON",
-    help="An attribute, instead of SPEC; repeatable.",
-)
-
-
-def preserving(pairs: str) -> Callable[[_Command], _Command]:
-    """The option --preserve; ``pairs`` says which pairs it keeps."""
-    return click.option(
-        "--preserve",
-        type=click.Choice(["marginals", "pairs"]),
-        default="marginals",
-        help=f"pairs: {pairs} stays at least as visible as under Kronecker.",
-    )
-
-
-preserve_option = preserving("every pair")
-people_option = click.option("--n", type=click.IntRange(min=1), help="How many people will answer.")
+SPEC = argument(required=False)
+ATTRIBUTE = option("An attribute, instead of SPEC; repeatable.", "--attribute", metavar="NAME=SIZE:EPSILON")
+PRESERVE = option("pairs: every pair stays at least as visible as under Kronecker.", default="marginals")
+PEOPLE = option("How many people will answer.", type=click.IntRange(min=1))
 
 
 def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
@@ -95,57 +66,34 @@ class MethodName(click.ParamType[str]):
         return click.Choice(["auto", *METHODS]).convert(value, param, ctx)
 
 
-def method_option(text: str) -> Callable[[_Command], _Command]:
+def method_option(text: str) -> Any:
     """The option --method; ``text`` is its help."""
-    return click.option("--method", type=MethodName(), default="auto", help=text)
+    return option(text, type=MethodName(), default="auto")
 
 
-@click.command()
-@spec_argument
-@attribute_option
-@design_output_option
-@click.option(
-    "--total-epsilon",
-    type=float,
-    help="Spend this total, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
-)
-@method_option("Solver, the best one by default; por, inductive and kronecker are baselines.")
-@preserve_option
-@click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
-@click.option(
-    "--tolerance",
-    type=float,
-    help="Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1.",
-)
-@click.option(
-    "--time-limit", type=float, help="Seconds after which methods auto and ball return the best bracket so far."
-)
-@click.option(
-    "--accuracy",
-    type=click.Choice(["flips", "variance"]),
-    default="flips",
-    help="What is to be as under randomized response at each epsilon: how rarely attributes are flipped, or how little their "
-    "estimates vary, by one random question a person; no records are kept then.",
-)
-@people_option
-@public_option
-@report_option
-@json_option
+@command
 def design(
-    spec: Path | None,
-    attributes: tuple[str, ...],
-    output: Path | None,
-    total_epsilon: float | None,
-    method: str,
-    preserve: str,
-    conditional_cap: float | None,
-    tolerance: float | None,
-    time_limit: float | None,
-    accuracy: str,
-    n: int | None,
-    public: tuple[str, ...],
-    report: Path | None,
-    as_json: bool,
+    spec: Path | None = SPEC,
+    attributes: tuple[str, ...] = ATTRIBUTE,
+    output: Path | None = DESIGN_OUTPUT,
+    total_epsilon: float | None = option(
+        "Spend this total, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+    ),
+    method: str = method_option("Solver, the best one by default; por, inductive and kronecker are baselines."),
+    preserve: Preserve = PRESERVE,
+    conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 10 attributes)."),
+    tolerance: float | None = option(
+        "Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1."
+    ),
+    time_limit: float | None = option("Seconds after which methods auto and ball return the best bracket so far."),
+    accuracy: Literal["flips", "variance"] = option(
+        "What is to be as under randomized response at each epsilon: how rarely attributes are flipped, or how little their "
+        "estimates vary, by one random question a person; no records are kept then.",
+        default="flips",
+    ),
+    n: int | None = PEOPLE,
+    public: tuple[str, ...] = PUBLIC,
+    report: Path | None = REPORT,
 ) -> None:
     """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON).
 
@@ -159,7 +107,7 @@ def design(
         refuse_options("is for --accuracy flips; leave it out", *unfit)
         with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
             flips = make_design(wanted.domain, wanted.required_epsilons(), options=options, public=beside)
-            give_variance_design(flips, options, n, output, as_json)
+            give_variance_design(flips, options, n, output)
         return
     refuse_options("is for --accuracy variance; leave it out", "n")
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
@@ -168,7 +116,7 @@ def design(
             wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
             total=total_epsilon,
             method=method,
-            preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
+            preserve=preserve,
             conditional_cap=conditional_cap,
             options=options,
             public=beside,
@@ -178,10 +126,7 @@ def design(
             save_design(made, output)
         write_report(report, lambda: _page(made, output))
     warn(made.warnings)
-    if as_json:
-        print_json(made.summary())
-    else:
-        show_design(made)
+    give(made.summary, lambda: show_design(made))
 
 
 def _page(made: Design, output: Path | None) -> Page:
@@ -211,13 +156,13 @@ def show_attributes(made: Design) -> None:
     print_shown(f"epsilon per attribute, in nats{first}", made.shown(SHOWN))
 
 
-@click.command()
-@spec_argument
-@attribute_option
-@preserve_option
-@report_option
-@json_option
-def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, report: Path | None, as_json: bool) -> None:
+@command
+def compare(
+    spec: Path | None = SPEC,
+    attributes: tuple[str, ...] = ATTRIBUTE,
+    preserve: Preserve = PRESERVE,
+    report: Path | None = REPORT,
+) -> None:
     """Every applicable method on SPEC, side by side."""
     wanted = read_wanted(spec, attributes)
     made, failed = compare_methods(wanted, preserve)
@@ -232,7 +177,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     write_report(report, page)
     # of whatever people send: flips play no part in it, so that it may lie below every optimum
     least = total_bound(wanted.domain.sizes, wanted.required_epsilons())
-    if as_json:
+    if is_json():
         print_json({"methods": [d.summary() for d in made], "failed": failed, "total_bound": least})
     else:
         print_table(
@@ -258,80 +203,48 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
         )
 
 
-def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design], list[dict[str, Any]]]:
+def compare_methods(wanted: Specification, preserve: Preserve) -> tuple[list[Design], list[dict[str, Any]]]:
     """Designs by every applicable method, and the methods that failed with their reasons."""
     epsilons = wanted.required_epsilons()
-    problem = Wishes(preserve=preserve).problem(wanted.domain, epsilons)  # type: ignore[arg-type]
+    problem = Wishes(preserve=preserve).problem(wanted.domain, epsilons)
     made, failed = [], []
     for method in applicable(problem):
         try:
-            made.append(make_design(wanted.domain, epsilons, method=method, preserve=preserve))  # type: ignore[arg-type]
+            made.append(make_design(wanted.domain, epsilons, method=method, preserve=preserve))
         except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
             failed.append({"method": method, "error": str(error)})
     return made, failed
 
 
-@click.command()
-@input_argument
-@design_option
-@click.option(
-    "--max-combinations",
-    required=True,
-    type=click.IntRange(min=2),
-    metavar="T_V",
-    help="Most combinations of categories that a cluster may have.",
-)
-@click.option(
-    "--min-dependence",
-    required=True,
-    type=click.FloatRange(0, 1),
-    metavar="T_D",
-    help="Weakest dependence, 0 to 1, at which attributes are put into one cluster.",
-)
-@click.option(
-    "--algorithm",
-    type=click.Choice(get_args(Algorithm)),
-    default="greedy",
-    help="How attributes are clustered.",
-)
-@click.option(
-    "--clusters",
-    type=click.IntRange(min=1),
-    default=3,
-    help="Number of groups, for the algorithms pic and spectral.",
-)
-@click.option(
-    "--ordinal",
-    default="",
-    show_default=False,
-    metavar="A,B",
-    help="Attributes whose categories are in order; pairs of them are measured by correlation.",
-)
-@click.option(
-    "--attenuated",
-    is_flag=True,
-    help="Measure dependence in the randomized records, without undoing the noise (MDR §4.1).",
-)
-@click.option(
-    "--matrix",
-    type=click.Choice(get_args(ClusterMatrix)),
-    default="joint",
-    help="How a cluster is randomized in the second round.",
-)
-@click.option("-o", "--output", type=DESIGN, help="Design file to write, for the second round.")
-@json_option
+@command
 def cluster(
-    input: RecordsAt,
-    design_file: Path,
-    max_combinations: int,
-    min_dependence: float,
-    algorithm: Algorithm,
-    clusters: int,
-    ordinal: str,
-    attenuated: bool,
-    matrix: ClusterMatrix,
-    output: Path | None,
-    as_json: bool,
+    input: RecordsAt = INPUT,
+    design_file: Path = DESIGN_FILE,
+    max_combinations: int = option(
+        "Most combinations of categories that a cluster may have.",
+        required=True,
+        type=click.IntRange(min=2),
+        metavar="T_V",
+    ),
+    min_dependence: float = option(
+        "Weakest dependence, 0 to 1, at which attributes are put into one cluster.",
+        required=True,
+        type=click.FloatRange(0, 1),
+        metavar="T_D",
+    ),
+    algorithm: Algorithm = option("How attributes are clustered.", default="greedy"),
+    clusters: int = option(
+        "Number of groups, for the algorithms pic and spectral.", type=click.IntRange(min=1), default=3
+    ),
+    ordinal: str = option(
+        "Attributes whose categories are in order; pairs of them are measured by correlation.",
+        default="",
+        show_default=False,
+        metavar="A,B",
+    ),
+    attenuated: bool = option("Measure dependence in the randomized records, without undoing the noise (MDR §4.1)."),
+    matrix: ClusterMatrix = option("How a cluster is randomized in the second round.", default="joint"),
+    output: Path | None = option("Design file to write, for the second round.", "-o", type=DESIGN),
 ) -> None:
     """Cluster attributes by the dependences seen in randomized records.
 
@@ -372,7 +285,7 @@ def cluster(
         if number > max_combinations
     ]
     warn([*doubts, *oversized])
-    if as_json:
+    if is_json():
         print_json(
             {
                 "clusters": [list(c) for c in chosen],
@@ -394,9 +307,7 @@ def cluster(
     )
 
 
-def give_variance_design(
-    flips: Design, options: SolveOptions, n: int | None, output: Path | None, as_json: bool
-) -> None:
+def give_variance_design(flips: Design, options: SolveOptions, n: int | None, output: Path | None) -> None:
     """Write and print what estimates each attribute as well as ``flips`` was asked to; ``n`` people give standard errors."""
     from optrr.allocation.variances import accuracies, variance_design  # noqa: PLC0415 (as above)
     from optrr.core import files  # noqa: PLC0415 (most designs ask no questions)
@@ -424,10 +335,7 @@ def give_variance_design(
         "tables": _tables(asked),
         "questions": _questions(asked),
     }
-    if as_json:
-        print_json(out)
-    else:
-        _show_variances(out)
+    give(lambda: out, lambda: _show_variances(out))
 
 
 def _tables(asked: SampledTables | Design) -> list[list[str]]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli import inputs
-from optrr.cli.outputs import Analysis, analysis, report_option, table_option
+from optrr.cli.options import command, group, option
+from optrr.cli.outputs import Analysis, TableAnalysis
 from optrr.cli.printing import print_shown, print_table, say
 from optrr.core.display.text import amount
 from optrr.core.domain.domain import told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import METHODS, check_confidence
-from optrr.core.estimation.statistics import STATISTICS
+from optrr.core.estimation.estimator import Method, check_confidence
+from optrr.core.estimation.statistics import StatisticName
 
 if TYPE_CHECKING:
     from optrr.analysis.weighting.estimating import WeightedEstimate
@@ -27,60 +28,34 @@ if TYPE_CHECKING:
     from optrr.pages.sections import Given
 
 
-@analysis(
-    inputs.table_attributes_option,
-    table_option,
-    report_option,
-    click.option(
-        "--method",
-        type=click.Choice(METHODS),
-        default="unbiased",
-        help="How the table is estimated.",
-    ),
-    inputs.confidence_option,
-    inputs.simultaneous_option,
-    click.option(
-        "--tables",
+@command
+def estimate(
+    run: Analysis = group(TableAnalysis),
+    attributes: str = inputs.TABLE_ATTRIBUTES,
+    method: Method = option("How the table is estimated.", default="unbiased"),
+    confidence: float = inputs.CONFIDENCE,
+    simultaneous: bool = inputs.SIMULTANEOUS,
+    tables: int | None = option(
+        "One of so many tables, whose intervals are all to hold together (Bonferroni).",
         type=click.IntRange(min=1),
-        help="With --simultaneous: one of so many tables, whose intervals are all to hold together (Bonferroni).",
+        needs="simultaneous",
     ),
-    click.option(
-        "--derive",
-        "statistics",
-        multiple=True,
-        type=click.Choice(STATISTICS),
-        help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
+    statistics: tuple[StatisticName, ...] = option(
+        "Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.", "--derive"
     ),
-    inputs.scores_option,
-    inputs.among_option,
-    inputs.complete_cases_option,
-    inputs.ignorable_option,
-    inputs.pool_option,
-    click.option(
+    scores: tuple[str, ...] = inputs.SCORES,
+    among: tuple[str, ...] = inputs.AMONG,
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    ignorable: str | None = inputs.IGNORABLE,
+    pool: tuple[str, ...] = inputs.POOL,
+    fakes: int | None = option(
+        "Also how far K fake reports, or fewer, can move each cell of the unbiased estimate.",
         "--fake-reports",
-        "fakes",
         type=click.IntRange(min=1),
         metavar="K",
-        help="Also how far K fake reports, or fewer, can move each cell of the unbiased estimate.",
     ),
-    inputs.sampled_options,
-)
-def estimate(
-    run: Analysis,
-    *,
-    attributes: str,
-    method: str,
-    confidence: float,
-    simultaneous: bool,
-    tables: int | None,
-    statistics: tuple[str, ...],
-    scores: tuple[str, ...],
-    among: tuple[str, ...],
-    complete_cases: bool,
-    ignorable: str | None,
-    pool: tuple[str, ...],
-    fakes: int | None,
-    **sampled: Any,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    by: str | None = option("Public columns whose combinations make groups: a table for each.", metavar="C,D"),
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records.
 
@@ -94,9 +69,7 @@ def estimate(
     if scores and "correlation" not in statistics:
         raise InvalidInput("--scores is for --derive correlation; leave it out")
     numbers = inputs.scores_of_two(scores, names)
-    reports, sample = run.open(pool, names), inputs.Sampled.of(sampled)
-    if tables and not simultaneous:
-        raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
+    reports = run.open(pool, names)
     if tables:
         check_confidence(confidence)
         confidence = 1 - (1 - confidence) / tables
@@ -108,13 +81,13 @@ def estimate(
         wished |= {"among": kept, "complete_cases": complete_cases, "ignorable": ignorable}
     weighted = False
     if reports.mechanism is None:
-        sample.check_answers({"--method": others["--method"]})
+        sample.check_answers({"--method": others["--method"], "--by": by is not None})
     else:
-        keywords, columns = run.sampled(sample)
-        weighted = bool(columns) and not (restricted and not sample.by)
+        keywords, columns = run.sampled(sample, by)
+        weighted = bool(columns) and not (restricted and not by)
         if weighted:
             sample.check({**others, "--simultaneous": False, **also})
-            wished["by"] = inputs.split_names(sample.by) if sample.by else ()
+            wished["by"] = inputs.split_names(by) if by else ()
         wished |= keywords
     result: Any = run.made(lambda: reports.table(*names, **wished))
     if weighted:

@@ -5,17 +5,17 @@ Options that say nothing of what is asked are refused rather than ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
 import numpy as np
-from click.core import ParameterSource
 
+from optrr.cli.options import argument, group, option, refuse_options
 from optrr.core.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
@@ -25,119 +25,68 @@ from optrr.core.records.reading.source import RecordsAt, files_at
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from optrr.analysis.weighting.linearised import Single
     from optrr.core.reports import Reports
 
 
-def refuse_options(why: str, *names: str) -> None:
-    """Refuse those of the running command's options, by the names of its arguments, that the command line gives.
-
-    Raises
-    ------
-    InvalidInput
-        that names the option, followed by ``why``, for one that is given, with its default value too.
-    """
-    context = click.get_current_context()
-    for param in context.command.params:
-        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-            raise InvalidInput(f"{param.opts[-1]} {why}")
-
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def several(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Options that commands have together, in the order of their help."""
-
-    def decorated(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
-
-
-_OPTIONS = {
-    "format": ("FORMAT", "Format of INPUT, where its name does not say it: csv, parquet, jsonl, arrow."),
-    "delimiter": (
-        "CHARACTER",
-        "Delimiter of CSV; by default the one under which the first line holds the declared names.",
+def _records(
+    input: tuple[str, ...] = argument(metavar="INPUT…", required=True),
+    format: str | None = option(
+        "Format of INPUT, where its name does not say it: csv, parquet, jsonl, arrow.", metavar="FORMAT"
     ),
-    "encoding": (
-        "NAME",
-        "Encoding of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8.",
+    delimiter: str | None = option(
+        "Delimiter of CSV; by default the one under which the first line holds the declared names.", metavar="CHARACTER"
     ),
-    "decimal": ("CHARACTER", "Decimal separator of CSV, such as a comma; by default a point."),
-    "date-format": ("FORMAT", "How CSV writes dates, such as %d.%m.%Y; by default 2024-03-01."),
-    "query": ("SQL", "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record."),
-}
-_KEY = "optrr.cli.inputs"
-FILE = click.Path(path_type=Path)
+    encoding: str | None = option(
+        "Encoding of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8.", metavar="NAME"
+    ),
+    decimal: str | None = option("Decimal separator of CSV, such as a comma; by default a point.", metavar="CHARACTER"),
+    date_format: str | None = option(
+        "How CSV writes dates, such as %d.%m.%Y; by default 2024-03-01.", metavar="FORMAT"
+    ),
+    query: str | None = option(
+        "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record.", metavar="SQL"
+    ),
+) -> RecordsAt:
+    """One or more places of records, and how they are written."""
+    return RecordsAt(
+        input[0] if len(input) == 1 else input,
+        format,
+        "\t" if delimiter in ("\\t", "tab") else delimiter,
+        encoding,
+        decimal,
+        date_format,
+        query,
+    )
 
-design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
-key_option = click.option(
-    "--key", metavar="PUBLIC.PEM", type=FILE, help="Refuse a design that the owner of this public key did not sign."
+
+INPUT = group(_records)
+DESIGN_FILE = option("Design file from optrr design.", "--design", required=True)
+KEY = option("Refuse a design that the owner of this public key did not sign.", metavar="PUBLIC.PEM")
+SIGNATURE = option("Where its signature is; by default FILE.sig.")
+CONFIDENCE = option("Confidence of each interval.", default=0.95)
+SIMULTANEOUS = option("Intervals that all hold together with that confidence.")
+TABLE_ATTRIBUTES = option(
+    "Attributes of the table, separated by commas; a comma inside a name is written twice.",
+    metavar="A,B",
+    required=True,
 )
-signature_option = click.option("--signature", type=FILE, help="Where its signature is; by default FILE.sig.")
-confidence_option = click.option("--confidence", type=float, default=0.95, help="Confidence of each interval.")
-simultaneous_option = click.option(
-    "--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence."
+AMONG = option(
+    "Only people whose true answer to A, in the table or not, is one of these; repeatable.",
+    metavar="A=CATEGORY,CATEGORY,…",
 )
-
-
-def input_argument(command: _Command) -> _Command:
-    """INPUT, one or more places of records, and the options that say how they are written, as one :class:`RecordsAt`."""
-
-    def noted(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        ctx.meta.setdefault(_KEY, {})[str(param.name)] = value
-
-    def made(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> RecordsAt:
-        said = ctx.meta.get(_KEY, {})
-        if said.get("delimiter") in ("\\t", "tab"):
-            said["delimiter"] = "\t"
-        return RecordsAt(value[0] if len(value) == 1 else value, **said)
-
-    for name, (metavar, text) in reversed(_OPTIONS.items()):
-        # read before the other options, because INPUT is built from them
-        option = click.option(
-            f"--{name}", metavar=metavar, help=text, callback=noted, expose_value=False, is_eager=True
-        )
-        command = option(command)
-    return click.argument("input", metavar="INPUT…", nargs=-1, required=True, callback=made)(command)
+COMPLETE_CASES = option("Leave out people whose true record has a missing value in one of the attributes.")
+IGNORABLE = option(
+    "Everybody, if who answered about A depends on the other attributes alone, which you declare so.", metavar="A"
+)
+RANDOM_STATE = option("Seed of the draw.", type=click.IntRange(min=0))
+# Options of how INPUT is written; not the query, which may name what others must not read.
+_WRITTEN = ("format", "delimiter", "encoding", "decimal", "date_format")
 
 
 def said_of_input(context: click.Context) -> dict[str, str]:
-    """How INPUT is written, by option, as far as options say it; without a query, which may name what others must not read."""
-    said = context.meta.get(_KEY, {})
-    return {option: value for option, value in said.items() if value is not None and option != "query"}
-
-
-def attributes_option(metavar: str, text: str) -> Callable[[_Command], _Command]:
-    """The option --attributes; ``text`` is its help."""
-    return click.option("--attributes", required=True, metavar=metavar, help=text)
-
-
-table_attributes_option = attributes_option(
-    "A,B", "Attributes of the table, separated by commas; a comma inside a name is written twice."
-)
-
-
-among_option = click.option(
-    "--among",
-    multiple=True,
-    metavar="A=CATEGORY,CATEGORY,…",
-    help="Only people whose true answer to A, in the table or not, is one of these; repeatable.",
-)
-complete_cases_option = click.option(
-    "--complete-cases",
-    is_flag=True,
-    help="Leave out people whose true record has a missing value in one of the attributes.",
-)
-ignorable_option = click.option(
-    "--ignorable",
-    metavar="A",
-    help="Everybody, if who answered about A depends on the other attributes alone, which you declare so.",
-)
+    """How INPUT is written, by option, as far as options say it."""
+    said = {name.replace("_", "-"): context.params.get(name) for name in _WRITTEN}
+    return {option: value for option, value in said.items() if value is not None}
 
 
 def by_name(texts: Iterable[str], option: str, meant: str) -> dict[str, str]:
@@ -219,9 +168,9 @@ _HELP = (
 )
 
 
-def proportions_option(purpose: str, required: bool = False) -> Callable[[_Command], _Command]:
+def proportions_option(purpose: str, required: bool = False) -> Any:
     """The option --proportions; its help opens with what the command does with it."""
-    return click.option("--proportions", metavar="P,P,…|FILE", help=f"{purpose} {_HELP}", required=required)
+    return option(f"{purpose} {_HELP}", metavar="P,P,…|FILE", required=required)
 
 
 def read_numbers(text: str, refusal: str) -> list[float]:
@@ -298,11 +247,9 @@ def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
 
 
 _TRENDS = ("trend", "common-trend")
-scores_option = click.option(
-    "--scores",
-    multiple=True,
+SCORES = option(
+    "Numbers for the categories of A, in their declared order, in place of their own (or of 0, 1, 2 …); repeatable.",
     metavar="A=S,S,…",
-    help="Numbers for the categories of A, in their declared order, in place of their own (or of 0, 1, 2 …); repeatable.",
 )
 
 
@@ -340,12 +287,10 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
     return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
 
 
-pool_option = click.option(
-    "--pool",
-    multiple=True,
+POOL = option(
+    "Count as one category the rare ones, such as 1%, whose estimated shares are below that; or those named. Repeatable for "
+    "several attributes.",
     metavar="SHARE|A=X,Y,…",
-    help="Count as one category the rare ones, such as 1%, whose estimated shares are below that; or those named. Repeatable "
-    "for several attributes.",
 )
 
 
@@ -373,35 +318,9 @@ def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> R
     return pooled(reports, pool, names)
 
 
-public_option = click.option(
-    "--public",
-    multiple=True,
+PUBLIC = option(
+    "A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
     metavar="ROLE=COLUMN",
-    help="A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
-)
-
-# How records were sampled.
-sample_options = several(
-    click.option(
-        "--weight",
-        metavar="COLUMN",
-        help="Public column of weights, where neither the design nor the release names it.",
-    ),
-    click.option("--stratum", metavar="COLUMN", help="Public column of strata, likewise."),
-    click.option("--cluster", metavar="COLUMN", help="Public column of what was sampled first in a stratum, likewise."),
-    click.option(
-        "--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design or release names."
-    ),
-    click.option(
-        "--single-cluster",
-        type=click.Choice(["refuse", "centred"]),
-        help="A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all.",
-    ),
-)
-# The same, and groups.
-sampled_options = several(
-    sample_options,
-    click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each."),
 )
 
 
@@ -409,17 +328,15 @@ sampled_options = several(
 class Sampled:
     """How the records of a command were sampled, as far as its options say."""
 
-    weight: str | None
-    stratum: str | None
-    cluster: str | None
-    unweighted: bool
-    single_cluster: Single | None
-    by: str | None = None
-
-    @classmethod
-    def of(cls, asked: dict[str, Any]) -> Sampled:
-        """What options say, of which those of the sample are taken away."""
-        return cls(**{each.name: asked.pop(each.name) for each in fields(cls) if each.name in asked})
+    weight: str | None = option(
+        "Public column of weights, where neither the design nor the release names it.", metavar="COLUMN"
+    )
+    stratum: str | None = option("Public column of strata, likewise.", metavar="COLUMN")
+    cluster: str | None = option("Public column of what was sampled first in a stratum, likewise.", metavar="COLUMN")
+    unweighted: bool = option("Ignore the weight, stratum and cluster that the design or release names.")
+    single_cluster: Literal["refuse", "centred"] | None = option(
+        "A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all."
+    )
 
     @property
     def options(self) -> dict[str, bool]:
@@ -428,13 +345,13 @@ class Sampled:
 
     def check(self, others: dict[str, bool]) -> None:
         """Raise InvalidInput where the command has options that a weighted estimate does not take."""
-        for option, given in others.items():
+        for name, given in others.items():
             if given:
                 raise InvalidInput(
-                    f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
+                    f"an estimate by public columns takes no {name}; leave it out, or ignore the sample with --unweighted"
                 )
 
-    def keywords(self, reports: Reports) -> tuple[dict[str, Any], PublicColumns]:
+    def keywords(self, reports: Reports, by: str | None = None) -> tuple[dict[str, Any], PublicColumns]:
         """The same as analyses of these reports take it, and the :meth:`columns` that these then use.
 
         Raises InvalidInput as :meth:`columns`, and for answers.
@@ -449,7 +366,7 @@ class Sampled:
             "single_cluster": self.single_cluster or "refuse",
             "unweighted": self.unweighted,
         }
-        return keywords, self.columns(reports)
+        return keywords, self.columns(reports, by)
 
     def check_answers(self, others: dict[str, bool]) -> None:
         """Raise InvalidInput for options, these or others, that answers to questions do not take."""
@@ -459,7 +376,7 @@ class Sampled:
                 f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
             )
 
-    def columns(self, reports: Reports) -> PublicColumns:
+    def columns(self, reports: Reports, by: str | None = None) -> PublicColumns:
         """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
 
         Raises
@@ -471,7 +388,7 @@ class Sampled:
         if self.unweighted and asked:
             raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
         known = NONE if self.unweighted else reports.agreed(asked)
-        columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+        columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(by) if by else ())
         if not columns:
             refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
         return columns

@@ -2,67 +2,45 @@
 
 from pathlib import Path
 
-import click
-
 from optrr.cli import designing, printing, releasing
-from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
+from optrr.cli.inputs import CONFIDENCE, INPUT, TABLE_ATTRIBUTES, split_names
 from optrr.cli.main import cleaned_up
-from optrr.cli.outputs import design_output_option
+from optrr.cli.options import argument, command, option
+from optrr.cli.outputs import DESIGN_OUTPUT
+from optrr.core.design.solving import Preserve
 from optrr.core.display.text import bound_text, epsilon_text
 from optrr.core.records.reading.source import RecordsAt
 from optrr.core.records.writing import formula_doubts
 from optrr.longitudinal.design import (
-    SECONDS,
     LongitudinalDesign,
+    Second,
     Stages,
     load_longitudinal,
     longitudinal,
     save_longitudinal,
 )
-from optrr.longitudinal.panel import PanelEstimate, estimate_rounds
+from optrr.longitudinal.panel import estimate_rounds
 from optrr.longitudinal.rounds import Key, release_round
 
-design_option = click.option(
-    "--design",
-    "design_file",
-    required=True,
-    type=FILE,
-    help="File from optrr longitudinal-design.",
-)
-person_option = click.option(
-    "--person", required=True, metavar="COLUMN", help="Column that tells people apart, the same in every round."
-)
+DESIGN_FILE = option("File from optrr longitudinal-design.", "--design", required=True)
+PERSON = option("Column that tells people apart, the same in every round.", required=True, metavar="COLUMN")
 
 
-@click.command()
-@designing.spec_argument
-@designing.attribute_option
-@design_output_option
-@click.option("--forever", type=float, required=True, help="Most that all reports of a person may ever cost, in nats.")
-@click.option(
-    "--one-report",
-    type=float,
-    help="Most that one report may cost, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
-)
-@click.option(
-    "--second",
-    type=click.Choice(SECONDS),
-    default="whole",
-    help="How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
-)
-@designing.method_option("Solver of the optimum, the best one by default.")
-@designing.preserve_option
-@printing.json_option
+@command
 def longitudinal_design(
-    spec: Path | None,
-    attributes: tuple[str, ...],
-    output: Path | None,
-    forever: float,
-    one_report: float | None,
-    second: str,
-    method: str,
-    preserve: str,
-    as_json: bool,
+    spec: Path | None = designing.SPEC,
+    attributes: tuple[str, ...] = designing.ATTRIBUTE,
+    output: Path | None = DESIGN_OUTPUT,
+    forever: float = option("Most that all reports of a person may ever cost, in nats.", required=True),
+    one_report: float | None = option(
+        "Most that one report may cost, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+    ),
+    second: Second = option(
+        "How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
+        default="whole",
+    ),
+    method: str = designing.method_option("Solver of the optimum, the best one by default."),
+    preserve: Preserve = designing.PRESERVE,
 ) -> None:
     """Design for people who report again and again: a permanent answer, and a report drawn from it in every round.
 
@@ -72,16 +50,13 @@ def longitudinal_design(
     wanted = designing.read_wanted(spec, attributes)
     designing.keep_specification(spec, output)
     with printing.watched("designing") as options:
-        stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
+        stages = Stages(second, method, preserve, options=options)
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         save_longitudinal(made, output)
     printing.warn([*made.warnings, *designing.left_out(wanted.public)])
-    if as_json:
-        printing.print_json(made.summary())
-    else:
-        show_longitudinal(made)
+    printing.give(made.summary, lambda: show_longitudinal(made))
 
 
 def show_longitudinal(made: LongitudinalDesign) -> None:
@@ -121,36 +96,20 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
     )
 
 
-@click.command()
-@input_argument
-@design_option
-@releasing.records_output_option()
-@click.option(
-    "--key",
-    "key_file",
-    required=True,
-    type=FILE,
-    help="Secret that permanent answers are drawn from; stays with the true records.",
-)
-@click.option("--new-key", is_flag=True, help="Make the key first; its file must not exist yet.")
-@person_option
-@click.option("--round", "round_name", required=True, help="Name of the round; the same name gives the same reports.")
-@releasing.after_option("rounds of this design and key count once; ")
-@releasing.limit_option
-@releasing.keep_order_option
-@printing.json_option
+@command
 def longitudinal_perturb(
-    input: RecordsAt,
-    design_file: Path,
-    output: Path,
-    key_file: Path,
-    new_key: bool,
-    person: str,
-    round_name: str,
-    after: tuple[Path, ...],
-    limit: float | None,
-    keep_order: bool,
-    as_json: bool,
+    input: RecordsAt = INPUT,
+    design_file: Path = DESIGN_FILE,
+    output: Path = releasing.records_output_option(),
+    key_file: Path = option(
+        "Secret that permanent answers are drawn from; stays with the true records.", "--key", required=True
+    ),
+    new_key: bool = option("Make the key first; its file must not exist yet."),
+    person: str = PERSON,
+    round_name: str = option("Name of the round; the same name gives the same reports.", "--round", required=True),
+    after: tuple[Path, ...] = releasing.after_option("rounds of this design and key count once; "),
+    limit: float | None = releasing.LIMIT,
+    keep_order: bool = releasing.KEEP_ORDER,
 ) -> None:
     """Everybody's report of one round from the true records of INPUT, one column per attribute and one that names the person.
 
@@ -167,25 +126,17 @@ def longitudinal_perturb(
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
     printing.warn(formula_doubts(output, design.domain))
-    releasing.report_release(made, output, as_json)
+    releasing.report_release(made, output)
 
 
-@click.command()
-@click.argument("rounds", metavar="ROUND...", nargs=-1, required=True, type=FILE)
-@design_option
-@person_option
-@table_attributes_option
-@click.option("--change", is_flag=True, help="Also how much each cell moved from the first round to the last.")
-@confidence_option
-@printing.json_option
+@command
 def longitudinal_estimate(
-    rounds: tuple[Path, ...],
-    design_file: Path,
-    person: str,
-    attributes: str,
-    change: bool,
-    confidence: float,
-    as_json: bool,
+    rounds: tuple[Path, ...] = argument(metavar="ROUND...", required=True),
+    design_file: Path = DESIGN_FILE,
+    person: str = PERSON,
+    attributes: str = TABLE_ATTRIBUTES,
+    change: bool = option("Also how much each cell moved from the first round to the last."),
+    confidence: float = CONFIDENCE,
 ) -> None:
     """Proportions from the reports of several rounds, in order: their average, and with --change what moved.
 
@@ -195,13 +146,9 @@ def longitudinal_estimate(
     panel, doubts = estimate_rounds(rounds, design, split_names(attributes), person=person)
     results = [panel.average(confidence), *([panel.change(confidence=confidence)] if change else [])]
     printing.warn(doubts)
-    if as_json:
-        printing.print_json({**{r.what: r.summary() for r in results}, "doubts": doubts})
-        return
-    for result in results:
-        show_panel(result)
 
+    def show() -> None:
+        for result in results:
+            printing.print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals", result.shown())
 
-def show_panel(result: PanelEstimate) -> None:
-    """Print one row per cell."""
-    printing.print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals", result.shown())
+    printing.give(lambda: {**{r.what: r.summary() for r in results}, "doubts": doubts}, show)

@@ -1,8 +1,7 @@
-"""The command group: its commands, what each has beside its own options, and the one place where errors become lines and codes.
+"""The command group: the registry of commands, and the one place where errors become lines and codes.
 
-Exit 0: done. 1: a check or a solve failed, or the records say too little of what is asked. 2: bad input, nothing written. What
-could not be done is said in one line ``error: …`` on standard error. Every command takes --strict and refuses an option that is
-given twice; both are added where a command is looked up, so that none can lack them.
+One line in :data:`COMMANDS` adds a command. Exit 0: done. 1: a check or a solve failed, or the records say too little of what
+is asked. 2: bad input, nothing written. What could not be done is said in one line ``error: …`` on standard error.
 
 Standard output is a command's own: what libraries print there goes to standard error. A library in C writes to file
 descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`` keeps the place that the descriptor had, and
@@ -16,7 +15,6 @@ it is done.
 """
 
 import gc
-import importlib
 import io
 import os
 import signal
@@ -25,117 +23,63 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from traceback import clear_frames
 from types import FrameType
 from typing import Any
 
 import click
 
-from optrr.cli.printing import STRICT, Warned
+from optrr.cli.printing import Warned
 from optrr.core.display import __version__
 from optrr.core.display.text import one_line
 from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
-from optrr.core.records.atomic import held_back
 
-# It shows what it has written to whoever visits, so its files cannot wait until it ends.
-_AT_ONCE = ("plan", "serve")
-
-_strict = click.Option(
-    ["--strict"],
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=lambda ctx, param, value: ctx.meta.__setitem__(STRICT, value),
-    help="Where there would be a warning, write nothing and exit with 1.",
-)
-
-
-class Command(click.Command):
-    """A command as it is run: ``plain`` with what every command has."""
-
-    def __init__(self, plain: click.Command) -> None:
-        kept = ("name", "callback", "help", "epilog", "short_help", "context_settings", "no_args_is_help", "hidden")
-        super().__init__(params=[*plain.params, _strict], **{each: getattr(plain, each) for each in kept})
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, where no option is given twice: of two, only the last would count, and nobody would know."""
-        if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            once = (o for o in order if isinstance(o, click.Option) and not (o.multiple or o.is_flag or o.count))
-            for option in once:
-                if order.count(option) > 1:
-                    raise click.UsageError(
-                        f"{option.opts[-1]} is given {order.count(option)} times, and only one can count; give it once"
-                    )
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
-        if not ctx.meta.get(STRICT) or self.name in _AT_ONCE:
-            return super().invoke(ctx)
-        with held_back():
-            return super().invoke(ctx)
-
-
-# What --help shows: a heading, and below it of each command the module of its function and one line of help. Written here so
-# that --help imports none of them.
-_GROUPS = {
-    "Plan": {
-        "plan": ("planning", "From a question to a total epsilon and its statement, on a page."),
-        "spec": ("proposing", "Propose a specification from data."),
-        "design": ("designing", "Find the mechanism with the smallest total epsilon."),
-        "compare": ("designing", "Every applicable method side by side."),
-        "allocate": ("allocating", "The most accurate way of asking for a workload."),
-        "power": ("testing", "Records that a test needs, or intervals of a wanted width."),
-        "cluster": ("designing", "Cluster attributes by dependence; design the second round."),
-    },
-    "Randomize": {
-        "perturb": ("releasing", "Randomize a CSV or Parquet file."),
-    },
-    "Analyse": {
-        "estimate": ("estimating", "Estimate a table from randomized records."),
-        "test": ("testing", "Test a hypothesis on randomized records."),
-        "measure": ("measuring", "Shares in groups, risks, odds, means, ordinal association."),
-        "share": ("measuring", "A share in a sub-population of several conditions."),
-        "contrast": ("measuring", "A sum of shares with weights: differences of cells."),
-        "quantile": ("measuring", "Medians and other quantiles."),
-        "model": ("modelling", "A log-linear model: odds ratios with all else in the model."),
-        "regress": ("modelling", "Linear and logistic regression of the true records."),
-        "synthesize": ("modelling", "Records to hand on, drawn from a model of the estimates."),
-        "combine": ("modelling", "Numbers from several synthetic sets, with intervals."),
-    },
-    "Devices and surveys": {
-        "export": ("deploying", "Write what a device needs to randomize a record; matrices; programs."),
-        "serve": ("deploying", "Run a survey: page, collector and results."),
-        "audit": ("assurance", "Test a client from outside against its label."),
-    },
-    "Assurance": {
-        "verify": ("assurance", "Recompute every number of a design or deployment file."),
-        "sign": ("assurance", "Sign a design or deployment file: who made it."),
-        "account": ("releasing", "What the people of these files have spent in all."),
-        "worksheet": ("assurance", "An evaluator's questions, answered for a design."),
-    },
-    "Genomics": {
-        "gwas-design": ("genomics", "Design for genotypes and case/control status."),
-        "gwas-perturb": ("genomics", "Randomize genotypes and status, one record per person."),
-        "gwas": ("association", "Association tests of randomized genotypes."),
-        "gwas-variants": ("association", "Frequencies, call rates, Hardy-Weinberg tests, r²."),
-        "gwas-study": ("studying", "What association tests lose at a total epsilon, by simulation."),
-    },
-    "Rounds": {
-        "longitudinal-design": ("longitudinal", "Design for people who report again and again."),
-        "longitudinal-perturb": ("longitudinal", "Everybody's report of one round."),
-        "longitudinal-estimate": ("longitudinal", "Estimate a table from several rounds of reports."),
-    },
-    "Try it": {
-        "demo": ("demo", "The main job on the bundled Adult data."),
-    },
-}
-# Each command's module, function and line of help.
-_COMMANDS = {
-    name: (f"optrr.cli.{module}", name.replace("-", "_"), text)
-    for group in _GROUPS.values()
-    for name, (module, text) in group.items()
+# Every command: its heading in --help, where it is, and one line of help. What they name is imported when a command is called,
+# so that --help needs none of it.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "plan": ("Plan", "optrr.cli.planning:plan", "From a question to a total epsilon and its statement, on a page."),
+    "spec": ("Plan", "optrr.cli.proposing:spec", "Propose a specification from data."),
+    "design": ("Plan", "optrr.cli.designing:design", "Find the mechanism with the smallest total epsilon."),
+    "compare": ("Plan", "optrr.cli.designing:compare", "Every applicable method side by side."),
+    "allocate": ("Plan", "optrr.cli.allocating:allocate", "The most accurate way of asking for a workload."),
+    "power": ("Plan", "optrr.cli.testing:power", "Records that a test needs, or intervals of a wanted width."),
+    "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
+    "perturb": ("Randomize", "optrr.cli.releasing:perturb", "Randomize a CSV or Parquet file."),
+    "estimate": ("Analyse", "optrr.cli.estimating:estimate", "Estimate a table from randomized records."),
+    "test": ("Analyse", "optrr.cli.testing:test", "Test a hypothesis on randomized records."),
+    "measure": ("Analyse", "optrr.cli.measuring:measure", "Shares in groups, risks, odds, means, ordinal association."),
+    "share": ("Analyse", "optrr.cli.measuring:share", "A share in a sub-population of several conditions."),
+    "contrast": ("Analyse", "optrr.cli.measuring:contrast", "A sum of shares with weights: differences of cells."),
+    "quantile": ("Analyse", "optrr.cli.measuring:quantile", "Medians and other quantiles."),
+    "model": ("Analyse", "optrr.cli.modelling:model", "A log-linear model: odds ratios with all else in the model."),
+    "regress": ("Analyse", "optrr.cli.modelling:regress", "Linear and logistic regression of the true records."),
+    "synthesize": ("Analyse", "optrr.cli.modelling:synthesize", "Draw records from a model of the estimates."),
+    "combine": ("Analyse", "optrr.cli.modelling:combine", "Numbers from several synthetic sets, with intervals."),
+    "export": ("Devices", "optrr.cli.deploying:export", "Write what a device randomizes by; matrices; programs."),
+    "serve": ("Devices", "optrr.cli.deploying:serve", "Run a survey: page, collector and results."),
+    "audit": ("Devices", "optrr.cli.assurance:audit", "Test a client from outside against its label."),
+    "verify": ("Assurance", "optrr.cli.assurance:verify", "Recompute every number of a design or deployment file."),
+    "sign": ("Assurance", "optrr.cli.assurance:sign", "Sign a design or deployment file: who made it."),
+    "account": ("Assurance", "optrr.cli.releasing:account", "What the people of these files have spent in all."),
+    "worksheet": ("Assurance", "optrr.cli.assurance:worksheet", "An evaluator's questions, answered for a design."),
+    "gwas-design": ("Genomics", "optrr.cli.genomics:gwas_design", "Design for genotypes and case/control status."),
+    "gwas-perturb": ("Genomics", "optrr.cli.genomics:gwas_perturb", "Randomize genotypes and status."),
+    "gwas": ("Genomics", "optrr.cli.association:gwas", "Association tests of randomized genotypes."),
+    "gwas-variants": (
+        "Genomics",
+        "optrr.cli.association:gwas_variants",
+        "Frequencies, call rates, Hardy-Weinberg tests, r².",
+    ),
+    "gwas-study": ("Genomics", "optrr.cli.studying:gwas_study", "What tests lose at a total epsilon, by simulation."),
+    "longitudinal-design": ("Rounds", "optrr.cli.longitudinal:longitudinal_design", "Design for repeated reports."),
+    "longitudinal-perturb": (
+        "Rounds",
+        "optrr.cli.longitudinal:longitudinal_perturb",
+        "Everybody's report of one round.",
+    ),
+    "longitudinal-estimate": ("Rounds", "optrr.cli.longitudinal:longitudinal_estimate", "A table from several rounds."),
+    "demo": ("Try it", "optrr.cli.demo:demo", "The main job on the bundled Adult data."),
 }
 
 
@@ -143,21 +87,22 @@ class _LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            hint = did_you_mean(cmd_name, _COMMANDS) or "; optrr --help lists them"
+        if cmd_name not in COMMANDS:
+            hint = did_you_mean(cmd_name, COMMANDS) or "; optrr --help lists them"
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
-        module, function, _ = _COMMANDS[cmd_name]
         with _no_collection():
-            return Command(getattr(importlib.import_module(module), function))
+            command: click.Command = resolve_name(COMMANDS[cmd_name][1])
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, _COMMANDS))
-        for heading, group in _GROUPS.items():
+        widest = max(map(len, COMMANDS))
+        for heading in dict.fromkeys(heading for heading, _, _ in COMMANDS.values()):
+            rows = [(name.ljust(widest), text) for name, (of, _, text) in COMMANDS.items() if of == heading]
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in group.items()])
+                formatter.write_dl(rows)
 
 
 @contextmanager

@@ -3,59 +3,48 @@
 from collections.abc import Callable
 from typing import Any
 
-import click
 import msgspec
 
-from optrr.analysis.measures import MEASURES, Measures
+from optrr.analysis.measures import Measures
 from optrr.analysis.measures.among import said_among
+from optrr.analysis.measures.measure import MeasureName
 from optrr.cli import inputs
-from optrr.cli.outputs import Analysis, analysis, report_option, table_option
+from optrr.cli.options import command, group, option
+from optrr.cli.outputs import Analysis, TableAnalysis
 from optrr.cli.printing import print_shown, say
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import told_scores
 from optrr.core.errors import InvalidInput
 
 
-@analysis(
-    inputs.attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them."),
-    click.option(
-        "--measure",
-        "name",
-        type=click.Choice(MEASURES),
-        default="row-shares",
-        help="What is measured.",
-    ),
-    click.option(
-        "--reference", metavar="CATEGORY", help="The group that others are compared with; the first unless given."
-    ),
-    click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given."),
-    inputs.scores_option,
-    inputs.among_option,
-    inputs.complete_cases_option,
-    inputs.ignorable_option,
-    inputs.pool_option,
-    inputs.sample_options,
-    inputs.confidence_option,
-    inputs.simultaneous_option,
-    table_option,
-    report_option,
-)
+@command
 def measure(
-    run: Analysis,
-    *,
-    attributes: str,
-    name: str,
-    scores: tuple[str, ...],
-    among: tuple[str, ...],
-    pool: tuple[str, ...],
-    **asked: Any,
+    run: Analysis = group(TableAnalysis),
+    attributes: str = option(
+        "Two attributes: the groups, and what is compared in them.", metavar="GROUPS,OUTCOMES", required=True
+    ),
+    name: MeasureName = option("What is measured.", "--measure", default="row-shares"),
+    reference: str | None = option(
+        "The group that others are compared with; the first unless given.", metavar="CATEGORY"
+    ),
+    reference_outcome: str | None = option("For odds ratios; the first outcome unless given.", metavar="CATEGORY"),
+    scores: tuple[str, ...] = inputs.SCORES,
+    among: tuple[str, ...] = inputs.AMONG,
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    ignorable: str | None = inputs.IGNORABLE,
+    pool: tuple[str, ...] = inputs.POOL,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    confidence: float = inputs.CONFIDENCE,
+    simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     names = inputs.split_names(attributes)
-    asked["scores"] = inputs.scores_of(scores, names[-1:]).get(names[-1])
+    numbers = inputs.scores_of(scores, names[-1:]).get(names[-1])
     reports = run.open(pool, names)
-    asked["among"] = inputs.among_of(among, reports.asking.domain)
-    keywords, _ = run.sampled(inputs.Sampled.of(asked))
+    asked: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "scores": numbers}
+    asked |= {"among": inputs.among_of(among, reports.asking.domain), "complete_cases": complete_cases}
+    asked |= {"ignorable": ignorable, "confidence": confidence, "simultaneous": simultaneous}
+    keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.measure(name, *names, **asked, **keywords))
 
 
@@ -76,47 +65,40 @@ def _print(result: Measures) -> None:
             say(line)
 
 
-@analysis(
-    click.option(
-        "--of",
-        multiple=True,
+@command
+def share(
+    run: Analysis = group(TableAnalysis),
+    of: tuple[str, ...] = option(
+        "Whose share: people with one of these categories of A; several attributes are all to hold.",
         required=True,
         metavar="A=CATEGORY,CATEGORY,…",
-        help="Whose share: people with one of these categories of A; several attributes are all to hold.",
     ),
-    inputs.among_option,
-    inputs.complete_cases_option,
-    inputs.sample_options,
-    inputs.confidence_option,
-    table_option,
-    report_option,
-)
-def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **asked: Any) -> None:
+    among: tuple[str, ...] = inputs.AMONG,
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    confidence: float = inputs.CONFIDENCE,
+) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
-    _give_contrast(
-        run, [{"of": inputs.categories_of(of, "--of", domain), "among": inputs.among_of(among, domain)}], asked
-    )
+    one = {"of": inputs.categories_of(of, "--of", domain), "among": inputs.among_of(among, domain)}
+    _give_contrast(run, [one], sample, complete_cases=complete_cases, confidence=confidence)
 
 
-@analysis(
-    click.option(
+@command
+def contrast(
+    run: Analysis = group(TableAnalysis),
+    shares: tuple[str, ...] = option(
+        'A share of the sum: {"of": {"income": ">50K"}, "among": {"sex": "F"}, "weight": -1}; repeatable.',
         "--share",
-        "shares",
-        multiple=True,
         required=True,
         metavar="JSON",
-        help='A share of the sum: {"of": {"income": ">50K"}, "among": {"sex": "F"}, "weight": -1}; repeatable.',
     ),
-    inputs.complete_cases_option,
-    inputs.sample_options,
-    inputs.confidence_option,
-    table_option,
-    report_option,
-)
-def contrast(run: Analysis, *, shares: tuple[str, ...], **asked: Any) -> None:
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    confidence: float = inputs.CONFIDENCE,
+) -> None:
     """A sum of shares with weights, such as the difference of two, from randomized records."""
-    _give_contrast(run, [_read(text) for text in shares], asked)
+    _give_contrast(run, [_read(text) for text in shares], sample, complete_cases=complete_cases, confidence=confidence)
 
 
 def _read(text: str) -> Any:
@@ -128,31 +110,24 @@ def _read(text: str) -> Any:
         ) from None
 
 
-def _give_contrast(run: Analysis, shares: list[Any], asked: dict[str, Any]) -> None:
+def _give_contrast(run: Analysis, shares: list[Any], sample: inputs.Sampled, **asked: Any) -> None:
     reports = run.open()
-    keywords, _ = run.sampled(inputs.Sampled.of(asked))
+    keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.contrast(*shares, **asked, **keywords))
 
 
-@analysis(
-    inputs.attributes_option("A", "The attribute: bins, numbers, ordered categories, or any with --scores."),
-    click.option("--at", default="0.5", metavar="Q,Q,…", help="Which quantiles, between 0 and 1."),
-    inputs.scores_option,
-    inputs.among_option,
-    inputs.sample_options,
-    inputs.confidence_option,
-    inputs.simultaneous_option,
-    table_option,
-    report_option,
-)
+@command
 def quantile(
-    run: Analysis,
-    *,
-    attributes: str,
-    at: str,
-    scores: tuple[str, ...],
-    among: tuple[str, ...],
-    **asked: Any,
+    run: Analysis = group(TableAnalysis),
+    attributes: str = option(
+        "The attribute: bins, numbers, ordered categories, or any with --scores.", metavar="A", required=True
+    ),
+    at: str = option("Which quantiles, between 0 and 1.", default="0.5", metavar="Q,Q,…"),
+    scores: tuple[str, ...] = inputs.SCORES,
+    among: tuple[str, ...] = inputs.AMONG,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    confidence: float = inputs.CONFIDENCE,
+    simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """Medians and other quantiles of the true records, from randomized ones; people who did not answer have none."""
     names = inputs.split_names(attributes)
@@ -162,9 +137,7 @@ def quantile(
         at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75"
     )
     reports = run.open()
-    asked |= {
-        "among": inputs.among_of(among, run.asking.domain),
-        "scores": inputs.scores_of(scores, names).get(names[0]),
-    }
-    keywords, _ = run.sampled(inputs.Sampled.of(asked))
+    asked: dict[str, Any] = {"among": inputs.among_of(among, run.asking.domain), "confidence": confidence}
+    asked |= {"scores": inputs.scores_of(scores, names).get(names[0]), "simultaneous": simultaneous}
+    keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.quantiles(names[0], wanted, **asked, **keywords))

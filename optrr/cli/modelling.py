@@ -9,12 +9,13 @@ import click
 
 from optrr.analysis.loglinear.estimating import Comparison, LogLinear, beside
 from optrr.analysis.loglinear.fitting import parse_terms
-from optrr.analysis.regression.fitting import FAMILIES
+from optrr.analysis.regression.fitting import FamilyName
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis.combined import combine as combined
 from optrr.analysis.synthesis.drawing import Closeness
 from optrr.cli import inputs, outputs
-from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
+from optrr.cli.options import command, group, option
+from optrr.cli.printing import give, is_json, print_json, print_shown, print_table, say, warn
 from optrr.core.design.design_file import load_design
 from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput
@@ -23,45 +24,29 @@ from optrr.core.records.reading.source import RecordsAt
 from optrr.core.records.writing import check_written_suffix, formula_doubts
 
 
-@outputs.analysis(
-    inputs.attributes_option("A,B,…", "The attributes of the table that is modelled."),
-    click.option("--terms", metavar="A*B+C", help="Which attributes interact; a set includes its subsets."),
-    click.option(
-        "--stepwise",
-        "order",
-        type=click.IntRange(min=2),
-        help="Search a model with sets of up to so many attributes.",
-    ),
-    click.option(
-        "--against",
-        metavar="A*B+C",
-        help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
-    ),
-    click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against."),
-    inputs.complete_cases_option,
-    inputs.pool_option,
-    inputs.confidence_option,
-    inputs.simultaneous_option,
-    click.option("-o", "--output", type=outputs.OUTPUT, help="CSV, Parquet or JSON file for the coefficients."),
-    outputs.report_option,
-)
+@command
 def model(
-    run: outputs.Analysis,
-    *,
-    attributes: str,
-    terms: str | None,
-    order: int | None,
-    against: str | None,
-    random_state: int | None,
-    complete_cases: bool,
-    pool: tuple[str, ...],
-    **intervals: Any,
+    run: outputs.Analysis = group(outputs.TableAnalysis),
+    attributes: str = option("The attributes of the table that is modelled.", metavar="A,B,…", required=True),
+    terms: str | None = option("Which attributes interact; a set includes its subsets.", metavar="A*B+C"),
+    order: int | None = option(
+        "Search a model with sets of up to so many attributes.", "--stepwise", type=click.IntRange(min=2)
+    ),
+    against: str | None = option(
+        "Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
+        metavar="A*B+C",
+    ),
+    random_state: int | None = option(
+        "Seed of the simulations of --against.", type=click.IntRange(min=0), needs="against"
+    ),
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    pool: tuple[str, ...] = inputs.POOL,
+    confidence: float = inputs.CONFIDENCE,
+    simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """Fit a log-linear model to the true records behind randomized ones: odds and odds ratios, with all else in the model."""
     if (terms is None) == (order is None):
         raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
-    if against is None:
-        inputs.refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
     names = inputs.split_names(attributes)
     reports = run.open(pool, names)
     other = None if against is None else parse_terms(against, reports.asking.domain.subset(names))
@@ -70,8 +55,9 @@ def model(
             "models of answers to questions and of complete cases are given by --terms, and tested by optrr test; leave out "
             "what searches or compares them"
         )
-    intervals |= {"stepwise": order, "complete_cases": complete_cases}
-    result = run.made(lambda: reports.model(terms, attributes=names, **intervals))
+    how: dict[str, Any] = {"stepwise": order, "complete_cases": complete_cases}
+    how |= {"confidence": confidence, "simultaneous": simultaneous}
+    result = run.made(lambda: reports.model(terms, attributes=names, **how))
     compared = None
     if other is not None:
         (counts,) = reports.counts(names)
@@ -90,73 +76,47 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
         say(compared.headline())
 
 
-@outputs.analysis(
-    click.option(
-        "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
-    ),
-    click.option(
-        "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
-    ),
-    click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized."),
-    inputs.complete_cases_option,
-    inputs.pool_option,
-    inputs.scores_option,
-    inputs.sample_options,
-    inputs.confidence_option,
-    outputs.table_option,
-    outputs.report_option,
-)
+@command
 def regress(
-    run: outputs.Analysis,
-    *,
-    formula: str,
-    true_predictors: str | None,
-    pool: tuple[str, ...],
-    scores: tuple[str, ...],
-    **asked: Any,
+    run: outputs.Analysis = group(outputs.TableAnalysis),
+    formula: str = option("Outcome and predictors; write 'income ~ sex + C(age)'.", required=True, metavar="Y~A+B"),
+    family: FamilyName | None = option("By default logistic for two categories, linear for numbers."),
+    true_predictors: str | None = option("Predictors in INPUT that were not randomized.", metavar="A,B,…"),
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    pool: tuple[str, ...] = inputs.POOL,
+    scores: tuple[str, ...] = inputs.SCORES,
+    sample: inputs.Sampled = group(inputs.Sampled),
+    confidence: float = inputs.CONFIDENCE,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
     true = () if true_predictors is None else inputs.split_names(true_predictors)
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
-    keywords, _ = run.sampled(inputs.Sampled.of(asked))
-    asked |= {"public": true, "scores": inputs.scores_by_name(scores), **keywords}
+    asked, _ = run.sampled(sample)
+    asked |= {"family": family, "complete_cases": complete_cases, "confidence": confidence}
+    asked |= {"public": true, "scores": inputs.scores_by_name(scores)}
     result = run.made(lambda: reports.regress(formula, progress=lambda done: run.tell("regress", done), **asked))
     # warnings go to standard error, so the printed table has none of its own
     table = replace(result, warnings=()).summary()
     run.give(result, lambda: say(str(table)))
 
 
-@click.command()
-@inputs.input_argument
-@inputs.design_option
-@click.option("-o", "--output", required=True, type=outputs.OUTPUT, help="CSV or Parquet file for the records.")
-@click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="Y~A+B|A*B*C",
-    help="A regression, or a table of more than two attributes, that the records keep beside all pairs; repeatable.",
-)
-@click.option(
-    "--sets",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of data sets, of --size records each; numbers from 20 have intervals that hold (optrr combine).",
-)
-@click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the draw.")
-@json_option
+@command
 def synthesize(
-    *,
-    input: RecordsAt,
-    design_file: Path,
-    output: Path,
-    attributes: str | None,
-    keep: tuple[str, ...],
-    sets: int,
-    size: int | None,
-    random_state: int | None,
-    as_json: bool,
+    input: RecordsAt = inputs.INPUT,
+    design_file: Path = inputs.DESIGN_FILE,
+    output: Path = option("CSV or Parquet file for the records.", "-o", required=True, type=outputs.OUTPUT),
+    attributes: str | None = option("Attributes of the records; all of the design's unless given.", metavar="A,B,…"),
+    keep: tuple[str, ...] = option(
+        "A regression, or a table of more than two attributes, that the records keep beside all pairs; repeatable.",
+        metavar="Y~A+B|A*B*C",
+    ),
+    sets: int = option(
+        "Number of data sets, of --size records each; numbers from 20 have intervals that hold (optrr combine).",
+        type=click.IntRange(min=1),
+        default=1,
+    ),
+    size: int | None = option("Number of records; as many as INPUT holds unless given.", type=click.IntRange(min=1)),
+    random_state: int | None = option("Seed of the draw.", type=click.IntRange(min=0)),
 ) -> None:
     """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
     check_written_suffix(output)
@@ -169,7 +129,7 @@ def synthesize(
     result.save(output)
     doubts += formula_doubts(output, design.domain)
     warn([*doubts, *result.warnings])
-    if as_json:
+    if is_json():
         print_json(result.summary() | {"output": str(output), "doubts": doubts})
         return
     _print_closeness("pair tables beside the estimates", "pair", result.pairs)
@@ -185,12 +145,12 @@ def _print_closeness(title: str, what: str, compared: Sequence[Closeness]) -> No
         print_table(title, heads, [[c.name, c.cells, c.within, c.largest_difference, c.kept] for c in compared])
 
 
-@click.command()
-@inputs.input_argument
-@inputs.confidence_option
-@outputs.table_option
-@json_option
-def combine(*, input: RecordsAt, confidence: float, output: Path | None, as_json: bool) -> None:
+@command
+def combine(
+    input: RecordsAt = inputs.INPUT,
+    confidence: float = inputs.CONFIDENCE,
+    output: Path | None = outputs.TABLE,
+) -> None:
     """Numbers computed from each of several synthetic sets, combined: intervals that count the error of randomization.
 
     INPUT has the columns parameter and estimate, and may have standard_error: one row for each parameter and set, the sets in
@@ -204,10 +164,7 @@ def combine(*, input: RecordsAt, confidence: float, output: Path | None, as_json
     if output is not None:
         outputs.write_estimate(result, result.summary(), output)
     warn(result.warnings)
-    if as_json:
-        print_json(result.summary())
-        return
-    print_shown(f"{result.headline()}, {100 * confidence:g}% intervals", result.shown())
+    give(result.summary, lambda: print_shown(f"{result.headline()}, {100 * confidence:g}% intervals", result.shown()))
 
 
 _PARAMETER, _ESTIMATE, _ERROR = "parameter", "estimate", "standard_error"

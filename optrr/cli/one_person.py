@@ -1,14 +1,14 @@
 """optrr gwas-perturb --status: one person's report, which is drawn once and remembered."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import click
 import msgspec
 
-from optrr.cli.genotype_options import genotype_filter
-from optrr.cli.inputs import refuse_options, several
-from optrr.cli.printing import print_json, warn
+from optrr.cli.options import option, refuse_options
+from optrr.cli.printing import give, warn
 from optrr.core.design.design import Design
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput
@@ -16,50 +16,47 @@ from optrr.core.records.atomic import whole_file
 from optrr.core.records.reading.registry import refuse_randomized
 from optrr.core.records.reading.source import STANDARD_INPUT
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import MISSING, Codes
 from optrr.genomics.layout import layout_of
-from optrr.genomics.person import read_person
+from optrr.genomics.person import Absent, read_person
 from optrr.genomics.person_reports import ENDING, report_once, spent_in
+from optrr.genomics.randomize import MissingPolicy
 from optrr.genomics.sampled_variants import SampledVariants
 
 _STATUS = {"case": True, "control": False}
-_OF_ONE_PERSON = ("absent", "diary")
 
 
-# The options of one person's report.
-person_options = several(
-    click.option(
-        "--status", metavar="case|control", help="INPUT is one person's file: write that person's one report."
-    ),
-    click.option(
-        "--status-file",
+@dataclass(frozen=True)
+class OnePerson:
+    """The options of one person's report."""
+
+    status: str | None = option("INPUT is one person's file: write that person's one report.", metavar="case|control")
+    status_file: IO[str] | None = option(
+        "File that holds the word case or control, or - for standard input; shells keep what --status says.",
         type=click.File("r", encoding="utf-8"),
-        help="File that holds the word case or control, or - for standard input; shells keep what --status says.",
-    ),
-    click.option(
-        "--absent",
-        type=click.Choice(["refuse", "reference", "missing"]),
+    )
+    absent: Absent = option(
+        "Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
         default="refuse",
-        help="Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
-    ),
-    click.option(
-        "--diary",
+    )
+    diary: Path | None = option(
+        "Folder that keeps what this person has sent, as the Python client does.  [default: INPUT.diary, beside INPUT]",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Folder that keeps what this person has sent, as the Python client does.  [default: INPUT.diary, beside INPUT]",
-    ),
-)
+    )
 
-
-def is_of_one_person(options: dict[str, Any], output: Path) -> bool:
-    """Whether one person's report is asked for. Raises InvalidInput for options that only that has, and for .json."""
-    if options["status"] is not None or options["status_file"] is not None:
-        return True
-    refuse_options("is for one person's file; give --status or --status-file too, or leave it out", *_OF_ONE_PERSON)
-    if output.suffix.lower() == ENDING:
-        raise InvalidInput(
-            f"{output} is where one person's report goes; say that person's --status, or write .bed, .csv or .parquet"
+    def asked(self, output: Path) -> bool:
+        """Whether one person's report is asked for. Raises InvalidInput for options that only that has, and for .json."""
+        if self.status is not None or self.status_file is not None:
+            return True
+        refuse_options(
+            "is for one person's file; give --status or --status-file too, or leave it out", "absent", "diary"
         )
-    return False
+        if output.suffix.lower() == ENDING:
+            raise InvalidInput(
+                f"{output} is where one person's report goes; say that person's --status, or write .bed, .csv or .parquet"
+            )
+        return False
 
 
 def _is_case(status: str | None, file: IO[str] | None) -> bool:
@@ -76,21 +73,26 @@ def _is_case(status: str | None, file: IO[str] | None) -> bool:
 
 
 def report_one_person(
-    input: Path, design: Design | SampledVariants, output: Path, as_json: bool, options: dict[str, Any]
+    one: OnePerson,
+    input: Path,
+    design: Design | SampledVariants,
+    output: Path,
+    how: tuple[GenotypeFilter, MissingPolicy, float | None],
 ) -> None:
     """Write the report that is kept for this design, or draw it, keep it and write it."""
     if output.suffix.lower() != ENDING:
         raise InvalidInput(f"cannot write {output}: one person's report is written as {ENDING}")
-    case = _is_case(options["status"], options["status_file"])
+    case = _is_case(one.status, one.status_file)
+    chosen, missing, limit = how
     asked = AssociationDesign(design) if isinstance(design, SampledVariants) else GenomicDesign(design)
-    if str(input) == STANDARD_INPUT and options["diary"] is None:
+    if str(input) == STANDARD_INPUT and one.diary is None:
         raise InvalidInput("standard input has no folder beside it that could remember; name one (--diary FOLDER)")
-    folder = options["diary"] or input.with_name(f"{input.name}.diary")
+    folder = one.diary or input.with_name(f"{input.name}.diary")
 
     def record() -> Codes:
         refuse_randomized(input)
-        person, said = read_person(input, layout_of(design.domain), case, options["absent"], genotype_filter(options))
-        true = asked.records(person, options["missing"])
+        person, said = read_person(input, layout_of(design.domain), case, one.absent, chosen)
+        true = asked.records(person, missing)
         gone = int((true == MISSING).sum()) if isinstance(design, Design) else 0
         if gone:
             said.append(f"{amount(gone, 'call')} missing in the report: no epsilon covers which")
@@ -98,19 +100,17 @@ def report_one_person(
         warn(said)
         return true
 
-    report, new = report_once(design, record, folder, options["limit"])
+    report, new = report_once(design, record, folder, limit)
     if not new:
         # not a warning, which --strict would take for a failure: sending the same again is what a diary is for
         click.echo(f"note: drawn before: the same report again, from {folder}", err=True)
     with whole_file(output) as partial:
         partial.write_bytes(msgspec.json.encode(report) + b"\n")
     variants, spent = layout_of(design.domain).variants, spent_in(folder)
-    if as_json:
-        made = {"records": 1, "variants": variants, "epsilon": design.epsilon, "new": new, "spent": spent}
-        print_json(made | {"output": str(output), "diary": str(folder)})
-        return
-    how = "drawn now, and kept" if new else "drawn before: the same report again, and nothing was drawn"
-    click.echo(
-        f"one report about {amount(variants, 'variant')} at total epsilon {epsilon_text(design.epsilon)}, {how}; "
+    made = {"records": 1, "variants": variants, "epsilon": design.epsilon, "new": new, "spent": spent}
+    drawn = "drawn now, and kept" if new else "drawn before: the same report again, and nothing was drawn"
+    line = (
+        f"one report about {amount(variants, 'variant')} at total epsilon {epsilon_text(design.epsilon)}, {drawn}; "
         f"written to {output}, remembered in {folder} (epsilon {epsilon_text(spent)} spent in all)"
     )
+    give(lambda: made | {"output": str(output), "diary": str(folder)}, lambda: click.echo(line))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, wraps
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,8 +20,9 @@ import click
 import msgspec
 
 from optrr.allocation.sampled_tables import SampledTables, load_asking
-from optrr.cli.inputs import Sampled, design_option, input_argument, keep_input, said_of_input, several, with_pool
-from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
+from optrr.cli.inputs import DESIGN_FILE, INPUT, Sampled, keep_input, with_pool
+from optrr.cli.options import option
+from optrr.cli.printing import give, heard, late_bar, warn
 from optrr.core.design.design import Asking, Design
 from optrr.core.display.result import Result, TableResult
 from optrr.core.errors import InvalidInput
@@ -88,7 +89,7 @@ TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
 
 _SUFFIXES = (".csv", ".parquet", ".json")
 
-table_option = click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the table.")
+TABLE = option("CSV, Parquet or JSON file for the table.", "-o", type=OUTPUT)
 
 
 def check_estimate_suffix(path: Path) -> None:
@@ -116,7 +117,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
 
 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
-_LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_file", "qq_file")
+_LEFT_OUT = ("input", "query", "design_file", "output", "report", "manhattan_file", "qq_file")
 # Options whose values may be places.
 _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
@@ -162,12 +163,10 @@ def _text(value: Any) -> object:
 def _words(context: click.Context, place: RecordsAt, design_file: Path) -> Iterator[str]:
     """The command in words that make the page again, given the same files."""
     yield from ("optrr", str(context.command.name), *_names(place))
-    for option, value in said_of_input(context).items():
-        yield from (f"--{option}", value)
     yield from ("--design", design_file.name)
-    for option, value in _options(context, given=True):
+    for name, value in _options(context, given=True):
         for each in value if isinstance(value, tuple) else [value]:
-            yield from [option] if each is True else [option, str(each)]
+            yield from [name] if each is True else [name, str(each)]
     yield from ("--report", context.params["report"].name)
 
 
@@ -193,8 +192,8 @@ def _public(line: str, places: Sequence[RecordsAt]) -> str:
     return _ADDRESS.sub(r"\1:…", line)
 
 
-report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
-design_output_option = click.option("-o", "--output", type=DESIGN, help="Design file to write.")
+REPORT = option("HTML page to write, to be sent to others.", type=PAGE)
+DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
@@ -205,27 +204,30 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
         write_page(report, page())
 
 
+@dataclass(eq=False)
 class Analysis:
     """A command that analyses records: what they were asked by, what is in doubt about them, and where its result goes.
 
     The result comes from the call that Python has for it (:class:`optrr.core.reports.Reports`). It is given to the table's
     file, to a page, and as JSON or text.
+
+    Raises InvalidInput where records would be written over.
     """
 
-    def __init__(
-        self, input: RecordsAt, design_file: Path, output: Path | None, report: Path | None, as_json: bool
-    ) -> None:
-        """Raises InvalidInput for a table of another kind, and where records would be written over."""
-        if output is not None:
-            check_estimate_suffix(output)
-        self.input, self.design_file = input, design_file
-        self.output, self.report, self.as_json = output, report, as_json
+    input: RecordsAt = INPUT
+    design_file: Path = DESIGN_FILE
+    report: Path | None = REPORT
+    output: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.output is not None:
+            check_estimate_suffix(self.output)
         self.doubts: list[str] = []
         # shows progress while an analysis runs
         self._show: Callable[[str, float | None], None] | None = None
         # what becomes of records while they are read
         self._verb = "counted"
-        self.keep(input)
+        self.keep(self.input)
 
     def keep(self, place: RecordsAt) -> None:
         """Refuse to write over records. Raises InvalidInput."""
@@ -249,9 +251,9 @@ class Analysis:
         self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
         return self.reports
 
-    def sampled(self, sample: Sampled) -> tuple[dict[str, Any], PublicColumns]:
+    def sampled(self, sample: Sampled, by: str | None = None) -> tuple[dict[str, Any], PublicColumns]:
         """As :meth:`Sampled.keywords` of the reports; records with a sample's columns are read one by one, not counted."""
-        keywords, columns = sample.keywords(self.reports)
+        keywords, columns = sample.keywords(self.reports, by)
         self._verb = "read" if columns else "counted"
         return keywords, columns
 
@@ -297,10 +299,7 @@ class Analysis:
                 write_estimate(result, summary, self.output)
             write_report(self.report, lambda: self._page(result, page, others))
         warn(dict.fromkeys(said))
-        if self.as_json:
-            print_json(summary)
-        else:
-            show()
+        give(lambda: summary, show)
 
     def _page(self, result: Result, page: Callable[[Given], Page] | None, others: dict[str, Any]) -> Page:
         given = page_given(self.asking, self.design_file, self.reports, self.doubts)
@@ -311,22 +310,8 @@ class Analysis:
         return table_page(result, given, **others)  # type: ignore[arg-type]  # others name their page
 
 
-def analysis(*options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], click.Command]:
-    """A command with INPUT, --design, these ``options`` and --json, whose function is given an :class:`Analysis` first."""
+@dataclass(eq=False)
+class TableAnalysis(Analysis):
+    """One whose table may go to a file of its own."""
 
-    def made(function: Callable[..., None]) -> click.Command:
-        @wraps(function)
-        def command(
-            *,
-            input: RecordsAt,
-            design_file: Path,
-            as_json: bool,
-            output: Path | None = None,
-            report: Path | None = None,
-            **asked: Any,
-        ) -> None:
-            function(Analysis(input, design_file, output, report, as_json), **asked)
-
-        return click.command()(several(input_argument, design_option, *options, json_option)(command))
-
-    return made
+    output: Path | None = TABLE

@@ -13,10 +13,11 @@ import click
 import numpy as np
 
 from optrr.cli import printing
-from optrr.cli.designing import attribute_option, people_option
-from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.designing import ATTRIBUTE, PEOPLE
+from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import FOLDER
-from optrr.cli.proposing import all_bins, bins_option
+from optrr.cli.printing import is_json
+from optrr.cli.proposing import BINS, all_bins
 from optrr.core.design.infer import Proposing, propose
 from optrr.core.design.specification import Specification, parse_attributes, read_specification
 from optrr.core.display.result import SHOWN
@@ -38,52 +39,29 @@ _FIRST = {"answer": ["yes", "no"]}
 _OF_QUESTIONS = ("attributes", "bins", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases")
 
 
-@click.command()
-@click.argument("source", metavar="[SPEC|DATA]", required=False, type=FILE)
-@attribute_option
-@bins_option
-@people_option
-@click.option(
-    "--total-epsilon", type=float, help="Total epsilon to spend, in nats; by default the least for --margin, or 1."
-)
-@click.option(
-    "--workload",
-    default="marginals",
-    metavar="marginals|pairs|FILE",
-    help="What is to be learned; FILE (.toml or .json) lists tables.",
-)
-@click.option("--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated.")
-@click.option("--way", metavar="NAME", help="Take this way of asking instead of the best, by its name.")
-@click.option("--margin", type=float, help="± percentage points, 95 %, that every table shall be known to.")
-@click.option("--prior", type=float, default=0.1, help="What somebody thinks of a person beforehand.")
-@click.option("--releases", type=click.IntRange(min=1), default=1, help="How often the same people are asked.")
-@click.option("--reason", default="", show_default=False, help="Why this choice, for the record.")
-@click.option("-o", "--output", type=FOLDER, help="Folder that the plan is written to; by default plan.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the page's address, and open no browser.")
-@click.option("--write", is_flag=True, help="Write the plan without a page.")
-@click.option("--check", "checking", metavar="PLAN.TOML", type=FILE, help="Recompute a plan; exit 1 where it differs.")
-@printing.json_option
+@command
 def plan(
-    *,
-    source: Path | None,
-    attributes: tuple[str, ...],
-    bins: tuple[str, ...],
-    n: int | None,
-    total_epsilon: float | None,
-    workload: str,
-    keep: Literal["records"] | None,
-    way: str | None,
-    margin: float | None,
-    prior: float,
-    releases: int,
-    reason: str,
-    output: Path | None,
-    port: int,
-    no_browser: bool,
-    write: bool,
-    checking: Path | None,
-    as_json: bool,
+    source: Path | None = argument(metavar="[SPEC|DATA]", required=False),
+    attributes: tuple[str, ...] = ATTRIBUTE,
+    bins: tuple[str, ...] = BINS,
+    n: int | None = PEOPLE,
+    total_epsilon: float | None = option("Total epsilon to spend, in nats; by default the least for --margin, or 1."),
+    workload: str = option(
+        "What is to be learned; FILE (.toml or .json) lists tables.",
+        default="marginals",
+        metavar="marginals|pairs|FILE",
+    ),
+    keep: Literal["records"] | None = option("Only ways after which any table can be estimated."),
+    way: str | None = option("Take this way of asking instead of the best, by its name.", metavar="NAME"),
+    margin: float | None = option("± percentage points, 95 %, that every table shall be known to."),
+    prior: float = option("What somebody thinks of a person beforehand.", default=0.1),
+    releases: int = option("How often the same people are asked.", type=click.IntRange(min=1), default=1),
+    reason: str = option("Why this choice, for the record.", default="", show_default=False),
+    output: Path | None = option("Folder that the plan is written to; by default plan.", "-o", type=FOLDER),
+    port: int = option("0 takes a free one.", type=click.IntRange(0, 65535), default=0),
+    no_browser: bool = option("Print the page's address, and open no browser."),
+    write: bool = option("Write the plan without a page."),
+    checking: Path | None = option("Recompute a plan; exit 1 where it differs.", "--check", metavar="PLAN.TOML"),
 ) -> int:
     """From a question to a total epsilon that one can defend: a page on this machine, and a folder with all that follows.
 
@@ -98,12 +76,12 @@ def plan(
         )
         if source is not None:
             raise InvalidInput(f"--check reads a plan, and {source} is beside it; leave one out")
-        return _check(checked_plan(checking), as_json)
+        return _check(checked_plan(checking))
     folder = FOLDER.convert("plan", None, None) if output is None else output
     refuse_foreign(folder)
     if write:
         refuse_options("is for the page; leave it out with --write", "port", "no_browser")
-    elif as_json:
+    elif is_json():
         raise InvalidInput("--json is for --write and --check; leave it out with the page")
     chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
     opened = _opened(source, attributes, bins)
@@ -119,7 +97,7 @@ def plan(
             made = Plan.of(opened.question, reason or opened.reason, opened.seen)
         else:
             made = make_plan(opened, total_epsilon, learn=workload, n=n, reason=reason, **chosen)
-        _written(made, folder, as_json)
+        _written(made, folder)
         return 0
     if isinstance(opened, RecordedPlan):
         question = opened.question
@@ -151,10 +129,10 @@ def _opened(
     return Specification(proposal.domain, np.full(proposal.domain.m, np.nan))
 
 
-def _written(made: Plan, folder: Path, as_json: bool) -> None:
+def _written(made: Plan, folder: Path) -> None:
     printing.warn(made.warnings)
     written = made.save(folder)
-    if as_json:
+    if is_json():
         printing.print_json(made.summary() | {"files": [str(path) for path in written]})
         return
     printing.say(made.headline())
@@ -165,14 +143,14 @@ def _written(made: Plan, folder: Path, as_json: bool) -> None:
     printing.say(f"written to {folder}: {', '.join(path.name for path in written)}")
 
 
-def _check(result: PlanCheck, as_json: bool) -> int:
-    if as_json:
-        printing.print_json(result.summary())
-    else:
+def _check(result: PlanCheck) -> int:
+    def show() -> None:
         printing.say(result.headline())
         if result.differences:
             rows = [(each.name, brief(each.recorded), brief(each.recomputed)) for each in result.differences]
             printing.print_table("what differs", ["entry", "the plan says", "recomputed"], rows)
+
+    printing.give(result.summary, show)
     return 0 if result.holds else 1
 
 

@@ -28,15 +28,21 @@ _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0
 
-# Where --strict is noted among what commands share (:mod:`optrr.cli.main`).
-STRICT = "optrr.cli.strict"
-
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+# Flags that every command has, by which :mod:`optrr.cli.options` notes them.
+JSON, STRICT = "json", "strict"
 
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output, nothing else."""
     click.echo(msgspec.json.encode(value).decode())
+
+
+def give(summary: Callable[[], Any], show: Callable[[], object]) -> None:
+    """Print the summary as JSON where the command was asked for it, else show the result to people."""
+    if is_json():
+        print_json(summary())
+    else:
+        show()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -105,8 +111,17 @@ def warn(lines: Iterable[str], always: bool = False) -> None:
 
 def is_strict() -> bool:
     """Whether the running command has the option --strict."""
+    return _has(STRICT)
+
+
+def is_json() -> bool:
+    """Whether the running command has the option --json."""
+    return _has(JSON)
+
+
+def _has(flag: str) -> bool:
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(STRICT))
+    return context is not None and bool(context.meta.get(f"optrr.cli.{flag}"))
 
 
 @contextmanager

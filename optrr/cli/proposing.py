@@ -7,16 +7,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from optrr.cli.inputs import input_argument, public_option, said_of_input
+from optrr.cli.inputs import INPUT, PUBLIC, said_of_input
+from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import (
-    json_option,
-    late_bar,
-    print_json,
-    print_table,
-    say,
-    warn,
-)
+from optrr.cli.printing import is_json, late_bar, print_json, print_table, say, warn
 from optrr.core.design.infer import Proposal, Proposing, propose
 from optrr.core.design.specification import Specification
 from optrr.core.display import SOFTWARE
@@ -29,44 +23,23 @@ from optrr.core.records.reading.source import RecordsAt
 # Attributes that a table on the screen lists.
 _SHOWN = 200
 
-bins_option = click.option(
-    "--bins",
-    multiple=True,
+BINS = option(
+    "Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); K alone is "
+    "for every column of more than 50 different numbers. Repeatable.",
     metavar="NAME=K|EDGE,EDGE,…",
-    help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
-    "K alone is for every column of more than 50 different numbers. Repeatable.",
 )
 
 
-@click.command()
-@input_argument
-@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
-@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
-@bins_option
-@click.option(
-    "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
-)
-@click.option(
-    "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
-)
-@click.option(
-    "--epsilon",
-    type=float,
-    default=1.0,
-    help="Epsilon of every attribute, in nats; to be confirmed.",
-)
-@public_option
-@json_option
+@command
 def spec(
-    input: RecordsAt,
-    output: Path | None,
-    columns: tuple[str, ...],
-    bins: tuple[str, ...],
-    missing: tuple[str, ...],
-    rare: int,
-    epsilon: float,
-    public: tuple[str, ...],
-    as_json: bool,
+    input: RecordsAt = INPUT,
+    output: Path | None = option("TOML file to write; otherwise it is printed.", "-o", type=OUTPUT),
+    columns: tuple[str, ...] = option("Column to propose; repeatable, default all.", "--column", metavar="NAME"),
+    bins: tuple[str, ...] = BINS,
+    missing: tuple[str, ...] = option("Text that means a missing value, such as NA; repeatable.", metavar="MARK"),
+    rare: int = option("Merge categories that occur fewer times into 'other'.", type=click.IntRange(min=0), default=0),
+    epsilon: float = option("Epsilon of every attribute, in nats; to be confirmed.", default=1.0),
+    public: tuple[str, ...] = PUBLIC,
 ) -> None:
     """Propose a specification from INPUT; every line that a person should confirm is marked.
 
@@ -88,8 +61,8 @@ def spec(
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
     warn([*([beside.warning()] if beside else []), *proposal.warnings()])
-    _report(proposal, output, text, as_json)
-    if output is not None and not as_json:
+    _report(proposal, output, text)
+    if output is not None and not is_json():
         say(f"then: {'; '.join(commands)}")
 
 
@@ -116,28 +89,23 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
 
 def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
     """The commands that design for this specification and randomize these records."""
-    written = [
-        word
-        for option, value in said_of_input(click.get_current_context()).items()
-        for word in (f"--{option.replace('_', '-')}", value)
-    ]
-    spec_file = "spec.toml" if output is None else str(output)
+    said = said_of_input(click.get_current_context())
+    written = [word for name, value in said.items() for word in (f"--{name}", value)]
     drop = ["--drop-undeclared"] if undeclared else []
+    perturb = [
+        "optrr",
+        "perturb",
+        *map(str, place.named),
+        *written,
+        "--design",
+        "design.json",
+        *drop,
+        "-o",
+        "released.csv",
+    ]
     return [
-        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
-        shlex.join(
-            [
-                "optrr",
-                "perturb",
-                *map(str, place.named),
-                *written,
-                "--design",
-                "design.json",
-                *drop,
-                "-o",
-                "released.csv",
-            ]
-        ),
+        shlex.join(["optrr", "design", "spec.toml" if output is None else str(output), "-o", "design.json"]),
+        shlex.join(perturb),
     ]
 
 
@@ -155,8 +123,8 @@ def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     ]
 
 
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
-    if as_json:
+def _report(proposal: Proposal, output: Path | None, text: str) -> None:
+    if is_json():
         attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
         print_json(
             {

@@ -2,18 +2,19 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from optrr.allocation.sampled_tables import load_asking
-from optrr.cli.inputs import FILE, design_option, input_argument, key_option, public_option, signature_option
+from optrr.cli.inputs import DESIGN_FILE, INPUT, KEY, PUBLIC, SIGNATURE
 from optrr.cli.main import cleaned_up
+from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import is_strict, json_option, late_bar, print_json, print_table, warn
+from optrr.cli.printing import give, is_json, is_strict, late_bar, print_json, print_table, warn
 from optrr.core.design.design import Asking, Design
 from optrr.core.design.signing import require_signed
 from optrr.core.display.text import amount, epsilon_text
@@ -23,50 +24,24 @@ from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions
 from optrr.core.provenance import accounting
 from optrr.core.provenance.provenance import SEEDED, Provenance
-from optrr.core.provenance.sealed import (
-    DESIGN,
-    LONGITUDINAL,
-    SAMPLED_TABLES,
-    SAMPLED_VARIANTS,
-    Content,
-    content_of,
-    kind_of,
-)
+from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, SAMPLED_TABLES, content_of, kind_of
 from optrr.core.records.reading.registry import open_source, origins_of
 from optrr.core.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.core.records.writing import formula_doubts
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+LIMIT = option("Most that one person may have spent in all, in nats.", type=click.FloatRange(min=0, min_open=True))
+KEEP_ORDER = option("Leave the records in the order of INPUT, which no epsilon covers, instead of shuffling them.")
+SEED = option("Seed, for studies only; the default draws from the operating system.", type=click.IntRange(min=0))
 
 
-def after_option(more: str = "") -> Callable[[_Command], _Command]:
+def after_option(more: str = "") -> Any:
     """The option --after; ``more`` is added to its help."""
-    return click.option(
-        "--after",
-        multiple=True,
-        type=FILE,
-        help=f"Earlier release of the same people, whose epsilon adds up; {more}repeatable.",
-    )
+    return option(f"Earlier release of the same people, whose epsilon adds up; {more}repeatable.")
 
 
-def records_output_option(more: str = "") -> Callable[[_Command], _Command]:
+def records_output_option(more: str = "") -> Any:
     """The option -o of randomized records; ``more`` is what may be given instead of a file."""
-    return click.option("-o", "--output", required=True, type=OUTPUT, help=f"CSV or Parquet file to write{more}.")
-
-
-keep_order_option = click.option(
-    "--keep-order",
-    is_flag=True,
-    help="Leave the records in the order of INPUT, which no epsilon covers, instead of shuffling them.",
-)
-limit_option = click.option(
-    "--limit", type=click.FloatRange(min=0, min_open=True), help="Most that one person may have spent in all, in nats."
-)
-seed_option = click.option(
-    "--random-state",
-    type=click.IntRange(min=0),
-    help="Seed, for studies only; the default draws from the operating system.",
-)
+    return option(f"CSV or Parquet file to write{more}.", "-o", required=True, type=OUTPUT)
 
 
 def provenances_in(files: Sequence[Path]) -> list[Provenance]:
@@ -128,17 +103,13 @@ def replaced_release(output: Path, same: str = "") -> list[str]:
     ]
 
 
-def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
+def report_release(release: FileRelease, output: Path) -> None:
     """Say what was written, at which ε, and warn if it is not private."""
     warn([*release.provenance.not_private(str(output)), *release.warnings])
-    if as_json:
-        dropped = {"dropped": list(release.dropped)} if release.dropped else {}
-        print_json(
-            {"records": release.records, **release_summary(release.provenance), "output": str(output), **dropped}
-        )
-    else:
-        phrase = epsilon_phrase(release.provenance)
-        click.echo(f"{amount(release.records, 'record')} randomized at {phrase}, written to {output}")
+    dropped = {"dropped": list(release.dropped)} if release.dropped else {}
+    summary = {"records": release.records, **release_summary(release.provenance), "output": str(output), **dropped}
+    phrase = f"{amount(release.records, 'record')} randomized at {epsilon_phrase(release.provenance)}"
+    give(lambda: summary, lambda: click.echo(f"{phrase}, written to {output}"))
 
 
 # The unit of ε in words.
@@ -148,18 +119,15 @@ _UNITS = {
 }
 
 
-@click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--design",
-    "designs",
-    multiple=True,
-    type=FILE,
-    help="Recompute the epsilon of the releases that this design drew instead of believing the files; repeatable.",
-)
-@limit_option
-@json_option
-def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | None, as_json: bool) -> int:
+@command
+def account(
+    paths: tuple[Path, ...] = argument(metavar="FILE...", required=True),
+    designs: tuple[Path, ...] = option(
+        "Recompute the epsilon of the releases that this design drew instead of believing the files; repeatable.",
+        "--design",
+    ),
+    limit: float | None = LIMIT,
+) -> int:
     """Add up the epsilon of several releases of the same people; exit 1 if it is above --limit.
 
     FILEs hold randomized records of the same people. Each release counts once, by its id, and so do the releases that it
@@ -167,14 +135,14 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
     longitudinal design it is a person over time: everything that one person ever reports. Releases that are not given are not
     in the sum. What a file states is believed unless its --design is given.
     """
-    stated = accounting.distinct_releases(release for each in provenances_in(files) for release in each.releases)
+    stated = accounting.distinct_releases(release for each in provenances_in(paths) for release in each.releases)
     epsilons = {made.digest: made.epsilon for made in map(_loaded, designs)}
     releases = [_recomputed(release, epsilons) for release in stated]
     private = not any(r.seeded for r in releases)
     total = accounting.total_epsilon(releases) if private else math.inf
     within = limit is None or total <= limit
     warn([] if private else [f"a release was {SEEDED}"])
-    if as_json:
+    if is_json():
         print_json(
             {
                 "epsilon": accounting.finite(total),
@@ -207,15 +175,10 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
 
 def _loaded(path: Path) -> Any:
     """A design of any kind, whose ε is recomputed."""
-    from optrr.genomics.sampled_variants import load_sampled_variants  # noqa: PLC0415 (they bring the arithmetic of laws)
-    from optrr.longitudinal.design import load_longitudinal  # noqa: PLC0415
+    from optrr.core import files  # noqa: PLC0415 (it brings every kind of design)
 
-    of_kind: dict[str, Callable[[Content], Any]] = {
-        LONGITUDINAL: load_longitudinal,
-        SAMPLED_VARIANTS: load_sampled_variants,
-    }
     held = content_of(path, "design file")
-    return of_kind.get(kind_of(held), load_asking)(held)
+    return load_asking(held) if kind_of(held) == DEPLOYMENT else files.load(held)
 
 
 def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accounting.Release:
@@ -229,38 +192,20 @@ def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accou
     return replace(stated, epsilon=true)
 
 
-@click.command()
-@input_argument
-@design_option
-@key_option
-@signature_option
-@records_output_option(", or - for CSV on standard output")
-@click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
-@click.option(
-    "--drop-undeclared",
-    is_flag=True,
-    help="Leave out every column of INPUT that the design does not declare, and say which.",
-)
-@public_option
-@after_option()
-@limit_option
-@keep_order_option
-@seed_option
-@json_option
+@command
 def perturb(
-    input: RecordsAt,
-    design_file: Path,
-    key: Path | None,
-    signature: Path | None,
-    output: Path,
-    drop: tuple[str, ...],
-    drop_undeclared: bool,
-    public: tuple[str, ...],
-    after: tuple[Path, ...],
-    limit: float | None,
-    keep_order: bool,
-    random_state: int | None,
-    as_json: bool,
+    input: RecordsAt = INPUT,
+    design_file: Path = DESIGN_FILE,
+    key: Path | None = KEY,
+    signature: Path | None = SIGNATURE,
+    output: Path = records_output_option(", or - for CSV on standard output"),
+    drop: tuple[str, ...] = option("Column of INPUT to leave out, such as an id; repeatable.", metavar="NAME"),
+    drop_undeclared: bool = option("Leave out every column of INPUT that the design does not declare, and say which."),
+    public: tuple[str, ...] = PUBLIC,
+    after: tuple[Path, ...] = after_option(),
+    limit: float | None = LIMIT,
+    keep_order: bool = KEEP_ORDER,
+    random_state: int | None = SEED,
 ) -> None:
     """Randomize the records of INPUT, one column per attribute of the design.
 
@@ -282,14 +227,14 @@ def perturb(
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
             # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
-            _release_to_pipe(asking, place, random_state, options, as_json)
+            _release_to_pipe(asking, place, random_state, options)
             return
         with cleaned_up():
             made = asking.release_file(place, output, random_state, options)
     beside = made.provenance.public
     warn([*replaced, *formula_doubts(output, asking.domain), *([beside.warning()] if beside else [])])
     _say_dropped(made, drop_undeclared)
-    report_release(made, output, as_json)
+    report_release(made, output)
 
 
 def _say_dropped(made: FileRelease, undeclared: bool) -> None:
@@ -298,13 +243,11 @@ def _say_dropped(made: FileRelease, undeclared: bool) -> None:
         warn([f"left out, because the design does not declare them: {listed(made.dropped)}"], always=True)
 
 
-def _release_to_pipe(
-    asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
-) -> None:
+def _release_to_pipe(asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions) -> None:
     """Randomized records on standard output, so what is said of them goes to standard error."""
     if is_strict():
         raise InvalidInput("a pipe has no provenance, which --strict takes for a failure; name a file with -o")
-    if as_json or not isinstance(asking, Design):
+    if is_json() or not isinstance(asking, Design):
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )

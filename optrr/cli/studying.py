@@ -3,27 +3,28 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 import click
 
 from optrr.cli.genotype_options import (
+    FILTER,
+    PHENOTYPE,
+    TEST,
     check_outputs,
-    genotype_filter,
-    genotype_options,
-    phenotype_of,
-    phenotype_options,
+    checked_phenotype,
     progress_bar,
-    test_option,
 )
-from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import FIGURES, TABBED, report_option, write_report
-from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.options import argument, command, group, option, refuse_options
+from optrr.cli.outputs import FIGURES, REPORT, TABBED, write_report
+from optrr.cli.printing import give, print_table, warn
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import counted
 from optrr.core.errors import InvalidInput
 from optrr.core.records.atomic import held_back, whole_file
 from optrr.genomics.cohort import read_panel
+from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.study.pages import all_figures, study_page, write_figures
 
@@ -33,51 +34,68 @@ _OF_STATUS = ("cases", "controls", "zero_one")
 _DEFAULT_ODDS = 1.3
 
 
-@click.command("gwas-study")
-@click.argument("input", type=FILE)
-@click.option("--total-epsilon", "totals", multiple=True, help="Total epsilon, or several (1,2,4). Repeatable.")
-@click.option("--people", multiple=True, help="How many are drawn from INPUT for each repeat, or several. Repeatable.")
-@click.option("--repeats", type=int, default=20, help="How often everybody is randomized anew.")
-@click.option("--methods", default=",".join(METHODS), help="Ways to randomize, separated by commas.")
-@test_option
-@click.option("--alpha", type=float, default=0.05, help="Level of one test.")
-@click.option("--top", type=int, default=20, help="Variants to be found again, and ranked.")
-@click.option(
-    "--causal",
-    type=int,
-    help="Plant a trait with so many causal variants, in place of people's statuses; a --phenotype-column is left out.",
-)
-@click.option("--odds-ratio", type=float, help="Of each causal variant, per copy.  [default: 1.3]")
-@click.option(
-    "--heritability", type=float, help="Of the causal variants together, of the liability; in place of an odds ratio."
-)
-@click.option("--prevalence", "cases_share", type=float, help="Share of cases of a planted trait.  [default: 0.5]")
-@click.option(
-    "--structure",
-    type=float,
-    help="Confounding of a planted trait: standard deviation of the groups' log odds (liability).",
-)
-@click.option("--group-column", help="Column of a group, such as an ancestry: drawn people are copied within it.")
-@click.option(
-    "--stretch",
-    type=float,
-    help="Mean length, in base pairs, of what drawn people copy of one person; default: whole people.",
-)
-@click.option(
-    "--missing",
-    type=click.Choice(["refuse", "exclude", "category"]),
-    default="refuse",
-    help="Missing calls. exclude: leave them out; category: randomize them too.",
-)
-@click.option("--random-state", type=click.IntRange(min=0), default=1, help="Seed.")
-@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
-@report_option
-@click.option("--figures", type=FIGURES, help="Folder to write every figure (PDF) and its caption to.")
-@genotype_options
-@phenotype_options
-@json_option
+def _wanted(
+    totals: tuple[str, ...] = option("Total epsilon, or several (1,2,4). Repeatable.", "--total-epsilon"),
+    people: tuple[str, ...] = option("How many are drawn from INPUT for each repeat, or several. Repeatable."),
+    repeats: int = option("How often everybody is randomized anew.", default=20),
+    methods: str = option("Ways to randomize, separated by commas.", default=",".join(METHODS)),
+    test: str = TEST,
+    alpha: float = option("Level of one test.", default=0.05),
+    top: int = option("Variants to be found again, and ranked.", default=20),
+    causal: int | None = option(
+        "Plant a trait with so many causal variants, in place of people's statuses; a --phenotype-column is left out."
+    ),
+    odds_ratio: float | None = option("Of each causal variant, per copy.  [default: 1.3]"),
+    heritability: float | None = option(
+        "Of the causal variants together, of the liability; in place of an odds ratio."
+    ),
+    cases_share: float | None = option("Share of cases of a planted trait.  [default: 0.5]", "--prevalence"),
+    structure: float | None = option(
+        "Confounding of a planted trait: standard deviation of the groups' log odds (liability)."
+    ),
+    stretch: float | None = option(
+        "Mean length, in base pairs, of what drawn people copy of one person; default: whole people."
+    ),
+    missing: Literal["refuse", "exclude", "category"] = option(
+        "Missing calls. exclude: leave them out; category: randomize them too.", default="refuse"
+    ),
+    random_state: int = option("Seed.", type=click.IntRange(min=0), default=1),
+) -> StudyOptions:
+    trait = None
+    if causal is None:
+        refuse_options("is of a planted trait; give --causal too, or leave it out", *_OF_TRAIT)
+    else:
+        refuse_options("is of people's own statuses, which --causal replaces; leave out one of them", *_OF_STATUS)
+        odds = _DEFAULT_ODDS if odds_ratio is None and heritability is None else odds_ratio
+        given = {"cases": cases_share, "structure": structure}
+        known = {name: value for name, value in given.items() if value is not None}
+        trait = PlantedTrait(causal, odds, heritability, **known)
+    return StudyOptions(
+        totals=_numbers("total epsilons", totals, float),
+        repeats=repeats,
+        methods=tuple(methods.split(",")),
+        test=test,
+        alpha=alpha,
+        top=top,
+        seed=random_state,
+        missing="refuse" if missing == "category" else missing,
+        missing_category=missing == "category",
+        people=_numbers("numbers of people", people, int),
+        stretch=stretch,
+        trait=trait,
+    )
+
+
+@command
 def gwas_study(
-    input: Path, output: Path | None, report: Path | None, figures: Path | None, as_json: bool, **options: Any
+    input: Path = argument(),
+    wanted: StudyOptions = group(_wanted),
+    group_column: str | None = option("Column of a group, such as an ancestry: drawn people are copied within it."),
+    output: Path | None = option("Table of results to write (tab separated).", "-o", type=TABBED),
+    report: Path | None = REPORT,
+    figures: Path | None = option("Folder to write every figure (PDF) and its caption to.", type=FIGURES),
+    chosen: GenotypeFilter = FILTER,
+    phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Randomize people of INPUT, or drawn from it, again and again, test, and compare with the truth.
 
@@ -86,54 +104,18 @@ def gwas_study(
     labelled as of another trust: laplace, gaussian (a curator holds true records), unrandomized.
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report], [input, options["phenotype_file"], options["keep"]])
-    chosen = _chosen(options)
-    phenotype = replace(phenotype_of(options, input), group=options["group_column"])
-    filters = genotype_filter(options)
-    panel, groups = read_panel(input, phenotype, filters, status=chosen.trait is None)
+    check_outputs([output, report], [input, phenotype.table, chosen.keep])
+    phenotype = replace(checked_phenotype(phenotype, input), group=group_column)
+    panel, groups = read_panel(input, phenotype, chosen, status=wanted.trait is None)
     with progress_bar("study") as progress:
-        study = run_study(panel, chosen, progress, groups=groups)
-    warn([*filters.absent_names(panel.genotypes.people), *_study_warnings(study)])
+        study = run_study(panel, wanted, progress, groups=groups)
+    warn([*chosen.absent_names(panel.genotypes.people), *_study_warnings(study)])
     with held_back():
         _write_rows(output, study)
         write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
         if figures is not None:
             write_figures(all_figures(study), figures)
-    if as_json:
-        print_json(study.summary())
-    else:
-        _show_study(study)
-
-
-def _chosen(options: dict[str, Any]) -> StudyOptions:
-    category = options["missing"] == "category"
-    return StudyOptions(
-        totals=_numbers("total epsilons", options["totals"], float),
-        repeats=options["repeats"],
-        methods=tuple(options["methods"].split(",")),
-        test=options["test"],
-        alpha=options["alpha"],
-        top=options["top"],
-        seed=options["random_state"],
-        missing="refuse" if category else options["missing"],
-        missing_category=category,
-        people=_numbers("numbers of people", options["people"], int),
-        stretch=options["stretch"],
-        trait=_trait(options),
-    )
-
-
-def _trait(options: dict[str, Any]) -> PlantedTrait | None:
-    if options["causal"] is None:
-        refuse_options("is of a planted trait; give --causal too, or leave it out", *_OF_TRAIT)
-        return None
-    refuse_options("is of people's own statuses, which --causal replaces; leave out one of them", *_OF_STATUS)
-    odds, heritability = options["odds_ratio"], options["heritability"]
-    if odds is None and heritability is None:
-        odds = _DEFAULT_ODDS
-    given = {"cases": options["cases_share"], "structure": options["structure"]}
-    known = {name: value for name, value in given.items() if value is not None}
-    return PlantedTrait(options["causal"], odds, heritability, **known)
+    give(study.summary, lambda: _show_study(study))
 
 
 def _show_study(study: Study) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 
 from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative
 from optrr.cli import inputs
-from optrr.cli.outputs import Analysis, analysis, report_option
-from optrr.cli.printing import json_option, print_json, print_shown, say
+from optrr.cli.options import command, group, option, refuse_options
+from optrr.cli.outputs import Analysis
+from optrr.cli.printing import is_json, print_json, print_shown, say
 from optrr.core.design.design_file import load_design
 from optrr.core.display.parts import Page
 from optrr.core.display.text import crossed
@@ -21,8 +22,8 @@ from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scor
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import power_analysis
-from optrr.core.inference.result import ADJUSTMENTS, Adjustment, TestFamily, TestResult, check_distinct, family
-from optrr.core.inference.testing import CALIBRATIONS, TESTS
+from optrr.core.inference.result import Adjustment, TestFamily, TestResult, check_distinct, family
+from optrr.core.inference.testing import TESTS, CalibrationName
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.core.reports import said_missing
 from optrr_solvers.allocation.delsarte import energy_cap
@@ -44,78 +45,41 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 
 
-tested_attributes_option = inputs.attributes_option("A,B", "The attributes, separated by commas; two for associations.")
+TESTED = option("The attributes, separated by commas; two for associations.", metavar="A,B", required=True)
 
 
-@analysis(
-    tested_attributes_option,
-    click.option(
-        "--also",
-        multiple=True,
-        metavar="A,B",
-        help="The same test of other attributes, which make a family with the first; repeatable.",
-    ),
-    click.option(
-        "--adjust",
-        type=click.Choice(ADJUSTMENTS),
-        default="holm",
-        help="For a family: how p-values are adjusted for the number of tests.",
-    ),
-    click.option(
-        "--test",
-        "name",
-        type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
-        help="The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
-    ),
-    click.option(
-        "--given",
-        metavar="C,…",
-        help="For tests within strata: the attributes whose categories together are the strata.",
-    ),
-    inputs.proportions_option("For goodness-of-fit: the hypothesis."),
-    click.option(
-        "--group",
-        "groups",
-        multiple=True,
-        metavar="INPUT",
-        help="For homogeneity: records of another group, randomized by the same design; repeatable.",
-    ),
-    inputs.scores_option,
-    click.option(
-        "--calibration",
-        type=click.Choice(CALIBRATIONS),
-        default="auto",
-        help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
-    ),
-    click.option(
-        "--bootstrap",
-        type=click.IntRange(min=1),
-        default=1999,
-        help="Number of tables that a bootstrap draws.",
-    ),
-    click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations."),
-    inputs.complete_cases_option,
-    inputs.pool_option,
-    inputs.sample_options,
-    report_option,
-)
+@command
 def test(
-    run: Analysis,
-    *,
-    attributes: str,
-    also: tuple[str, ...],
-    adjust: Adjustment,
-    name: str | None,
-    given: str | None,
-    proportions: str | None,
-    groups: tuple[str, ...],
-    scores: tuple[str, ...],
-    calibration: str,
-    bootstrap: int,
-    random_state: int | None,
-    complete_cases: bool,
-    pool: tuple[str, ...],
-    **sampled: Any,
+    run: Analysis = group(Analysis),
+    attributes: str = TESTED,
+    also: tuple[str, ...] = option(
+        "The same test of other attributes, which make a family with the first; repeatable.", metavar="A,B"
+    ),
+    adjust: Adjustment = option("For a family: how p-values are adjusted for the number of tests.", default="holm"),
+    name: str | None = option(
+        "The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
+        "--test",
+        type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
+    ),
+    given: str | None = option(
+        "For tests within strata: the attributes whose categories together are the strata.", metavar="C,…"
+    ),
+    proportions: str | None = inputs.proportions_option("For goodness-of-fit: the hypothesis."),
+    groups: tuple[str, ...] = option(
+        "For homogeneity: records of another group, randomized by the same design; repeatable.",
+        "--group",
+        metavar="INPUT",
+    ),
+    scores: tuple[str, ...] = inputs.SCORES,
+    calibration: CalibrationName = option(
+        "Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
+        default="auto",
+    ),
+    bootstrap: int = option("Number of tables that a bootstrap draws.", type=click.IntRange(min=1), default=1999),
+    random_state: int | None = option("Seed of the simulations.", type=click.IntRange(min=0)),
+    complete_cases: bool = inputs.COMPLETE_CASES,
+    pool: tuple[str, ...] = inputs.POOL,
+    sample: inputs.Sampled = group(inputs.Sampled),
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
 
@@ -127,13 +91,12 @@ def test(
     _check_options(name, stated, calibration)
     inputs.check_trend(name, scores)
     _check_family(also, proportions)
-    others = [replace(run.input, place=group) for group in groups]
+    others = [replace(run.input, place=place) for place in groups]
     for place in others:
         run.keep(place)
     tables = [_table(each, given) for each in (attributes, *also)]
     check_distinct([names for names, _ in tables])
     reports = run.open(pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata))), others)
-    sample = inputs.Sampled.of(sampled)
     _check_sampled(name, sample, calibration)
     how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
     how |= {"random_state": random_state, "complete_cases": complete_cases}
@@ -145,7 +108,7 @@ def test(
         how |= keywords
     if columns:
         why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-        inputs.refuse_options(why, "calibration", "bootstrap", "random_state")
+        refuse_options(why, "calibration", "bootstrap", "random_state")
     if proportions is not None:
         how["proportions"] = inputs.read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
     made = [
@@ -219,7 +182,7 @@ def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estima
 def _check_family(also: Sequence[str], proportions: str | None) -> None:
     """Raise InvalidInput for what a single test, or a family, does not take."""
     if not also:
-        inputs.refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
+        refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
     elif proportions is not None:
         raise InvalidInput("--proportions are those of one table; leave out --also, or test each table on its own")
 
@@ -227,12 +190,10 @@ def _check_family(also: Sequence[str], proportions: str | None) -> None:
 def _check_answers(sample: inputs.Sampled, groups: Sequence[str], calibration: str) -> None:
     """Raise InvalidInput for what tests of answers to questions do not take."""
     options = {**sample.options, "--group": bool(groups), f"--calibration {calibration}": calibration not in _LIMITS}
-    for option, given in options.items():
+    for name, given in options.items():
         if given:
-            raise InvalidInput(
-                f"tests of answers to questions take no {option}; leave it out, or ask for whole records"
-            )
-    inputs.refuse_options(
+            raise InvalidInput(f"tests of answers to questions take no {name}; leave it out, or ask for whole records")
+    refuse_options(
         "is for drawn tables, and p-values of answers are those of χ²; leave it out", "bootstrap", "random_state"
     )
 
@@ -247,10 +208,10 @@ def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
 
 def _check_sampled(name: str, sample: inputs.Sampled, calibration: str) -> None:
     """Raise InvalidInput where a test cannot take the sample into account as it was asked to."""
-    for option, given in sample.options.items():
-        if given and option != "--unweighted" and (name != "independence" or calibration != "auto"):
+    for flag, given in sample.options.items():
+        if given and flag != "--unweighted" and (name != "independence" or calibration != "auto"):
             of = f"--calibration {calibration}" if name == "independence" else f"--test {name}"
-            raise InvalidInput(f"{option} is for --test independence without a calibration; leave it out, or {of}")
+            raise InvalidInput(f"{flag} is for --test independence without a calibration; leave it out, or {of}")
 
 
 def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
@@ -267,23 +228,21 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
     needed = _STATED_BY.get(name)
     if needed is not None and not given[needed]:
         raise InvalidInput(f"--test {name} needs {needed}")
-    for option, is_given in given.items():
-        if is_given and option != needed:
-            own = " or ".join(test for test, its in _STATED_BY.items() if its == option)
-            raise InvalidInput(f"{option} is for --test {own}; leave it out for {name}")
+    for flag, is_given in given.items():
+        if is_given and flag != needed:
+            own = " or ".join(test for test, its in _STATED_BY.items() if its == flag)
+            raise InvalidInput(f"{flag} is for --test {own}; leave it out for {name}")
     if needed is not None and calibration != "auto":
         raise InvalidInput(
             f"--test {name} has {'exact' if name in _OTHERS else 'simulated'} p-values where χ² is not good enough, and no "
             f"other calibration; leave out --calibration {calibration}"
         )
     if needed is not None:
-        inputs.refuse_options(
+        refuse_options(
             f"is for associations without --given; --test {name} chooses the number of tables itself", "bootstrap"
         )
     if calibration == "asymptotic":
-        inputs.refuse_options(
-            "is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state"
-        )
+        refuse_options("is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state")
 
 
 def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str]) -> None:
@@ -310,53 +269,35 @@ _OF_TESTS = ("name", "given", "against", "shares", "scores", "n", "wanted", "lev
 _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
 
 
-@click.command()
-@inputs.design_option
-@tested_attributes_option
-@inputs.proportions_option(
-    "The truth that is to be seen: proportions of --attributes, then of those of --given.", required=True
-)
-@click.option(
-    "--test",
-    "name",
-    type=click.Choice([*TESTS, *STRATIFIED, *_AGAINST]),
-    help="The test whose power is computed: independence unless given, and conditional-independence with --given.",
-)
-@click.option("--given", metavar="C,…", help="For tests within strata: the attributes whose categories are the strata.")
-@click.option(
-    "--against",
-    multiple=True,
-    metavar="P,P,…|FILE",
-    help="For goodness-of-fit the hypothesis, for homogeneity the proportions of another group (repeatable).",
-)
-@click.option(
-    "--shares", metavar="S,S,…", help="For homogeneity: each group's share of the records; alike unless given."
-)
-@inputs.scores_option
-@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
-@click.option("--power", "wanted", type=float, default=0.8, help="Power that the number of records must reach.")
-@click.option("--level", type=float, default=0.05, help="Level of the test.")
-@click.option("--width", type=float, help="Instead of a test: width that no interval of a cell may exceed.")
-@inputs.confidence_option
-@inputs.simultaneous_option
-@json_option
+@command
 def power(
-    *,
-    design_file: Path,
-    attributes: str,
-    proportions: str,
-    name: str | None,
-    given: str | None,
-    against: tuple[str, ...],
-    shares: str | None,
-    scores: tuple[str, ...],
-    n: int | None,
-    wanted: float,
-    level: float,
-    width: float | None,
-    confidence: float,
-    simultaneous: bool,
-    as_json: bool,
+    design_file: Path = inputs.DESIGN_FILE,
+    attributes: str = TESTED,
+    proportions: str = inputs.proportions_option(
+        "The truth that is to be seen: proportions of --attributes, then of those of --given.", required=True
+    ),
+    name: str | None = option(
+        "The test whose power is computed: independence unless given, and conditional-independence with --given.",
+        "--test",
+        type=click.Choice([*TESTS, *STRATIFIED, *_AGAINST]),
+    ),
+    given: str | None = option(
+        "For tests within strata: the attributes whose categories are the strata.", metavar="C,…"
+    ),
+    against: tuple[str, ...] = option(
+        "For goodness-of-fit the hypothesis, for homogeneity the proportions of another group (repeatable).",
+        metavar="P,P,…|FILE",
+    ),
+    shares: str | None = option(
+        "For homogeneity: each group's share of the records; alike unless given.", metavar="S,S,…"
+    ),
+    scores: tuple[str, ...] = inputs.SCORES,
+    n: int | None = option("Number of records whose power is computed.", type=click.IntRange(min=1)),
+    wanted: float = option("Power that the number of records must reach.", "--power", default=0.8),
+    level: float = option("Level of the test.", default=0.05),
+    width: float | None = option("Instead of a test: width that no interval of a cell may exceed."),
+    confidence: float = inputs.CONFIDENCE,
+    simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """How many randomized records a test needs, and with which power n of them detect an effect; or a wanted interval width."""
     design = load_design(design_file)
@@ -364,15 +305,11 @@ def power(
         [*inputs.split_names(attributes), *([] if given is None else inputs.split_names(given))]
     )
     if width is not None:
-        inputs.refuse_options(
-            "is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS
-        )
+        refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)
         true = inputs.read_proportions(proportions, domain)
-        _print_width(
-            power_analysis.IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json
-        )
+        _print_width(power_analysis.IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width)
         return
-    inputs.refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
+    refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
     name = name or ("independence" if given is None else "conditional-independence")
     _check_power_options(name, given, [proportions, *against], shares)
     pair = inputs.scores_of_trend(name, scores, domain)
@@ -388,7 +325,7 @@ def power(
         "noncentrality_kept": effect.noncentrality / whole,
         "noncentrality_bound": min(1.0, energy_cap(np.inf, design.epsilon)),
     }
-    _print_power(answers | kept, as_json)
+    _print_power(answers | kept)
 
 
 def _planned(effect: power_analysis.Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
@@ -438,8 +375,8 @@ def _effect(
     return power_analysis.alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
 
 
-def _print_power(answers: dict[str, Any], as_json: bool) -> None:
-    if as_json:
+def _print_power(answers: dict[str, Any]) -> None:
+    if is_json():
         print_json(answers)
         return
     say(
@@ -460,7 +397,7 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
         say(line)
 
 
-def _print_width(intervals: power_analysis.IntervalWidths, width: float, as_json: bool) -> None:
+def _print_width(intervals: power_analysis.IntervalWidths, width: float) -> None:
     records = intervals.records(width)
     answers: dict[str, Any] = {
         "attributes": list(intervals.domain.names),
@@ -471,7 +408,7 @@ def _print_width(intervals: power_analysis.IntervalWidths, width: float, as_json
         "widest": intervals.widest(records),
         "checked_n": intervals.checked(records),
     }
-    if as_json:
+    if is_json():
         print_json(answers)
         return
     together = " together" if intervals.simultaneous else ""

@@ -12,7 +12,7 @@ import pytest
 import optrr
 from optrr import InvalidInput, design
 from optrr.analysis.regression.formulas import Formula
-from optrr.cli.main import _COMMANDS, cli, run
+from optrr.cli.main import COMMANDS, cli, run
 from optrr.cli.outputs import Target
 from optrr.core.display.charts import new_figure
 from optrr.core.protocols.clustering import spectral_clusters
@@ -25,7 +25,7 @@ WRITTEN = {"--output", "--report", "--plant", "--ld-output", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:
-    made = [(name, cli.get_command(click.Context(cli), name)) for name in _COMMANDS]
+    made = [(name, cli.get_command(click.Context(cli), name)) for name in COMMANDS]
     return [(name, p) for name, command in made for p in command.params if isinstance(p, click.Option)]  # type: ignore[union-attr]
 
 

@@ -1,0 +1,179 @@
+"""Commands from the signatures of their functions.
+
+The default of a parameter says what it is on the command line: an :func:`option`, an :func:`argument`, or a :func:`group` of
+options that commands share. Its flag is its name, and its type follows from its annotation: a bool is a flag, a Literal a
+choice, a Path a file, and a tuple an option that may be repeated.
+
+Every command has --json and --strict, and refuses an option that is given twice or without the one that it needs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from inspect import getdoc, signature
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+from click.core import ParameterSource
+
+from optrr.cli.printing import JSON, STRICT, is_strict
+from optrr.core.errors import InvalidInput
+from optrr.core.records.atomic import held_back
+
+FILE = click.Path(path_type=Path)
+# Commands that show what they have written while they run, so that --strict cannot hold their files back until they end.
+_AT_ONCE = ("plan", "serve")
+
+
+@dataclass(frozen=True, eq=False)
+class _Declared:
+    """One option or argument: its flags, the option that it needs, and what click is told of it."""
+
+    kind: type[click.Parameter]
+    flags: tuple[str, ...]
+    needs: str | None
+    how: dict[str, Any]
+
+    def parameter(self, name: str, annotation: Any) -> click.Parameter:
+        how = {**_kind(annotation), **self.how}
+        if self.kind is click.Argument:
+            nargs = -1 if how.pop("multiple", False) else 1
+            return click.Argument([name], nargs=nargs, **how)
+        long = any(flag.startswith("--") for flag in self.flags)
+        return click.Option([name, *self.flags, *([] if long else [f"--{name.replace('_', '-')}"])], **how)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Options that make one value: the parameters of what builds it."""
+
+    build: Callable[..., Any]
+
+
+def option(text: str, *flags: str, needs: str | None = None, **how: Any) -> Any:
+    """An option with this help; ``flags`` if not its name's, the parameter that it ``needs``, and what click takes."""
+    return _Declared(click.Option, flags, needs, {"help": text, **how})
+
+
+def argument(**how: Any) -> Any:
+    """An argument, with parameters of :class:`click.Argument`."""
+    return _Declared(click.Argument, (), None, how)
+
+
+def group(build: Callable[..., Any]) -> Any:
+    """The options that are parameters, or fields, of what builds one value from them."""
+    return _Group(build)
+
+
+def _kind(annotation: Any) -> dict[str, Any]:
+    """What the annotation of a parameter says of its option."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(each for each in get_args(annotation) if each is not NoneType)
+    if get_origin(annotation) is tuple:
+        return {**_kind(get_args(annotation)[0]), "multiple": True}
+    if annotation is bool:
+        return {"is_flag": True}
+    if get_origin(annotation) is Literal:
+        return {"type": click.Choice(get_args(annotation))}
+    return {"type": FILE if annotation is Path else annotation}
+
+
+def _declared(build: Callable[..., Any]) -> Iterator[tuple[str, Any, _Declared]]:
+    """Name, annotation and declaration of each option, those of groups among them."""
+    hints = get_type_hints(build)
+    for name, parameter in signature(build).parameters.items():
+        if isinstance(parameter.default, _Group):
+            yield from _declared(parameter.default.build)
+        elif isinstance(parameter.default, _Declared):
+            yield name, hints[name], parameter.default
+
+
+def _built(build: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """What ``build`` makes of the values of its options."""
+    given: dict[str, Any] = {}
+    for name, parameter in signature(build).parameters.items():
+        if isinstance(parameter.default, _Group):
+            given[name] = _built(parameter.default.build, values)
+        elif isinstance(parameter.default, _Declared):
+            given[name] = values[name]
+    return build(**given)
+
+
+def _noted(key: str, text: str) -> click.Option:
+    """A flag of every command, noted among what a command's functions share."""
+    return click.Option(
+        [f"--{key}"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=lambda ctx, param, value: ctx.meta.__setitem__(f"optrr.cli.{key}", value),
+        help=text,
+    )
+
+
+class Command(click.Command):
+    """A command whose options are the parameters of its function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        declared = list(_declared(function))
+        self._needs = {name: each.needs for name, _, each in declared if each.needs}
+        super().__init__(
+            function.__name__.replace("_", "-"),
+            callback=lambda **values: _built(function, values),
+            params=[
+                *(each.parameter(name, annotation) for name, annotation, each in declared),
+                _noted(JSON, "One JSON object on standard output."),
+                _noted(STRICT, "Where there would be a warning, write nothing and exit with 1."),
+            ],
+            help=getdoc(function),
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, where no option is given twice (only the last would count) or without the one that it needs."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            once = (o for o in order if isinstance(o, click.Option) and not (o.multiple or o.is_flag or o.count))
+            for each in once:
+                if order.count(each) > 1:
+                    raise click.UsageError(
+                        f"{each.opts[-1]} is given {order.count(each)} times, and only one can count; give it once"
+                    )
+        rest = super().parse_args(ctx, args)
+        for name, needed in self._needs.items():
+            if needed and ctx.params[needed] in (None, False, ()):
+                refuse(ctx, f"needs {self._flag(needed)}; give it too, or leave it out", name)
+        return rest
+
+    def _flag(self, name: str) -> str:
+        return next(each.opts[-1] for each in self.params if each.name == name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
+        if not is_strict() or self.name in _AT_ONCE:
+            return super().invoke(ctx)
+        with held_back():
+            return super().invoke(ctx)
+
+
+def command(function: Callable[..., Any]) -> Command:
+    """The command of a function whose parameters are declared as options."""
+    return Command(function)
+
+
+def refuse(context: click.Context, why: str, *names: str) -> None:
+    """Raise InvalidInput with the option and ``why`` for one of these that the command line gives, by default value too."""
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(f"{param.opts[-1]} {why}")
+
+
+def refuse_options(why: str, *names: str) -> None:
+    """Refuse those of the running command's options, by the names of its parameters, that the command line gives.
+
+    Raises
+    ------
+    InvalidInput
+        that names the option, followed by ``why``, for one that is given, with its default value too.
+    """
+    refuse(click.get_current_context(), why, *names)
