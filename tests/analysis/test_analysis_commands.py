@@ -236,7 +236,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("quantile --attributes level,sex", "name one"),
         ("test --attributes sex,level --also level,sex", "would count twice"),
         ("quantile --attributes level --at half", "is not understood"),
-        ("estimate --attributes level --tables 3", "give --simultaneous"),
+        ("estimate --attributes level --tables 3", "--tables needs --simultaneous"),
         ("estimate --attributes town --complete-cases --method mle", "takes no --method"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
         ("share --of level=5 --weight w --stratum region --cluster school", "have only one cluster"),

@@ -276,7 +276,7 @@ def test_a_command_reads_its_records_once(same_design, monkeypatch, capsys):
 def test_progress_is_shown_by_one_bar_while_an_analysis_runs(same_design, monkeypatch):
     shown = []
     monkeypatch.setattr("optrr.cli.outputs.late_bar", lambda: nullcontext(lambda text, share: shown.append(text)))
-    analysis = Analysis(RecordsAt("out.csv"), Path("d.json"), None, None, False)
+    analysis = Analysis(RecordsAt("out.csv"), Path("d.json"), None)
     reports = analysis.open()
     analysis.made(lambda: reports.table("a"))
     assert shown == [f"{ANSWERED} records counted"]
