@@ -176,7 +176,10 @@ def write_csv(path: Path, cohort: Cohort) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gwas-design", "g.csv", "--variant-epsilon", "1", "--total-epsilon", "3"), "the same epsilon for every variant"),
+        (
+            ("gwas-design", "g.csv", "--variant-epsilon", "1", "--total-epsilon", "3"),
+            "the same epsilon for every variant",
+        ),
         (("gwas-design", "g.csv"), "no epsilon is given"),
         (
             ("gwas-study", "g.csv", "--total-epsilon", "a", "--phenotype-column", "disease", "--case", "yes"),
