@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from math import isinf
 
 import numpy as np
+from optrr.analysis.regression.families import Equations, Levels
 from scipy.stats import chi2, norm
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Attribute, Domain, Mechanism, design
 from optrr.analysis.regression.building import DistinctReports, every_combination
-from optrr.analysis.regression.families import Equations, Levels
 from optrr.analysis.regression.fitting import Tried, columns_of, equations, interval, model
 from optrr.analysis.regression.formulas import Fit, Formula
 from optrr.analysis.regression.solving import clear, covariance, estimated, law_holds, test

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from optrr.analysis.regression.families import Equations
 from scipy.stats import chi2
 from test_levels import limit_or_simulated
 from writing import markdown, three_decimals, write
@@ -29,7 +30,6 @@ from optrr.analysis.loglinear.comparing import (
 )
 from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.regression.building import DistinctReports, every_combination
-from optrr.analysis.regression.families import Equations
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.regression.solving import solve, test

@@ -1,8 +1,8 @@
-"""Analyses of randomized records beyond tables and tests: measures, survey weights, models, regressions, synthetic records.
+"""Analyses of randomized records: what each method of :class:`optrr.Reports` does, and the models behind them.
 
-``measures`` compare attributes, ``weighting`` estimates with survey weights, ``weighted`` corrects tests for a survey's design,
-``collapsed`` merges rare categories; ``loglinear`` fits models of a table, ``regression`` relates one attribute to others,
-``synthesis`` draws records from a model.
+``tables``, ``hypotheses`` and ``models`` hold the methods. ``measures`` compare attributes, ``weighting`` estimates with survey
+weights, ``weighted`` corrects tests for a survey's design, ``collapsed`` merges rare categories; ``loglinear`` fits models of a
+table, ``regression`` relates one attribute to others, ``synthesis`` draws records from a model.
 """
 
 from optrr.core.lazy_names import lazy_names

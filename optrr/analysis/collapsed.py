@@ -224,8 +224,11 @@ class PooledAsking:
         return public
 
 
-def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
-    """The same reports with pooled categories: those of ``names``, all unless given, rarer than a share, or declared ones.
+def pooled(reports: Opened, pool: Pool, *names: str) -> Opened:
+    """Collapse categories of the reports' attributes as "(rest)", in every analysis, which says so.
+
+    ``pool`` is a proportion, such as 0.01 or "1%": the categories of ``names``, all attributes unless given, whose estimated
+    proportions are below it; or by attribute the categories themselves, which nothing in the records decides.
 
     Shares are estimated, without bias, from the reports themselves, which are read for it.
 

@@ -28,7 +28,7 @@ tests and
 limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
-(:class:`optrr.analysis.regression.families.LinearEquations`).
+(:class:`optrr.analysis.regression.linear.LinearEquations`).
 
 Letters: R cells of the predictors, r outcomes, p parameters, T effects that are told.
 """
@@ -44,11 +44,12 @@ from numpy.typing import ArrayLike
 from optrr.analysis.loglinear.comparing import STRATIFIED, models_within_strata, product_column
 from optrr.analysis.loglinear.estimating import LogLinear, PinnedModel, with_intervals
 from optrr.analysis.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
-from optrr.analysis.regression.building import MOST_TOGETHER, every_combination
-from optrr.analysis.regression.families import Equations, Levels, LinearEquations, product_places
+from optrr.analysis.regression.building import every_combination
 from optrr.analysis.regression.fitting import Progress, Regression, fitted, model
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, check_scores
-from optrr.analysis.regression.likelihood import LikelihoodEquations, without_effects
+from optrr.analysis.regression.likelihood import MAX_TOGETHER, Levels, LikelihoodEquations, without_effects
+from optrr.analysis.regression.linear import LinearEquations, product_places
+from optrr.analysis.regression.solving import Equations
 from optrr.core.display.text import amount, crossed
 from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.core.errors import InvalidInput, TooFewRecords
@@ -423,7 +424,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
 def _equations(fit: Fit, table: CountedTable) -> Equations:
     r = fit.outcome.size
     x = _columns(fit.predictors, table)
-    if len(x) ** 2 * r**2 > MOST_TOGETHER:
+    if len(x) ** 2 * r**2 > MAX_TOGETHER:
         raise InvalidInput(
             f"{len(x)} cells of predictors are too many for answers to questions; merge categories, or leave some out"
         )

@@ -315,7 +315,7 @@ def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> R
         if len(texts) > 1:
             raise InvalidInput("--pool takes one share, or the categories of attributes, A=X,Y; give one of these")
         pool = texts[0]
-    return pooled(reports, pool, names)
+    return pooled(reports, pool, *names)
 
 
 PUBLIC = option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
+from optrr.analysis.hypotheses import said_missing
 from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative
 from optrr.cli import inputs
 from optrr.cli.options import command, group, option, refuse_options
@@ -25,7 +26,6 @@ from optrr.core.inference import power_analysis
 from optrr.core.inference.result import Adjustment, TestFamily, TestResult, check_distinct, family
 from optrr.core.inference.testing import TESTS, CalibrationName
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.core.reports import said_missing
 from optrr_solvers.allocation.delsarte import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE

@@ -1,8 +1,9 @@
-"""Packages whose public names are imported on first use: a command that estimates need not load a solver."""
+"""Names that are imported on first use, so that a command that estimates need not load a solver: of packages, and methods."""
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
 
@@ -26,3 +27,15 @@ def lazy_names(
         return sorted(modules)
 
     return get, names
+
+
+class LazyMethod:
+    """A method whose function, ``"package.module:function"``, is imported on first use; the object is its first argument."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        module, name = self.home.split(":")
+        function = getattr(importlib.import_module(module), name)
+        return function if instance is None else MethodType(function, instance)

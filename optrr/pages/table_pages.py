@@ -73,15 +73,13 @@ def _(result: LogLinear, given: Given, comparison: Comparison | None = None) -> 
 
 @table_page.register
 def _(result: Regression, given: Given) -> Page:
-    holds = f" Intervals hold each with {100 * result.confidence:g} % confidence." if result.estimated else ""
     lead = (
         f"A {result.fit.family} regression of {cell(result.fit.outcome.name)} among the people behind {result.n} randomized "
-        f"records, by {result.method}.{holds}"
+        f"records, by {result.method}. Intervals hold each with {100 * result.confidence:g} % confidence."
     )
     tests = [(t.term, t.statistic, t.df, t.p_value) for t in result.terms]
     terms = Table(["term", "statistic", "degrees of freedom", "p-value"], tests, "Is every coefficient of a term 0?")
-    chart = (_FOREST, _COEFFICIENTS) if result.estimated else None
-    return _page((result.fit.formula, lead, "Coefficients"), result, given, chart, [terms])
+    return _page((result.fit.formula, lead, "Coefficients"), result, given, (_FOREST, _COEFFICIENTS), [terms])
 
 
 @table_page.register
@@ -107,13 +105,13 @@ def _(result: TestFamily, given: Given) -> Page:
 
 
 def _page(
-    said: tuple[str, str, str], result: _OneTable, given: Given, chart: tuple[str, str] | None, notes: Sequence[Part]
+    said: tuple[str, str, str], result: _OneTable, given: Given, chart: tuple[str, str], notes: Sequence[Part]
 ) -> Page:
     """A chart where rows are few, the table, and ``notes``; ``said``: title, opening and heading, ``chart``: what it shows."""
     title, lead, heading = said
     shown = result.shown()
     parts: list[Part] = [shown.first(ROWS), *notes]
-    if chart is not None and len(shown.rows) <= CHARTED:
+    if len(shown.rows) <= CHARTED:
         parts.insert(0, Chart(figure_svg(result.plot()), *chart))
     return given.page(title, [lead], [Section(heading, parts)], result.n, result.warnings)
 

@@ -16,11 +16,11 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
 from optrr.analysis.regression import building
 from optrr.analysis.regression.building import DistinctReports, read_reports
-from optrr.analysis.regression.families import Equations
 from optrr.analysis.regression.fitting import equations, model, regress
 from optrr.analysis.regression.formulas import Formula, Predictors
 from optrr.analysis.regression.likelihood import LikelihoodEquations
-from optrr.analysis.regression.solving import covariance, estimated, fieller_limits, searched_limits, solve, test
+from optrr.analysis.regression.linear import LinearEquations
+from optrr.analysis.regression.solving import Equations, covariance, estimated, limits, solve, test
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 
 DOMAIN = Domain(
@@ -213,47 +213,18 @@ def test_linear_moments_are_those_of_the_whole_inverse_record_by_record() -> Non
     np.testing.assert_allclose(made.spread(theta)[0], psi.T @ psi / len(codes), rtol=1e-8, atol=1e-9)
     along = np.array([[0.3, -1.0, 0.2, 0.0, 0.5, 1.0, 0.01]])
     own = np.einsum("c,ncd,d->n", along[0], g[:, :-1, :-1], along[0])
-    value, error = made.curvature_along(theta, along)
+    value, error = made.curvature_along(along)
     np.testing.assert_allclose([value[0], error[0]], [own.mean(), own.std() / np.sqrt(len(codes))], rtol=1e-8)
-    check_added_spread(made, theta, g[:, :-1, :-1])
+    check_added_spread(made, g[:, :-1, :-1])
 
 
-def check_added_spread(made: Equations, theta: np.ndarray, changes: np.ndarray) -> None:
+def check_added_spread(made: LinearEquations, changes: np.ndarray) -> None:
     """Against the sum over records, of which each has −dψ/dθ (p, p)."""
     rng, p = np.random.default_rng(5), made.parameters
     weights, noise = rng.normal(size=(1, 2, p)), np.cov(rng.normal(size=(p, 2 * p)))
     own = np.einsum("kc,ncd->nkd", weights[0], changes)
     expected = np.einsum("nkd,de,nle->kl", own, noise, own) / len(changes)
-    np.testing.assert_allclose(made.added_spread(theta, weights, noise[None])[0], expected, rtol=1e-8)
-
-
-@pytest.mark.slow
-def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
-    mechanism = design(DOMAIN, [1.0, 2.0, 1.5, 3.0], method="kronecker").mechanism
-    codes = mechanism.perturb_codes(people(300), random_state=4)
-    made, _ = read("income ~ sex + age + edu", mechanism, codes)
-    theta = np.array([[-0.7, 0.3, 0.02, 0.1, -0.2]])
-    cells = np.stack(np.unravel_index(np.arange(36), tuple(DOMAIN.sizes)), axis=1)
-    x = np.stack(
-        [np.ones(36), cells[:, 0], np.array([20.0, 30.0, 45.0])[cells[:, 1]], cells[:, 2] == 1, cells[:, 2] == 2],
-        axis=1,
-    )
-    labels = ["Intercept", "sex[T.m]", "age", "edu[T.mid]", "edu[T.high]"]
-    scores = (cells[:, 3] - 1 / (1 + np.exp(-x @ theta[0])))[:, None] * x
-    inverse = np.linalg.inv(mechanism.kernel(DOMAIN.names).matrix())
-    inverse = inverse[np.ravel_multi_index(tuple(codes.T), tuple(DOMAIN.sizes))]
-    own = inverse @ scores
-    assert list(regress(codes, mechanism, "income ~ sex + age + edu").params) == labels
-    np.testing.assert_allclose(made.score(theta)[0], own.mean(axis=0), rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(made.spread(theta)[0], own.T @ own / len(codes), rtol=1e-9, atol=1e-9)
-    along = np.array([[0.3, -1.0, 0.02, 0.4, 0.5]])
-    chance = 1 / (1 + np.exp(-x @ theta[0]))
-    bends = inverse @ (chance * (1 - chance) * (x @ along[0]) ** 2)
-    value, error = made.curvature_along(theta, along)
-    np.testing.assert_allclose([value[0], error[0]], [bends.mean(), bends.std() / np.sqrt(len(codes))], rtol=1e-8)
-    of_cells = np.einsum("u,uc,ud->ucd", chance * (1 - chance), x, x)
-    check_added_spread(made, theta, np.tensordot(inverse, of_cells, 1))
+    np.testing.assert_allclose(made.added_spread(weights, noise[None])[0], expected, rtol=1e-8)
 
 
 def test_without_noise_score_z_is_that_of_statsmodels() -> None:
@@ -323,20 +294,6 @@ def test_noise_of_other_parameters_is_not_counted_twice() -> None:
     assert np.mean(np.isnan(statistic)) < 0.001
     assert 0.044 <= np.mean(statistic > chi2.isf(0.05, 1)) <= 0.056
     assert 0.0002 <= np.mean(statistic > chi2.isf(0.001, 1)) <= 0.002
-
-
-def test_a_closed_interval_is_the_one_that_a_search_ends_at() -> None:
-    made, _ = weak_data_sets(20)
-    solved, ended = solve(made, made.start()), 0
-    for row in range(20):
-        one = made.part(np.array([row]))
-        error = float(np.sqrt(covariance(one, solved.theta[row : row + 1])[0, 4, 4]))
-        closed = fieller_limits(one, 4, solved.theta[row], error, 1.96)
-        searched = searched_limits(one, 4, solved.theta[row], error, 1.96)
-        if np.isfinite(closed).all():
-            np.testing.assert_allclose(closed, searched, atol=1e-5 * error)
-            ended += 1
-    assert ended >= 10
 
 
 @pytest.mark.slow

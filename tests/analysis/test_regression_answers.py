@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from optrr.analysis.regression.families import Levels
 
 from optrr import Domain, InvalidInput, SampledTables, TooFewRecords
 from optrr.analysis.estimated import regress_estimated
-from optrr.analysis.regression.families import Levels
 
 DOMAIN = Domain.of({"a": ["a0", "a1", "a2"], "b": ["b0", "b1"], "y": ["no", "yes"]})
 EFFECTS = {"a[T.a1]": 0.5, "a[T.a2]": -0.6, "b[T.b1]": 0.7}

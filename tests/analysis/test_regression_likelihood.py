@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from optrr.analysis.regression.families import Equations
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2
@@ -11,7 +12,6 @@ from scipy.stats import chi2
 from optrr import Attribute, Counts, Domain, InvalidInput, design
 from optrr.analysis.regression import building, likelihood
 from optrr.analysis.regression.building import DistinctReports
-from optrr.analysis.regression.families import Equations
 from optrr.analysis.regression.fitting import equations, fitted, model, modelled, regress
 from optrr.analysis.regression.formulas import Fit, Formula
 from optrr.analysis.regression.solving import covariance, estimated, solve, test
@@ -185,33 +185,6 @@ def test_an_outcome_without_order_of_true_records_gives_the_multinomial_logit_of
     sizes = [size - 1 for size in known.sizes]
     assert [term.df for term in result.terms] == [2 * size for size in sizes]
     assert result.summary()["family"] == "multinomial" and str(result.summary())
-
-
-def test_too_many_cells_have_the_unbiased_score_and_without_order_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes, mechanism = answers(3.0, 5000)
-    monkeypatch.setattr(building, "MOST_TOGETHER", 5)
-    assert regress(codes, mechanism, "income ~ sex + race").method == "unbiased score"
-    with pytest.raises(InvalidInput, match="too many for an outcome without order"):
-        regress(codes, mechanism, "race ~ sex + income")
-
-
-@pytest.mark.slow
-def test_public_groups_too_small_for_laws_of_their_own_have_the_unbiased_score() -> None:
-    codes, mechanism = answers(3.0, 5000)
-    for groups, method in ((10, "maximum likelihood"), (200, "unbiased score")):
-        data = pd.DataFrame({a.name: [a.categories[c] for c in codes[:, k]] for k, a in enumerate(RACE)})
-        data["age"] = np.arange(len(data)) % groups
-        assert regress(data, mechanism, "income ~ race + age", public=["age"]).method == method
-
-
-def test_the_unbiased_score_estimates_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes, mechanism = answers(4.0, 200_000)
-    likely = regress(codes, mechanism, "income ~ sex")
-    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
-    unbiased = regress(codes, mechanism, "income ~ sex")
-    errors = np.array([c.standard_error for c in unbiased.coefficients])
-    assert np.all(np.abs(likely.estimates - unbiased.estimates) < errors)
-    assert np.all(np.array([c.standard_error for c in likely.coefficients]) < 1.01 * errors)
 
 
 @pytest.mark.slow

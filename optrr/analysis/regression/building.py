@@ -1,22 +1,20 @@
-"""From reports, weighted or not, and a formula to estimating equations: distinct reports, and what each of them counts."""
+"""Distinct reports of a formula's attributes, weighted or not, and the columns of its terms in each of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import inf, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.analysis.regression import families
 from optrr.analysis.regression.formulas import Predictors, Term
-from optrr.analysis.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
 from optrr.analysis.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.analysis.weighting.sampled import SampledRecords, read_sample
 from optrr.core.domain.domain import Attribute, Domain, checked_codes, listed
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, did_you_mean
-from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel, ProductKernel, SingularMarginal, unrandomized
+from optrr.core.mechanisms.kernel import MAX_DENSE
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts, count, distinct
 from optrr.core.records.reading.registry import origins_of
@@ -24,6 +22,23 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from optrr.core.provenance.provenance import Origin
+
+
+@dataclass(frozen=True, eq=False)
+class SampleMoments:
+    """Of the N distinct reports of a sample: M (N, N), the ``squares`` q (N,) of their weights over the square of all weights.
+
+    ``degrees`` of freedom of M, and ``kish``: the records that would say as much if weights were equal.
+    """
+
+    moments: FloatArray
+    squares: FloatArray
+    degrees: float
+    kish: float
+
+    def of(self, counted: FloatArray) -> FloatArray:
+        """The second moments, (k, k), of what each report counts, (N, k)."""
+        return np.asarray(counted.T @ self.moments @ counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +55,7 @@ class DistinctReports:
     numbers: FloatArray
     mechanism: Randomizer
     origins: "tuple[Origin, ...]" = ()
-    sample: families.SampleMoments | None = None
+    sample: SampleMoments | None = None
 
     @property
     def n(self) -> FloatArray:
@@ -158,17 +173,6 @@ def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: li
 
 # Doubles of the largest array: 400 MB.
 MOST_DOUBLES = 5 * 10**7
-# Products of columns, D: second moments have their square.
-MOST_PRODUCTS = 4000
-# Products of a predictors' cell, another and a report that the likelihood may have, for all public groups: an evaluation, of
-# which a result takes some hundred, is then some milliseconds. A single law may have more, up to 400 cells with two outcomes,
-# for steps with earlier curvatures take few products. Larger tables have the unbiased score.
-MOST_TOGETHER, _MORE_OF_ONE = 10**7, 13
-# Fewer records for each cell of the predictors' laws leave these laws to the prior where there are several public groups: with
-# seven, tests of 5 % rejected 6 %, with three up to 8 %, with seventeen 4 to 5 %. Fewer have the unbiased score.
-LEAST_IN_LAWS = 10
-# Doubles that what reports count may take at a time.
-_AT_A_TIME = 4 * 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +199,7 @@ def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> 
     randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
     groups, group = reports.groups(public)
     sizes = reports.sizes(randomized)
-    _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
+    check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
     chosen = every_combination(groups, sizes)
     codes = np.zeros((len(chosen), predictors.domain.m), dtype=np.int64)
     codes[:, [predictors.domain.index(name) for name in (*public, *randomized)]] = chosen
@@ -211,147 +215,8 @@ def outcome_column(reports: DistinctReports, outcome: str, scores: FloatArray, p
     return Columns((), scores[groups[:, 0]][:, None], group, (place,))
 
 
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """What reports count for the products of two terms' columns: a table (G, products, cells), at each report's place in it."""
-
-    places: IntArray
-    table: FloatArray
-    group: IntArray
-    cell: IntArray
-
-    def at(self, rows: slice) -> FloatArray:
-        """(N', products)."""
-        return np.asarray(self.table[self.group[rows], :, self.cell[rows]])
-
-
-def linear_equations(
-    predictors: Predictors, reports: DistinctReports, outcome: str, scores: FloatArray
-) -> families.LinearEquations:
-    """Normal equations from the tables of every two terms.
-
-    Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
-    need.
-    """
-    p = len(predictors.labels)
-    places = families.product_places(p + 1)
-    if places.max() >= MOST_PRODUCTS:
-        raise InvalidInput(
-            f"the model has {p} columns; at most {int((2 * MOST_PRODUCTS) ** 0.5) - 2} fit, so leave some out"
-        )
-    each = [columns_of(predictors, reports, t) for t in predictors.terms]
-    each.append(outcome_column(reports, outcome, scores, p))
-    products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
-    shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
-    mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
-    largest = np.zeros(size)
-    for product in products:
-        np.maximum.at(largest, product.places, np.abs(product.table).max(axis=(0, 2)))
-    step = len(reports.codes) if reports.sample else max(1, _AT_A_TIME // size)
-    for rows in (slice(start, start + step) for start in range(0, len(reports.codes), step)):
-        g = np.zeros((len(reports.codes[rows]), size))
-        for each_product in products:
-            g[:, each_product.places] = each_product.at(rows)
-        mean += shares[:, rows] @ g
-        if reports.sample:
-            second[0] = reports.sample.of(g) + np.outer(mean, mean)
-        elif len(shares) == 1:
-            second[0] += (g * shares[0, rows, None]).T @ g
-        else:
-            second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
-    return families.LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf, largest)
-
-
-def _products(one: Columns, other: Columns, reports: DistinctReports, places: IntArray) -> _Products:
-    randomized = reports.randomized((*one.randomized, *other.randomized))
-    # groups of both terms that occur together
-    pairs, group = np.unique(one.group * (other.group.max() + 1) + other.group, return_inverse=True)
-    first, second = np.divmod(pairs, other.group.max() + 1)
-    sizes = reports.sizes(randomized)
-    where = places[np.ix_(one.places, other.places)].ravel()
-    _check_size(len(pairs) * prod(sizes) * where.size, "two terms together")
-    table = one.over(randomized, first)[..., :, None] * other.over(randomized, second)[..., None, :]
-    table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
-    table = np.moveaxis(table, -1, 1)
-    if randomized:
-        table = reports.mechanism.kernel(randomized).solve_adjoint(table)
-    return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(randomized))
-
-
-def logistic_equations(
-    predictors: Predictors, reports: DistinctReports, outcome: str, unordered: bool
-) -> families.LogisticEquations:
-    """The likelihood, or the unbiased score of an ordered outcome where randomized predictors have too many cells for it.
-
-    The chance of the second of two categories is ordered, too.
-
-    Raises InvalidInput where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the
-    unbiased score, any effect of the joint table.
-    """
-    names = {name for term in predictors.terms for name in term.attributes}
-    randomized, public = reports.randomized(names), reports.public(names)
-    groups, group = reports.groups(public)
-    sizes, r = reports.sizes(randomized), reports.domain[outcome].size
-    x = _design(predictors, reports, randomized, groups, group)
-    _check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
-    laws = len(groups) * prod(sizes)
-    most = MOST_TOGETHER * (_MORE_OF_ONE if len(groups) == 1 else 1)
-    reached = not randomized or laws * prod(sizes) ** 2 * r <= most
-    if unordered and not reached:
-        raise InvalidInput(
-            f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or "
-            "leave some out"
-        )
-    own = unrandomized([r], [outcome])
-    if reports.randomized([outcome]):
-        kernel = reports.mechanism.kernel((*randomized, outcome))
-    else:
-        kernel = ProductKernel([reports.mechanism.kernel(randomized), own]) if randomized else own
-    shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
-    cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
-    for k, row in enumerate(reports.numbers / reports.n[:, None]):
-        shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
-    shares = shares.reshape(len(shares), len(groups), *sizes, r)
-    n, sample = reports.n, reports.sample
-    many = len(groups) == 1 or (sample.kish if sample else n.min()) >= LEAST_IN_LAWS * laws
-    if not (unordered or (reached and (many or not randomized))):
-        made = (shares, x, _checked(kernel), n)
-        return families.WeightedUnbiasedEquations(*made, sample, cell) if sample else families.UnbiasedEquations(*made)
-    likely: LikelihoodEquations
-    if sample:
-        likely = WeightedLikelihoodEquations(shares, x, kernel, n, unordered, sample=sample, places=cell)
-    else:
-        likely = LikelihoodEquations(shares, x, kernel, n, unordered)
-    if not kernel.is_invertible and without_effects(likely):
-        _checked(kernel)
-    return likely
-
-
-def _design(
-    predictors: Predictors, reports: DistinctReports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
-) -> FloatArray:
-    """(G, R, q): rows of the design without its constant."""
-    kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
-    sizes = reports.sizes(randomized)
-    x = np.zeros((len(groups), *sizes, len(predictors.labels)))
-    # a report of every group, to look up which group of a term it is in
-    _, first = np.unique(group, return_index=True)
-    for term in predictors.terms:
-        columns = columns_of(predictors, reports, term)
-        x[..., list(term.columns)] = columns.over(randomized, columns.group[first])
-    return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
-
-
-def _checked(kernel: Kernel) -> Kernel:
-    try:
-        kernel.check_invertible()
-    except SingularMarginal as error:
-        remedy = "; a linear model of these attributes needs their pairs only" if len(kernel.sizes) > 2 else ""
-        raise SingularMarginal(f"{error}{remedy}") from None
-    return kernel
-
-
-def _check_size(doubles: int, what: str) -> None:
+def check_size(doubles: int, what: str) -> None:
+    """Refuse a table that does not fit into memory."""
     if doubles > MOST_DOUBLES:
         raise InvalidInput(
             f"{what} would take {doubles:.2g} numbers, and {MOST_DOUBLES:.2g} fit; give attributes fewer categories, or leave "
@@ -404,7 +269,7 @@ def distinct_sampled(
     cells[rows] = places.ravel()
     weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
     weighted.check_enough()
-    moments = families.SampleMoments(
+    moments = SampleMoments(
         moments=(weighted.n - 1) * weighted.covariance,
         squares=weighted.squares,
         degrees=weighted.degrees,

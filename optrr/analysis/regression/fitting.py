@@ -5,23 +5,23 @@ Its result has estimates with errors, tests of every parameter and term, interva
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isinf, isnan, nan, sqrt
+from math import isfinite, isinf, isnan, nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.analysis.regression import building, solving
-from optrr.analysis.regression.families import Choices, Equations, Levels, LinearEquations
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
-from optrr.analysis.regression.likelihood import LikelihoodEquations
+from optrr.analysis.regression.likelihood import Choices, Levels, likelihood_equations
+from optrr.analysis.regression.linear import linear_equations
+from optrr.analysis.regression.solving import Equations
 from optrr.analysis.weighting.linearised import Single
 from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import amount, category_word, records_enough
+from optrr.core.display.text import amount, category_word
 from optrr.core.domain.domain import Attribute, checked_scores
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
 from optrr.core.estimation.estimator import check_confidence
 from optrr.core.estimation.plausibility import CountedTable, warn_of_records
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
@@ -30,7 +30,6 @@ from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,7 @@ class Regression(TableResult):
     """A regression of the true records, from randomized ones; the target is the population.
 
     ``covariance`` is that of the parameters, (p, p), in the order of ``coefficients``. Standard errors are for orientation:
-    tests and intervals are not made from them (:mod:`optrr.analysis.regression.solving`). Where no solution of the equations is
-    reached, there are tests alone: estimates and covariance are NaN, intervals the whole line, and ``estimated`` is False.
+    tests and intervals are not made from them (:mod:`optrr.analysis.regression.solving`).
     """
 
     fit: Fit
@@ -129,27 +127,13 @@ class Regression(TableResult):
         """(p,)."""
         return np.array([c.estimate for c in self.coefficients])
 
-    @property
-    def estimated(self) -> bool:
-        """Whether a solution of the equations was reached; else there are tests alone."""
-        return bool(np.isfinite(self.estimates).all())
-
     def headline(self) -> str:
         """The formula, the family and the number of records."""
-        alone = "" if self.estimated else ", tests without estimates"
-        return f"{self.fit.formula} ({self.fit.family}), {self.n} records{alone}"
+        return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
 
     def to_arrow(self) -> "pa.Table":
         """One row per parameter: parameter, estimate, standard_error, score_z, p_value, lower, upper."""
         return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
-
-    def plot(self) -> "Figure":
-        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0.
-
-        Raises InvalidInput where there are no estimates.
-        """
-        self._check_estimated("draw")
-        return super().plot()
 
     def _axis(self) -> tuple[str, float]:
         return f"coefficient, {intervals_said(self.confidence)}", 0.0
@@ -180,9 +164,8 @@ class Regression(TableResult):
         Raises
         ------
         InvalidInput
-            for missing columns, for undeclared values, by their place, and where there are no estimates.
+            for missing columns and for undeclared values, by their place.
         """
-        self._check_estimated("predict from")
         predictors = self.fit.predictors
         x = predictors.at(encoded(data, predictors.domain).astype(np.int64))
         if self.fit.family == "linear":
@@ -191,15 +174,9 @@ class Regression(TableResult):
         if self.fit.family == "multinomial":
             level = x[:, self.fit.columns] @ self.estimates.reshape(r - 1, -1).T
             return np.asarray(Choices.of(level[None, None]).p[0, 0])
-        chances = Levels.at(self.estimates[None], x[None, :, kept], r).p[0, 0]
+        level = self.estimates[: r - 1] + (x[:, kept] @ self.estimates[r - 1 :])[:, None]
+        chances = Levels.of(level[None, None]).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
-
-    def _check_estimated(self, purpose: str) -> None:
-        if not self.estimated:
-            raise InvalidInput(
-                f"there are no estimates to {purpose}: no solution of the equations of {self.fit.formula!r} was reached, and "
-                "the result holds tests alone; collect more records, or leave out predictors"
-            )
 
 
 def _shown(value: float | None) -> str:
@@ -212,143 +189,48 @@ def _shown(value: float | None) -> str:
 _DEPENDENT = 1e-10
 # Columns that have at least this share in what determines them are named.
 _NAMED = 0.05
-# Residuals with less than this share of the outcome's square are rounding: all reports are alike.
-_ALIKE = 1e-14
-# Log-odds that are shown by as many records as bound a parameter.
-_SHOWN = 0.5
-_ELSE = "leave out predictors, or give the attributes a larger epsilon"
-_TOO_LITTLE = "the records say too little for this model: no solution of its equations was reached; {more}"
-_TESTS_ALONE = (
-    "the records say too little to estimate the parameters together: no solution of the equations was reached; the tests need "
-    "only one under their hypothesis; for estimates, {more}"
-)
-_NO_LAW = (
-    "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests may reject a "
-    "true value less often than their level says; {more}"
-)
+_MORE = "collect more records, merge categories, leave out predictors, or give the attributes a larger epsilon"
 Progress = Callable[[float], None]
 
 
 def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress | None = None) -> Regression:
     """Solve the equations of one data set, and test every parameter and term.
 
-    Where no solution is reached, there are tests alone: each needs one under its hypothesis. ``progress`` is called with the
-    share of the work that is done, from 0 to 1.
+    ``progress`` is called with the share of the work that is done, from 0 to 1.
 
-    Raises InvalidInput for columns that determine each other, and where not even a test is left.
+    Raises InvalidInput for columns that determine each other. TooFewRecords where no solution is reached.
     """
     _check_independent(equations, fit)
     solved = solving.estimated(equations)
     if not solved.converged[0]:
-        return _tests_alone(fit, equations, confidence, progress)
-    noise = solving.covariance(equations, solved.theta)[0]
-    alike = _alike(equations, solved.theta[0], noise)
+        raise TooFewRecords(f"the records say too little for this model: its equations have no solution; {_MORE}")
+    theta, noise = solved.theta, solving.covariance(equations, solved.theta)[0]
+    alike = equations.alike(theta[0], noise)
     noise = np.where(alike | alike[:, None], nan, noise)
-    errors, deviate = np.sqrt(np.diag(noise)), solving.deviations(1 - confidence, equations.degrees)
-    tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
+    deviate = solving.deviations(1 - confidence, equations.degrees)
     rows = []
-    for each in tried:
+    for k, error in enumerate(np.sqrt(np.diag(noise))):
         if progress is not None:
-            progress((each.k + 1) / (len(tried) + 1))
-        zero = _zero(fit, equations, each.k, solved.theta) if each.error > 0 else nan
-        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate), equations.degrees))
-    likely = equations.log_likelihood(solved.theta)
+            progress((k + 1) / (alike.size + 1))
+        lower, upper = solving.limits(equations, k, theta[0], float(error), deviate)
+        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+        tested = error > 0 and k >= fit.thresholds
+        z = float(solving.test(equations, (k,), np.zeros(1), theta).signed[0]) if tested else nan
+        p_value = solving.tail(z**2, 1, equations.degrees)
+        rows.append(Coefficient(fit.labels[k], float(theta[0, k]), float(error), z, p_value, lower, upper))
+    likely = equations.log_likelihood(theta)
+    weighted = "" if isinf(equations.degrees) else f", weighted; {equations.degrees:.4g} degrees of freedom"
     return Regression(
         fit=fit,
-        method=_method(equations),
+        method=equations.method + weighted,
         n=round(float(equations.n[0])),
         confidence=confidence,
         coefficients=tuple(rows),
-        terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
+        terms=tuple(_term_tests(fit, equations, theta, alike)),
         covariance=noise,
         log_likelihood=None if likely is None else float(likely[0]),
-        warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
+        warnings=(*_unbounded(rows), *equations.notes),
     )
-
-
-def _tests_alone(fit: Fit, equations: Equations, confidence: float, progress: Progress | None) -> Regression:
-    """The result where no solution of the equations is reached."""
-    start, p = equations.start(), equations.parameters
-    none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
-    rows = []
-    for k in range(p):
-        if progress is not None:
-            progress((k + 1) / (p + 1))
-        zero = _zero(fit, equations, k, start)
-        rows.append(_coefficient(fit, Tried(k, none, nan), zero, (-inf, inf), equations.degrees))
-    terms = _term_tests(fit, equations, start, alike)
-    if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
-        raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
-    return Regression(
-        fit=fit,
-        method=_method(equations),
-        n=round(float(equations.n[0])),
-        confidence=confidence,
-        coefficients=tuple(rows),
-        terms=tuple(terms),
-        covariance=np.full((p, p), nan),
-        log_likelihood=None,
-        warnings=(_TESTS_ALONE.format(more=_for_a_solution(equations)), *_without_law(fit, equations, alike)),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """A parameter of one data set: its position, the solution (p,), and its standard error there, NaN where there is none."""
-
-    k: int
-    theta: FloatArray
-    error: float
-
-
-def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float, float]:
-    """All values of a parameter that its test does not reject at so many standard normal deviations.
-
-    The whole line where the other parameters are not clear of what randomization may hide.
-    """
-    others = np.array([i for i in range(tried.theta.size) if i != tried.k], dtype=np.int64)
-    if not tried.error > 0 or not solving.clear(equations, tried.theta[None], others)[0]:
-        return -inf, inf
-    if isinstance(equations, LinearEquations):
-        return solving.fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
-    return solving.searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
-
-
-def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float], degrees: float) -> Coefficient:
-    return Coefficient(
-        parameter=fit.labels[tried.k],
-        estimate=float(tried.theta[tried.k]),
-        standard_error=tried.error,
-        score_z=zero,
-        p_value=solving.tail(zero**2, 1, degrees),
-        lower=limits[0],
-        upper=limits[1],
-    )
-
-
-def _zero(fit: Fit, equations: Equations, k: int, theta: FloatArray) -> float:
-    """The signed root of the score test that a parameter is 0, from θ (1, p); NaN where there is no test."""
-    if k < fit.thresholds:
-        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
-        return nan
-    return float(solving.tested_with_law(equations, (k,), np.zeros(1), theta).signed[0])
-
-
-def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
-    """Parameters (p,) that the reports show no error of, because all that tell about them are alike."""
-    variance = np.diag(noise)
-    if not isinstance(equations, LinearEquations):
-        return np.asarray(~(variance > 0))
-    squares = np.abs(np.diag(equations.curvature(theta[None])[0]))
-    return np.asarray(~(variance * equations.n[0] * squares > _ALIKE * np.max(theta**2 * squares)))
-
-
-def _method(equations: Equations) -> str:
-    if isinstance(equations, LinearEquations):
-        name = "least squares from unbiased second moments"
-    else:
-        name = equations.method if isinstance(equations, LikelihoodEquations) else "unbiased score"
-    return name if isinf(equations.degrees) else f"{name}, weighted; {equations.degrees:.4g} degrees of freedom"
 
 
 def _check_independent(equations: Equations, fit: Fit) -> None:
@@ -372,7 +254,7 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
         which, statistic = columns_of(fit, term), nan
         if which:
             if not alike[list(which)].any():
-                statistic = float(solving.tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0])
+                statistic = float(solving.test(equations, which, np.zeros(len(which)), theta).statistic[0])
             out.append(
                 TermTest(term.name, statistic, len(which), solving.tail(statistic, len(which), equations.degrees))
             )
@@ -384,91 +266,25 @@ def columns_of(fit: Fit, term: Term) -> tuple[int, ...]:
     return tuple(k for c in term.columns if c != fit.predictors.intercept for k in fit.places(c))
 
 
-def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> list[str]:
-    """Which parameters, and terms of several columns, have no p-value because their tests' law does not hold."""
-    tests: dict[str, tuple[int, ...]] = {label: (k,) for k, label in enumerate(fit.labels) if k >= fit.thresholds}
-    several = {
-        f"{term.name} as a whole": which for term in fit.predictors.terms if len(which := columns_of(fit, term)) > 1
-    }
-    names = [
-        name
-        for name, which in (tests | several).items()
-        if not (alike[list(which)].any() or solving.law_holds(equations, which)[0])
-    ]
-    if not names:
-        return []
-    whose = [(tests | several)[name] for name in names]
-
-    def hold(n: float) -> bool:
-        return all(solving.law_holds(of_records(equations, n), which)[0] for which in whose)
-
-    return [_NO_LAW.format(names=", ".join(names), more=_collect(enough(float(equations.n[0]), hold)))]
-
-
-def _collect(n: float) -> str:
-    """What to do where about so many records would be enough."""
-    return f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
-
-
-def _for_a_solution(equations: Equations) -> str:
-    """The same where no solution was reached: the curvature must be clear of 0 in every direction."""
-    errors = float(solving.clearance(equations, equations.start(), np.arange(equations.parameters))[0])
-    if errors >= CLEAR_OF_ZERO:
-        return f"collect more, {_ELSE}"
-    return f"{clear_with(float(equations.n[0]), errors)}; else {_ELSE}"
-
-
-def of_records(equations: Equations, n: float) -> Equations:
-    """The equations of the same shares of reports, of n records."""
-    # every kind of equations is a dataclass with this field
-    return replace(equations, n=np.full_like(equations.n, n))  # type: ignore[type-var]
-
-
-def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried], deviate: float) -> list[str]:
+def _unbounded(rows: list[Coefficient]) -> list[str]:
+    """Which parameters have no standard error, and which no bounds."""
     alike = [r.parameter for r in rows if isnan(r.standard_error)]
-    said = [
-        f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
-    ]
-    unbounded = [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
-    open_ended = [name for name in unbounded if name not in alike]
-    if not open_ended:
-        return said if alike else []
+    open_ended = [r for r in rows if r.parameter not in alike and not (isfinite(r.lower) and isfinite(r.upper))]
     # surely not 0 and perhaps infinite
-    certain = [
-        r.parameter
-        for r in rows
-        if r.parameter in open_ended and (r.lower > 0 or r.upper < 0) and isinstance(equations, LikelihoodEquations)
-    ]
+    certain = [r.parameter for r in open_ended if r.lower > 0 or r.upper < 0]
+    said = []
+    if alike:
+        said.append(
+            f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
+        )
     if certain:
-        separated = ", ".join(certain)
-        remedy = "merge categories, or leave out predictors"
-        why = f"everybody with some value of {separated} may have the same outcome (separation)"
-        return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {why}; {remedy}"]
-    those = [each for each, row in zip(tried, rows, strict=True) if row.parameter in open_ended]
-
-    def bounded(n: float) -> bool:
-        scaled, smaller = of_records(equations, n), sqrt(equations.n[0] / n)
-        return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
-
-    why = "it" if len(rows) == 1 else "what the other predictors leave of it"
-    if isinstance(equations, LikelihoodEquations):
-        n = _for_limits(equations, those, deviate)
-    else:
-        n = enough(float(equations.n[0]), bounded)
-    cannot = f"{why} cannot be told from noise; {_collect(n)}"
-    return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
-
-
-def _for_limits(equations: Equations, those: Iterable[Tried], deviate: float) -> float:
-    """About how many records bound these parameters on both sides, whatever the solution at hand, which may be at no number.
-
-    As many as show half a unit of log-odds where nothing has an effect, with the interval's confidence: from there on a chance
-    of 0 or 1 is told from most others, too. Where predictors all but determine each other it takes more.
-    """
-    with np.errstate(all="ignore"):  # columns that nothing is known of have no number
-        variances = np.diag(solving.covariance(equations, equations.start())[0])
-    largest = max(float(variances[each.k]) for each in those)
-    return float(equations.n[0]) * max((deviate / _SHOWN) ** 2 * largest, 1.0) if largest > 0 else inf
+        said.append(
+            f"the records do not bound {', '.join(certain)}: everybody with some value of it may have the same outcome "
+            "(separation); merge categories, or leave out predictors"
+        )
+    elif open_ended:
+        said.append(f"the records do not bound {', '.join(r.parameter for r in open_ended)}; {_MORE}")
+    return said
 
 
 FamilyName = Literal["linear", "logistic"]
@@ -515,15 +331,14 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
 
     A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
     randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs
-    no other. Where that has too many cells (:data:`optrr.analysis.regression.building.MOST_TOGETHER`), or groups are too small
-    for laws of their own, it is the unbiased score: what the records say too little of is NaN, and a warning names it: p-values
-    whose law does not hold, or all estimates, of which the tests need none.
+    no other.
 
     Raises
     ------
     InvalidInput
-        for a formula that cannot be read, unknown attributes, columns that say the same, or records that say too little.
-        SingularMarginal where the mechanism hides a table that the model needs.
+        for a formula that cannot be read, unknown attributes, columns that say the same, too many cells of randomized
+        predictors for a likelihood, or records that say too little. SingularMarginal where the mechanism hides a table
+        that the model needs.
     """
     check_confidence(confidence)
     read = Formula.of(formula)
@@ -586,5 +401,5 @@ def model(
 def equations(fit: Fit, reports: building.DistinctReports) -> Equations:
     """The estimating equations of every data set among the reports."""
     if fit.scores is None:
-        return building.logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
-    return building.linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
+        return likelihood_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
+    return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)

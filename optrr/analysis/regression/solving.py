@@ -1,4 +1,9 @@
-"""Solutions of estimating equations, score tests of their parameters, and the intervals that invert these tests.
+"""Estimating equations of regressions: solutions, score tests of their parameters, and the intervals that invert these tests.
+
+A regression's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth. ψ_j
+is computed from a randomized record alone. Everything else follows from Ψ, its derivative −H, and the second moment
+V = mean ψ_j ψ_jᵀ, for least squares (:mod:`optrr.analysis.regression.linear`) and the likelihood
+(:mod:`optrr.analysis.regression.likelihood`) alike.
 
 A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how far Ψ_K is from 0 there. Near the truth
 Ψ_K moves with θ_f, and the part W = (1, −H_Kf H_ff⁻¹) of Ψ does not, so that
@@ -6,51 +11,29 @@ A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how fa
     T = n Ψ_Kᵀ (2 N⁻¹ − (N + E)⁻¹) Ψ_K  ~  χ² with |K| degrees of freedom,       N = W V Wᵀ,
 
 with H and V at the solution under the hypothesis. (Where priors pull the solution of a likelihood, Ψ_f is not 0, and WΨ stands
-for Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327).
-V is a second moment, not a variance around the data's own mean. Where it is estimated from residuals it is multiplied by
-n/(n − k), with k the number of parameters that were solved for: |f| in a test, all of them in a covariance (HC1).
-
-E is what N counts twice. Noise δH of the curvature moves Ψ_K by −W δH δθ_f to second order, δθ_f the error of the other
-parameters, and this adds
-
-    D = Σ_de C_de mean (W h_j)_d (W h_j)_eᵀ,       h_j = −dψ_j/dθ,   C the covariance of θ_f,
-
-to the variance of Ψ_K where δH and Ψ are uncorrelated, as they are nearly where randomization makes most of the noise. N has D
-twice, once because W is made of the noisy H and once because V is taken at the noisy θ_f. At ε_i = 1 and n = 1000..10,000 D may
-be a tenth to a quarter of N, and the test without E rejects a true value in 2 to 4 % instead of 5 %. Of clean records D is
-about N |f|/n, which n/(n − k) has answered for, so that E = D − N |f|/n (0 for maximum likelihood, where V is no mean over
-records). To first order 2 N⁻¹ − (N + E)⁻¹ is (N − E)⁻¹, which would have no meaning where the records say so little that D
-reaches N; T at most doubles.
+for Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327). E is 0 for a likelihood, whose V is the
+information at θ and no mean over records; for least squares it is what N counts twice.
 
 A Wald test would divide by the part of H_KK that the other columns leave unexplained, and randomization may bring the estimate
 of that part near 0 or below. T does not divide by it; for a linear model it is Fieller's test (1954). Only H_ff is inverted, so
-only H_ff is required to be CLEAR_OF_ZERO standard errors above 0, in the direction where it is least.
+only H_ff must be CLEAR_OF_ZERO standard errors above 0, in the direction where it is least.
 
-T answers for noise of the curvature H to second order. Where its χ² law does not hold, it has no p-value: where this noise
-makes much of the variance of the tested scores, higher orders count, and a true value is rejected less often than the level
-says. Its share is measured where no parameter has an effect: E, which the noise adds, of N = V_KK, with the score's own
-weights. There it depends little on the data set at hand, and hardly on T. The same share at the solution under the hypothesis
-does depend on T, so that to print a p-value where it is small would select: the tests that are left would reject less often
-than all of them.
+An interval holds all values that the test does not reject, searched outwards from the estimate.
 
-Of a linear model the scores are linear in θ, and no order is left out; without a solution it has no test of what next to no
-report tells (:class:`optrr.analysis.regression.families.LinearEquations`). The information of a likelihood has no such noise.
-
-The interval of a linear model's parameter is closed: Fieller's, with what V counts twice taken out. Where the other parameters
-solve their equations, θ moves along a line with the hypothesis b. So Ψ_k is linear in b, W does not depend on it, and W V Wᵀ
-and E are quadratic. T = z² is an equation of degree four in b.
+Arrays begin with B data sets; p parameters.
 """
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf, isinf, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtrit
 
-from optrr.analysis.regression.families import Equations, LinearEquations, UnbiasedEquations
-from optrr.core.estimation.derived import CLEAR_OF_ZERO
 from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.score_interval import invert
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -65,6 +48,124 @@ _MOST_STEPS, _HALVINGS = 60, 25
 _FARTHEST = 2.0**14 - 1
 _BEYOND = 1.02
 _PRECISION = 1e-6
+
+
+class Equations(ABC):
+    """Ψ(θ) = 0 of B data sets of ``n`` records each, (B,)."""
+
+    # what a result says of how it was estimated
+    method: str
+    # share of the spread of a score that is only rounding
+    rounding = 0.0
+
+    if TYPE_CHECKING:
+        # fields in some subclasses and properties in others, so they are declared for type checkers only
+        @property
+        def n(self) -> FloatArray:
+            """Records, (B,)."""
+            ...
+
+        @property
+        def parameters(self) -> int:
+            """p."""
+            ...
+
+        @property
+        def degrees(self) -> float:
+            """Of freedom of V, which are finite where it is a sample's."""
+            ...
+
+    else:
+        degrees = inf
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about tests of these equations."""
+        return ()
+
+    @abstractmethod
+    def start(self) -> FloatArray:
+        """Where to begin, (B, p)."""
+
+    @abstractmethod
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """A function of θ (B, p) with gradient Ψ, in (B,): what is maximised."""
+
+    @abstractmethod
+    def score(self, theta: FloatArray) -> FloatArray:
+        """Ψ, (B, p)."""
+
+    @abstractmethod
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """H = −dΨ/dθ, (B, p, p), symmetric."""
+
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """H for steps towards the solution: it, or near it."""
+        return self.curvature(theta)
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
+        return self.score(theta), self.curvature(theta)
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Where to begin under θ_which = values, (B, p), from a start without."""
+        out = np.array(start, dtype=np.float64)
+        out[:, list(which)] = values
+        return out
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """A step (B, f) of the free parameters, no longer than where the curvature may still say something."""
+        del free
+        return step
+
+    @property
+    def reach(self) -> FloatArray:
+        """How far from the estimate the ends of intervals may be, (p,)."""
+        return np.full(self.parameters, np.inf)
+
+    def complete(self) -> FloatArray:
+        """What is singular where columns determine each other, (B, p, p)."""
+        return self.curvature(self.start())
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """In nats, (B,), where it is what is maximised."""
+        del theta
+        return None
+
+    def settled(self, theta: FloatArray) -> FloatArray:
+        """The estimate, from where the objective is largest."""
+        return theta
+
+    @abstractmethod
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """V, (B, p, p)."""
+
+    def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """H and V of standard errors, (B, p, p) each: those of tests, unless what tests assume is not assumed of errors."""
+        return self.efficient(theta)[1], self.spread(theta)
+
+    def twice(self, theta: FloatArray, weights: FloatArray, free: IntArray, spread: FloatArray) -> FloatArray:
+        """E, what W V Wᵀ counts twice, (B, k, k), for weights W (B, k, p), the ``free`` parameters and V = ``spread``."""
+        del theta, free, spread
+        return np.zeros((*weights.shape[:2], weights.shape[1]))
+
+    def effective(self, parameters: int) -> FloatArray:
+        """Records, less the parameters that were solved for where V is estimated from residuals; (B,)."""
+        del parameters
+        return self.n
+
+    @abstractmethod
+    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+        """Where H among these parameters is clear of 0 in the direction in which it is least, (B,)."""
+
+    def alike(self, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
+        """Parameters (p,) of one data set that the reports show no error of, because all that tell about them are alike."""
+        del theta
+        return np.asarray(~(np.diag(noise) > 0))
+
+    @abstractmethod
+    def part(self, which: IntArray) -> Equations:
+        """The equations of some of the data sets: numbers that differ, in ascending order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +200,7 @@ def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) 
     for _ in range(_MOST_STEPS):
         part = equations.part(working)
         score, curvature = part.score(theta[working])[:, free], part.steering(theta[working])[:, free[:, None], free]
-        step = part.shortened(_solved(curvature, score), free)
+        step = part.shortened(solve_systems(curvature, score), free)
         promise = np.sum(score * step, axis=1)
         theta[working], better = _stepped(part, theta[working], free, step, promise)
         finished = (np.abs(promise) < _DONE) & _positive(curvature)
@@ -148,72 +249,39 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
     weights = np.zeros((len(theta), k, equations.parameters))
     weights[:, :, part] = np.eye(k)
     if free.size:
-        weights[:, :, free] = -_solved(curvature[:, free[:, None], free], curvature[:, free[:, None], part]).transpose(
-            0, 2, 1
-        )
-    noise, twice = spreads(equations, theta, weights, free)
+        weights[:, :, free] = -solve_systems(
+            curvature[:, free[:, None], free], curvature[:, free[:, None], part]
+        ).transpose(0, 2, 1)
+    spread = equations.spread(theta)
+    noise, twice = weights @ spread @ weights.transpose(0, 2, 1), equations.twice(theta, weights, free, spread)
     # what the other parameters' equations leave, such as a prior's pull, is taken off
     score = np.einsum("bkp,bp->bk", weights, score)
-    divided = 2 * _solved(noise, score) - _solved(noise + twice, score)
-    statistic = effective(equations, free.size) * np.sum(score * divided, axis=1)
-    usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & clear(equations, theta, free)
-    usable &= equations.varies(theta, weights, noise)
+    divided = 2 * solve_systems(noise, score) - solve_systems(noise + twice, score)
+    statistic = equations.effective(free.size) * np.sum(score * divided, axis=1)
+    usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & equations.clear(theta, free)
+    # the score of reports that are all alike is rounding, divided by rounding
+    sizes = np.einsum("bkp,bpq,bkq->bk", np.abs(weights), np.abs(spread), np.abs(weights))
+    usable &= np.all(np.diagonal(noise, axis1=1, axis2=2) > equations.rounding * sizes, axis=1)
     statistic = np.where(usable, statistic, np.nan)
     return Tested(statistic, np.sign(score[:, 0]) * np.sqrt(statistic), theta)
-
-
-def spreads(
-    equations: Equations, theta: FloatArray, weights: FloatArray, free: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """W V Wᵀ, and E, what it counts twice; (B, k, k) each, for weights W (B, k, p) and the parameters that were solved for."""
-    spread = equations.spread(theta)
-    noise = weights @ spread @ weights.transpose(0, 2, 1)
-    if not (free.size and equations.from_residuals):
-        return noise, np.zeros_like(noise)
-    inverse = _inverse(equations.curvature(theta)[:, free[:, None], free])
-    records = effective(equations, free.size)[:, None, None]
-    of_theta = np.zeros_like(spread)
-    of_theta[:, free[:, None], free] = inverse @ spread[:, free[:, None], free] @ inverse / records
-    return noise, equations.added_spread(theta, weights, of_theta) - noise * (1 - records / equations.n[:, None, None])
-
-
-def clear(equations: Equations, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
-    """Where the curvature among these parameters is clear of 0 in the direction in which it is least, (B,)."""
-    return np.asarray(clearance(equations, theta, among) >= CLEAR_OF_ZERO)
-
-
-def clearance(equations: Equations, theta: FloatArray, among: IntArray) -> FloatArray:
-    """By how many standard errors the curvature among these parameters is above 0 where it is least, (B,); −∞ if it is not."""
-    if not among.size:
-        return np.full(len(theta), np.inf)
-    block = equations.steering(theta)[:, among[:, None], among]
-    scale = np.sqrt(np.maximum(np.diagonal(block, axis1=1, axis2=2), 0.0))
-    sound: NDArray[np.bool_] = np.all(np.isfinite(block), axis=(1, 2)) & np.all(np.nan_to_num(scale) > 0, axis=1)
-    scale = np.where(sound[:, None], scale, 1.0)
-    scaled = np.where(sound[:, None, None], block / (scale[:, :, None] * scale[:, None, :]), np.eye(among.size))
-    direction = np.zeros(theta.shape)
-    direction[:, among] = np.linalg.eigh(scaled)[1][:, :, 0] / scale
-    value, error = equations.curvature_along(theta, direction)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a curvature without error is infinitely clear
-        return np.where(sound & (value > 0), value / error, -np.inf)
 
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     """H⁻¹ V H⁻¹ over n, less the parameters where V is estimated from residuals; (B, p, p)."""
     curvature, spread = equations.sandwich(theta)
-    inverse = _inverse(curvature)
-    records = effective(equations, equations.parameters)[:, None, None]
+    inverse = solve_systems(curvature, np.broadcast_to(np.eye(curvature.shape[1]), curvature.shape))
+    records = equations.effective(equations.parameters)[:, None, None]
     return np.asarray(inverse @ spread @ inverse / records)
 
 
-def searched_limits(
-    equations: Equations, k: int, theta: FloatArray, error: float, deviate: float
-) -> tuple[float, float]:
+def limits(equations: Equations, k: int, theta: FloatArray, error: float, deviate: float) -> tuple[float, float]:
     """All values of parameter k of one data set that the test does not reject at ``deviate`` standard normal deviations.
 
     Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met before a value that
-    has no test.
+    has no test. The whole line where the other parameters are not clear of what randomization may hide.
     """
+    if not error > 0 or not equations.clear(theta[None], _others(equations, (k,)))[0]:
+        return -inf, inf
     along = _along(equations, k, theta)
 
     def limit(side: float) -> float:
@@ -245,7 +313,7 @@ def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
     out[k] = 1.0
     if free.size:
         curvature = equations.steering(theta[None])
-        moved = -_solved(curvature[:, free[:, None], free], curvature[:, free, k])[0]
+        moved = -solve_systems(curvature[:, free[:, None], free], curvature[:, free, k])[0]
         out[free] = np.where(np.isfinite(moved), moved, 0.0)
     return out
 
@@ -263,11 +331,6 @@ def deviations(level: float, degrees: float) -> float:
     return float(norm.isf(level / 2)) if isinf(degrees) else float(stdtrit(degrees, 1 - level / 2))
 
 
-def effective(equations: Equations, parameters: int) -> FloatArray:
-    """Records, less the parameters that were solved for where V is estimated from residuals; (B,)."""
-    return equations.n - parameters if equations.from_residuals else equations.n
-
-
 def _others(equations: Equations, fixed: tuple[int, ...]) -> IntArray:
     return np.array([i for i in range(equations.parameters) if i not in fixed], dtype=np.int64)
 
@@ -278,11 +341,7 @@ def _positive(matrices: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.eigvalsh(safe)[:, 0] > 0)
 
 
-def _inverse(matrices: FloatArray) -> FloatArray:
-    return _solved(matrices, np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape))
-
-
-def _solved(matrices: FloatArray, right: FloatArray) -> FloatArray:
+def solve_systems(matrices: FloatArray, right: FloatArray) -> FloatArray:
     """Matrices (B, k, k) solved for right sides (B, k) or (B, k, j); NaN where a matrix is singular."""
     column = right.ndim == 2
     sides = right[:, :, None] if column else right
@@ -298,76 +357,3 @@ def _one_solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.solve(matrix, right))
     except np.linalg.LinAlgError:
         return np.full(right.shape, np.nan)
-
-
-# Tests with larger shares have no p-value. benchmarks/regression_coverage.py measures the levels of those that are printed and
-# of those that are not: from shares of 0.06 on, some reject a true value less often than they should.
-MOST_FROM_CURVATURE = 0.04
-
-
-def tested_with_law(equations: Equations, which: tuple[int, ...], values: FloatArray, start: FloatArray) -> Tested:
-    """:func:`optrr.analysis.regression.solving.test`, NaN also where its law does not hold: what has a p-value."""
-    tested, holds = test(equations, which, values, start), law_holds(equations, which)
-    return Tested(np.where(holds, tested.statistic, np.nan), np.where(holds, tested.signed, np.nan), tested.theta)
-
-
-def law_holds(equations: Equations, which: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Whether the score test of these parameters has its χ² law, (B,)."""
-    if not isinstance(equations, UnbiasedEquations):
-        return np.ones(len(equations.n), dtype=np.bool_)
-    return np.asarray(share_from_curvature(equations, which) <= MOST_FROM_CURVATURE)
-
-
-def share_from_curvature(equations: Equations, which: tuple[int, ...]) -> FloatArray:
-    """E of N where it is largest, (B,), with no effect and the scores' own weights; NaN where it has no number."""
-    theta, part = equations.start(), list(which)
-    weights = np.zeros((len(theta), len(part), equations.parameters))
-    weights[:, :, part] = np.eye(len(part))
-    free = _others(equations, which)
-    with np.errstate(all="ignore"):  # a curvature that cannot be inverted gives no number
-        noise, added = spreads(equations, theta, weights, free)
-    sound: NDArray[np.bool_] = np.all(np.isfinite(noise) & np.isfinite(added), axis=(1, 2))
-    spreads_of_score, vectors = np.linalg.eigh(np.where(sound[:, None, None], noise, np.eye(len(part))))
-    sound &= spreads_of_score[:, 0] > 0
-    half = vectors / np.sqrt(np.where(sound[:, None], spreads_of_score, 1.0))[:, None, :]
-    relative = half.transpose(0, 2, 1) @ np.where(sound[:, None, None], added, 0.0) @ half
-    return np.where(sound, np.linalg.eigvalsh(relative)[:, -1], np.nan)
-
-
-# Roots whose imaginary part is this small a share of their size are real: ends are simple roots, which rounding moves far less.
-_REAL = 1e-8
-
-
-def fieller_limits(
-    equations: LinearEquations, k: int, theta: FloatArray, error: float, deviate: float
-) -> tuple[float, float]:
-    """All values of parameter k of one data set that the test does not reject at ``deviate`` standard normal deviations.
-
-    From the solution θ (p,) and its standard error. The line where values without end are not rejected: the variance of the
-    k-th column given the others cannot be told from 0.
-    """
-    free = _others(equations, (k,))
-    weight = np.zeros(theta.size)
-    weight[k] = 1.0
-    if free.size:
-        # the other parameters move so that their equations hold; M is symmetric, so the weights are the same numbers
-        m = equations.curvature(theta[None])[0]
-        weight[free] = -np.linalg.solve(m[np.ix_(free, free)], m[free, k])
-    along = theta + error * np.arange(-1.0, 2.0)[:, None] * weight
-    mean, second, n = (np.repeat(each, 3, axis=0) for each in (equations.mean, equations.second, equations.n))
-    three = LinearEquations(mean, second, n)
-    spread, twice = (_through(each[:, 0, 0]) for each in spreads(three, along, np.tile(weight, (3, 1, 1)), free))
-    score = Polynomial([0.0, (three.score(along)[2, k] - three.score(along)[0, k]) / 2])
-    rejected = effective(equations, free.size)[0] * score**2 * (spread + 2 * twice)
-    rejected = rejected - deviate**2 * spread * (spread + twice)
-    if rejected.degree() < 4 or rejected.coef[-1] <= 0:
-        return -inf, inf
-    roots = rejected.roots()
-    ends = roots.real[np.abs(roots.imag) <= _REAL * np.abs(roots)]
-    return float(theta[k] + error * ends.min()), float(theta[k] + error * ends.max())
-
-
-def _through(values: FloatArray) -> Polynomial:
-    """The parabola with these values at −1, 0 and 1."""
-    below, middle, above = values
-    return Polynomial([middle, (above - below) / 2, (above + below) / 2 - middle])

@@ -11,10 +11,9 @@ import numpy as np
 
 from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.regression.building import read_reports
-from optrr.analysis.regression.families import Equations
 from optrr.analysis.regression.fitting import fitted, modelled
 from optrr.analysis.regression.formulas import Fit, Formula
-from optrr.analysis.regression.solving import estimated
+from optrr.analysis.regression.solving import Equations, estimated
 from optrr.analysis.synthesis.laws import (
     KeptTables,
     affordable,
@@ -116,7 +115,7 @@ def regression_closeness(  # noqa: PLR0913 (as above)
         drawn = estimated(_modelled(formula, count(codes, domain, counts.domain.names), plain)[1])
     except TooFewRecords:
         return None
-    if not (direct.estimated and drawn.converged[0]):
+    if not drawn.converged[0]:
         return None
     limits = np.array([(row.lower, row.upper) for row in direct.coefficients])
     wanted, has = direct.estimates, drawn.theta[0]

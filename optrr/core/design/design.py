@@ -35,6 +35,7 @@ from optrr.core.display.text import amount, bound_text, epsilon_text
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
+from optrr.core.lazy_names import LazyMethod
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
 from optrr.core.provenance.accounting import Release, total_epsilon
@@ -47,11 +48,9 @@ from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike
 
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.plausibility import CountedTable
-    from optrr.core.inference.drawn_power import PredictedPower
     from optrr.core.reports import Reports
     from optrr_solvers.randomness import RandomState
 
@@ -276,34 +275,8 @@ class FullRecords(Asking):
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
 
-    def power(
-        self, *attributes: str, truth: ArrayLike, n: float, level: float = 0.05, **hypothesis: Any
-    ) -> PredictedPower:
-        """The chance that a test at this level rejects where ``truth`` is true of n people.
-
-        Raises InvalidInput for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism
-        hides the effect.
-
-        Parameters
-        ----------
-        attributes
-            that the test is about, as in :meth:`optrr.core.reports.Reports.test`.
-        truth
-            the true proportions, an axis for each attribute, those of ``given`` last.
-        hypothesis
-            ``hypothesis``, ``given``, ``proportions`` and ``scores``, as there.
-        """
-        from optrr.core.reports import chance_to_reject  # noqa: PLC0415 (as above)
-
-        return chance_to_reject(self, attributes, truth, n, level, **hypothesis)
-
-    def records_for(
-        self, *attributes: str, truth: ArrayLike, power: float = 0.8, level: float = 0.05, **hypothesis: Any
-    ) -> int:
-        """How many people a test needs to reject with this chance; all else as in :meth:`power`."""
-        from optrr.core.reports import records_to_reject  # noqa: PLC0415 (as above)
-
-        return records_to_reject(self, attributes, truth, power, level, **hypothesis)
+    power = LazyMethod("optrr.analysis.hypotheses:power")
+    records_for = LazyMethod("optrr.analysis.hypotheses:records_for")
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
