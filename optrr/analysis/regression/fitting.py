@@ -212,11 +212,11 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     for k, error in enumerate(np.sqrt(np.diag(noise))):
         if progress is not None:
             progress((k + 1) / (alike.size + 1))
-        lower, upper = solving.limits(equations, k, theta[0], float(error), deviate)
         # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
         tested = error > 0 and k >= fit.thresholds
         z = float(solving.test(equations, (k,), np.zeros(1), theta).signed[0]) if tested else nan
         p_value = solving.tail(z**2, 1, equations.degrees)
+        lower, upper = solving.limits(equations, k, theta[0], float(error), deviate)
         rows.append(Coefficient(fit.labels[k], float(theta[0, k]), float(error), z, p_value, lower, upper))
     likely = equations.log_likelihood(theta)
     weighted = "" if isinf(equations.degrees) else f", weighted; {equations.degrees:.4g} degrees of freedom"
