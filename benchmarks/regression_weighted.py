@@ -19,7 +19,7 @@ from optrr import Domain, Mechanism, design
 from optrr.analysis.regression.building import DistinctReports, distinct_sampled, every_combination
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
-from optrr.analysis.regression.solving import clear, estimated, tail, test
+from optrr.analysis.regression.solving import estimated, tail, test
 from optrr.analysis.weighting.linearised import Clusters
 
 SEED = 9
@@ -92,7 +92,7 @@ def weighted_once(setting: WeightedSetting, place: int) -> dict[str, object]:
             solved = estimated(made)
             for k in range(truth.size):
                 others = np.array([i for i in range(truth.size) if i != k])
-                if solved.converged[0] and clear(made, solved.theta, others)[0]:
+                if solved.converged[0] and made.clear(solved.theta, others)[0]:
                     p = tail(float(test(made, (k,), truth[[k]], solved.theta).statistic[0]), 1, made.degrees)
                     reject[row, k] += p < LEVELS[0]
                     tested[row, k] += not np.isnan(p)

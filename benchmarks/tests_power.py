@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from optrr.analysis.regression.families import Equations
 from scipy.stats import chi2
 from test_levels import limit_or_simulated
 from writing import markdown, three_decimals, write
@@ -32,7 +31,7 @@ from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.regression.building import DistinctReports, every_combination
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
-from optrr.analysis.regression.solving import solve, test
+from optrr.analysis.regression.solving import Equations, solve, test
 from optrr.core.inference.calibration import chi_square_limit
 from optrr.core.inference.homogeneity import goodness_tests, homogeneity_tests
 from optrr.core.inference.power_analysis import (

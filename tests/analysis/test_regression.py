@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from math import inf, isinf
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy.stats import chi2
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
-from optrr.analysis.regression import building
+from optrr.analysis.regression import solving
 from optrr.analysis.regression.building import DistinctReports, read_reports
 from optrr.analysis.regression.fitting import equations, model, regress
 from optrr.analysis.regression.formulas import Formula, Predictors
@@ -536,3 +537,33 @@ def test_the_summary_prints_as_people_know_it_and_is_plain_json() -> None:
     assert json.loads(json.dumps(result.summary()))["family"] == "ordered"
     assert repr(result) == "<Regression: edu ~ sex + age (ordered), 2000 records>"
     assert "<table>" in result._repr_html_()
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 12.0, 18.0, 20.0, 30.0])
+def test_a_predictor_that_everybody_shares_has_no_test(epsilon: float) -> None:
+    """Its tested score is 0 but for rounding, which was divided by rounding: p-values were 10⁻⁵⁵, .96, 1 or none."""
+    made = design({"y": 4, "x": 2, "z": 3}, epsilon, method="kronecker")
+    rng = np.random.default_rng(100)
+    people = pd.DataFrame({"y": rng.choice(4, 300), "x": 0, "z": rng.choice(3, 300), "w": rng.uniform(1, 2, 300)})
+    for formula in ("y ~ x", "y ~ x + z"):
+        for sample in ({}, {"weights": "w"}):
+            with pytest.raises(InvalidInput, match="too little for this model"):
+                regress(people, made.mechanism, formula, family="linear", **sample)
+    # where people differ there is one
+    people.loc[::2, "x"] = 1
+    assert 0.01 < regress(people, made.mechanism, "y ~ x", family="linear").coefficients[1].p_value < 1
+
+
+def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they lie between two steps, of which the first is not rejected and the second is."""
+
+    def stepped(_equations: object, _which: object, values: np.ndarray, start: np.ndarray) -> solving.Tested:
+        value = float(values[0])
+        signed = np.array([np.nan if 2.2 < value < 3.0 else -(value**3) / 16])
+        return solving.Tested(signed**2, signed, start)
+
+    monkeypatch.setattr(solving, "test", stepped)
+    made = SimpleNamespace(reach=np.array([inf]), parameters=1, clear=lambda theta, among: np.ones(1, bool))
+    low, high = limits(made, 0, np.zeros(1), 1.0, 1.96)
+    assert low == pytest.approx(-((16 * 1.96) ** (1 / 3)), abs=1e-5)
+    assert high == inf

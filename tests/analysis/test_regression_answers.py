@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from optrr.analysis.regression.families import Levels
 
 from optrr import Domain, InvalidInput, SampledTables, TooFewRecords
 from optrr.analysis.estimated import regress_estimated
+from optrr.analysis.regression.likelihood import Levels
 
 DOMAIN = Domain.of({"a": ["a0", "a1", "a2"], "b": ["b0", "b1"], "y": ["no", "yes"]})
 EFFECTS = {"a[T.a1]": 0.5, "a[T.a2]": -0.6, "b[T.b1]": 0.7}
@@ -19,7 +19,7 @@ def population(rng: np.random.Generator, outcomes: int = 2) -> np.ndarray:
     x = rng.dirichlet(np.full(6, 3.0)).reshape(3, 2)
     score = np.array([0.0, 0.5, -0.6])[:, None] + np.array([0.0, 0.7])
     cut = np.linspace(0.3, -0.9, outcomes - 1) if outcomes > 2 else np.array([-0.4])
-    p = Levels.at(np.concatenate([cut, [1.0]])[None], score.reshape(1, -1, 1), outcomes).p
+    p = Levels.of((cut + score.reshape(-1, 1))[None, None]).p
     return x[..., None] * p[0, 0].reshape(3, 2, outcomes)
 
 

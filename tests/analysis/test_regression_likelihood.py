@@ -4,17 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from optrr.analysis.regression.families import Equations
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from optrr import Attribute, Counts, Domain, InvalidInput, design
-from optrr.analysis.regression import building, likelihood
+from optrr.analysis.regression import likelihood
 from optrr.analysis.regression.building import DistinctReports
 from optrr.analysis.regression.fitting import equations, fitted, model, modelled, regress
 from optrr.analysis.regression.formulas import Fit, Formula
-from optrr.analysis.regression.solving import covariance, estimated, solve, test
+from optrr.analysis.regression.solving import Equations, covariance, estimated, solve, test
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Mechanism
 
@@ -147,7 +146,7 @@ def test_a_coefficient_is_the_same_whatever_the_reference_and_coding_of_others(e
     rows = []
     for term in (*(f"C(race, contr.treatment('{c}'))" for c in "abcw"), "C(race, contr.sum)"):
         result = regress(codes, mechanism, f"income ~ sex + {term}")
-        assert result.method == "maximum likelihood" and result.estimated
+        assert result.method == "maximum likelihood"
         row = next(c for c in result.coefficients if c.parameter.startswith("sex"))
         assert np.isfinite([row.lower, row.upper]).all()
         rows.append(
@@ -162,8 +161,8 @@ def test_separation_is_named_and_no_number_of_records_is_advised(epsilon: float)
     mechanism = design(domain, epsilon, method="kronecker").mechanism
     seen = np.rint(6000 * mechanism.kernel(domain.names).forward(np.array([[0.25, 0.25], [0, 0.5]]))).astype(int)
     (said,) = regress(Counts(domain, seen), mechanism, "y ~ x").warnings
-    assert "with some value of x may have the same outcome (separation)" in said
-    assert "records would do" not in said and "epsilon" not in said
+    assert "do not bound" in said and "may have the same outcome (separation)" in said
+    assert "collect" not in said and "epsilon" not in said
 
 
 def test_an_outcome_without_order_of_true_records_gives_the_multinomial_logit_of_statsmodels() -> None:
@@ -185,6 +184,28 @@ def test_an_outcome_without_order_of_true_records_gives_the_multinomial_logit_of
     sizes = [size - 1 for size in known.sizes]
     assert [term.df for term in result.terms] == [2 * size for size in sizes]
     assert result.summary()["family"] == "multinomial" and str(result.summary())
+
+
+@pytest.mark.parametrize("formula", ["income ~ sex + race", "race ~ sex + income"])
+def test_laws_of_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
+    codes, mechanism = answers(3.0, 5000)
+    monkeypatch.setattr(likelihood, "MAX_TOGETHER", 1)
+    with pytest.raises(InvalidInput, match=r"too many for a likelihood; .* linear model"):
+        regress(codes, mechanism, formula)
+
+
+def test_public_groups_with_few_records_a_cell_are_warned_of_and_refused() -> None:
+    codes, mechanism = answers(3.0, 5000)
+    data = pd.DataFrame({a.name: [a.categories[c] for c in codes[:, k]] for k, a in enumerate(RACE)})
+
+    def warnings(groups: int) -> tuple[str, ...]:
+        data["age"] = np.arange(len(data)) % groups
+        return regress(data, mechanism, "income ~ race + age", public=["age"]).warnings
+
+    assert not any("fewer than 10 records" in line for line in warnings(10))
+    assert any("fewer than 10 records" in line for line in warnings(200))
+    with pytest.raises(InvalidInput, match="fewer than 3 records a cell"):
+        warnings(500)
 
 
 @pytest.mark.slow

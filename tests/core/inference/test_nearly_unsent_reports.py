@@ -10,8 +10,6 @@ from optrr import Counts, Domain, InvalidInput, design
 from optrr.analysis.loglinear.comparing import STRATIFIED, compare_models, stratified_test
 from optrr.analysis.loglinear.estimating import fit_loglinear
 from optrr.analysis.measures import measure
-from optrr.analysis.regression import building
-from optrr.analysis.regression.fitting import regress
 from optrr.analysis.weighted import test_weighted
 from optrr.core.display.text import records_enough, two_digits_up
 from optrr.core.estimation.distributions import chi_squared_tails
@@ -227,37 +225,6 @@ def test_weighted_tests_name_the_category():
     refusal(lambda: asked(stated(said) // 2))
     faint = refusal(lambda: asked(100))
     assert re.search(r"more than \d+ records would be needed", faint)
-
-
-@pytest.mark.slow
-def test_p_values_and_limits_of_regressions(monkeypatch):
-    # the unbiased score's, which is made where predictors have too many cells for the likelihood
-    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
-    mechanism, pair, table = made(0.6), DOMAIN.subset(["admit", "gender"]), ADMITTED.sum(axis=2)
-
-    def warned(n):
-        said = regress(reports(mechanism, n, pair, table), mechanism, "admit ~ gender").warnings
-        return [next((w for w in said if w.startswith(of)), None) for of in ("no p-value", "the records do not bound")]
-
-    for k, few in enumerate(warned(400)):
-        enough = stated(few)
-        assert warned(enough)[k] is None
-        assert warned(enough // 2)[k] is not None
-
-
-def test_regressions_without_a_solution(monkeypatch):
-    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
-    mechanism = made(0.7)
-    rng, said = np.random.default_rng(1), []
-    law = mechanism.kernel(DOMAIN.names).expected(ADMITTED / ADMITTED.sum()).ravel()
-    for _ in range(4):
-        counts = Counts(DOMAIN, rng.multinomial(200, law).reshape(ADMITTED.shape))
-        try:
-            said += [w for w in regress(counts, mechanism, "admit ~ gender + dept").warnings if "no solution" in w]
-        except InvalidInput as refused:
-            said.append(str(refused))
-    assert said
-    assert all(re.search(r"(about|more than) \d+ records would|nobody|anybody", each) for each in said)
 
 
 def test_measures_that_say_next_to_nothing():
