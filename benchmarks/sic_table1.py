@@ -20,7 +20,7 @@ from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.protocols.clustering import Clusters, power_iteration_clusters
 from optrr.core.protocols.dependence import cramers_v
 from optrr.core.records.counts import count_many
-from optrr_solvers.laws.table import inverse_distance_law, inverse_distance_normaliser
+from optrr_solvers.laws.few_changes import inverse_distance_law, inverse_distance_normaliser
 
 QUICK = True
 SEED = 5

@@ -10,7 +10,7 @@ from math import prod
 
 import sympy as sp
 
-from optrr_solvers.laws.table import inverse_distance_normaliser, records_at_distance
+from optrr_solvers.laws.few_changes import inverse_distance_normaliser, records_at_distance
 
 
 def prove_p_c_makes_rows_sum_to_one():

@@ -47,10 +47,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput, MethodTooLarge
+from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.core.provenance.provenance import digest_of
@@ -58,9 +57,7 @@ from optrr.devices.exact import MOST_WORK as MOST_WORDS
 from optrr.devices.exact import component_chances, thresholds, work
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
-from optrr_solvers.laws import BallLaw, CountLaw, Law, ProductLaw, TableLaw
-from optrr_solvers.laws.base import MAX_MARGINAL
-from optrr_solvers.laws.table import log_uniform
+from optrr_solvers.laws import Law
 from optrr_solvers.randomness import BitSource, bounded
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
@@ -96,36 +93,7 @@ def sharpened(law: Law, epsilon: float) -> Law:
             f"one report costs {law.epsilon:.6g} nats and all of them may cost {epsilon:g}; the second must be larger, and the "
             "first above 0"
         )
-    if isinstance(law, BallLaw):
-        return BallLaw(law.sizes, law.classes, law.balls, epsilon)
-    if isinstance(law, CountLaw):
-        return CountLaw(law.sizes, law.classes, _sharper(law.log_density, epsilon))
-    if isinstance(law, ProductLaw) and law.m == 1:
-        return ProductLaw(law.sizes, np.array([epsilon]))
-    return TableLaw(law.sizes, _sharper(_log_densities(law), epsilon))
-
-
-def _log_densities(law: Law) -> FloatArray:
-    if isinstance(law, TableLaw):
-        return law.log_density
-    if law.m > MAX_MARGINAL:
-        raise MethodTooLarge(
-            f"a law of kind {law.kind!r} over {law.m} attributes cannot be given a larger total; use method 'ball', or at most "
-            f"{MAX_MARGINAL} attributes"
-        )
-    with np.errstate(divide="ignore"):
-        logs = np.log(law.marginal(range(law.m))) - log_uniform(law.sizes)
-    return np.asarray(logs - logsumexp(logs))
-
-
-def _sharper(log_density: FloatArray, epsilon: float) -> FloatArray:
-    """ln(1 + k x) from ln(1 + x), up to a constant, with the largest exactly ``epsilon``."""
-    nats = log_density - log_density.min()
-    # in logarithms, because e^ε overflows for many attributes
-    with np.errstate(divide="ignore"):
-        excess = nats + np.log(-np.expm1(-nats))
-    out = np.logaddexp(0.0, excess - excess.max() + epsilon + np.log(-np.expm1(-epsilon)))
-    return np.asarray(np.minimum(out, epsilon))
+    return law.sharpened(epsilon)
 
 
 @dataclass(frozen=True, eq=False)

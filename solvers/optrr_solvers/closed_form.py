@@ -26,10 +26,9 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
-from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.base import Law, TableLaw
 from optrr_solvers.laws.count import CountLaw, log_change_counts
 from optrr_solvers.laws.product import ProductLaw
-from optrr_solvers.laws.table import TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import EXACT_GAP, Solution, checked

@@ -13,7 +13,7 @@ from enum import StrEnum
 from optrr_solvers import baselines, closed_form
 from optrr_solvers.balls import solve as ball
 from optrr_solvers.errors import InvalidProblem
-from optrr_solvers.laws.table import MAX_TABLE
+from optrr_solvers.laws.base import MAX_TABLE
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import MAX_ATTRIBUTES, Problem
 from optrr_solvers.programs import capped, lp, reduced

@@ -12,8 +12,7 @@ from scripted import Scripted
 import optrr_solvers.programs.lp as module
 from optrr_solvers import InvalidProblem, MethodTooLarge, Problem, Status, baselines, event_program, solve
 from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, MixedBall, ProductLaw, TableLaw, WeightedBall
-from optrr_solvers.laws.few_changes import joint_law
-from optrr_solvers.laws.table import inverse_distance_law
+from optrr_solvers.laws.few_changes import inverse_distance_law, joint_law
 from optrr_solvers.randomness import SeededSource, SystemSource, words_below
 from optrr_solvers.sampling import draw
 from optrr_solvers.sampling.build import automaton_of

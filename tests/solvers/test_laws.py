@@ -17,16 +17,16 @@ from scripted import Scripted
 from optrr_solvers import randomness
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
-from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
+from optrr_solvers.laws.base import effect_transform, inverse_effect_transform, log_uniform
 from optrr_solvers.laws.count import log_change_counts, log_change_counts_error, log_uniform_counts, random_subsets
 from optrr_solvers.laws.excess import ExcessTable
-from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
-from optrr_solvers.laws.table import (
+from optrr_solvers.laws.few_changes import (
     inverse_distance_law,
     inverse_distance_normaliser,
     inverse_distance_retention,
-    log_uniform,
+    joint_law,
     records_at_distance,
+    retention_epsilons,
 )
 
 RNG = np.random.default_rng(20)

@@ -38,7 +38,7 @@ from optrr.core.provenance.sealed import Given, Sealed, encoded, sha256_of
 from optrr.core.records.atomic import whole_file
 from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
+from optrr_solvers.certificates.certificate import EXACT_CELLS
 from optrr_solvers.laws.base import law_of, record_of
 from optrr_solvers.solution import require, shortfalls
 
@@ -307,7 +307,7 @@ def _total(design: Design, stated: float) -> Check:
 def _lower(design: Design, stated: float) -> Check:
     solution, epsilon = design.solution, design.epsilon
     certificate = solution.certificate
-    exact = certificate is not None and not certificate.effects and cell_count(certificate) <= EXACT_CELLS
+    exact = certificate is not None and not certificate.effects and certificate.cells <= EXACT_CELLS
     how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"
     try:
         value = lower_bound(solution.problem, certificate)

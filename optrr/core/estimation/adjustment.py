@@ -22,7 +22,6 @@ from optrr.core.estimation.simplex import Convergence, clip
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.laws import BlockLaw
 
 # Positions of attributes, and the kernel of their table.
 Group = tuple[tuple[int, ...], Kernel]
@@ -58,12 +57,8 @@ def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
     MDR §5 adjusts to the estimates of whatever was randomized as one: clusters, else single attributes.
     """
     names = mechanism.domain.names
-    law = mechanism.law if isinstance(mechanism, Mechanism) else None
-    blocks = (
-        [sorted(members) for members, _ in law.blocks]
-        if isinstance(law, BlockLaw)
-        else [[i] for i in range(len(names))]
-    )
+    independent = mechanism.law.blocks if isinstance(mechanism, Mechanism) else ()
+    blocks = [sorted(members) for members, _ in independent] or [[i] for i in range(len(names))]
     groups = [[names[i] for i in block if names[i] in domain.names] for block in blocks]
     return tuple((domain.indices(group), mechanism.kernel(group)) for group in groups if group)
 

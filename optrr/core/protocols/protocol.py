@@ -62,8 +62,7 @@ from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.arrays import FloatArray, IntArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
-from optrr_solvers.laws.few_changes import joint_law
-from optrr_solvers.laws.table import inverse_distance_law, inverse_distance_retention
+from optrr_solvers.laws.few_changes import inverse_distance_law, inverse_distance_retention, joint_law
 from optrr_solvers.problem import EPSILON_RANGE
 
 ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]
@@ -430,9 +429,8 @@ def of_design(design: Design, learned: Account = NOTHING) -> Protocol:
 
 def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
     """Names of a law's independent blocks; all attributes in one where it has none."""
-    if not isinstance(law, BlockLaw):
-        return (domain.names,)
-    return named(tuple(tuple(sorted(members)) for members, _ in law.blocks), domain)
+    blocks = tuple(tuple(sorted(members)) for members, _ in law.blocks)
+    return named(blocks, domain) if blocks else (domain.names,)
 
 
 def _checked(domain: Domain, epsilons: Epsilons) -> FloatArray:

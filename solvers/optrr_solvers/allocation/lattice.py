@@ -49,8 +49,8 @@ from optrr_solvers.allocation.split import best_split, even_split, single_blocks
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
+from optrr_solvers.laws.base import MAX_TABLE, TableLaw
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
-from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 

@@ -197,7 +197,7 @@ def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) 
     if not low > 0:
         return None, rho
     log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN
-    return law.with_ratio(log_ratio), rho
+    return law.sharpened(log_ratio), rho
 
 
 class CoarseBalls:

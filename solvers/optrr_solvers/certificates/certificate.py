@@ -18,6 +18,7 @@ Attributes that are alike share their multipliers, so the sums run over counts p
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -32,8 +33,10 @@ from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_flo
 from optrr_solvers.errors import InvalidCertificate, InvalidInput
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.laws.totals import WindowTooWide
+from optrr_solvers.laws.weighted_ball import MAX_NODES
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.problem import Problem
+from optrr_solvers.work import INTEGER_BYTES, INTEGER_STEP, STEP, Work
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12
@@ -73,6 +76,36 @@ class Certificate:
     caps: tuple[tuple[int, int, bool, int], ...] = ()
     effects: tuple[int, ...] = ()
     unit: int = 1
+
+    @property
+    def cells(self) -> int:
+        """How many vectors of counts the classes have, counted up to 2^64 or a little above."""
+        cells = 1
+        for c in self.classes:
+            if cells > _MOST_COUNTED:
+                break
+            cells *= len(c) + 1
+        return cells
+
+    def work(self) -> Work:
+        """What computing the bound may take, never too low."""
+        cells, m = self.cells, sum(len(c) for c in self.classes)
+
+        def largest(values: Sequence[int]) -> int:
+            return sum(abs(v) * len(c) for c, v in zip(self.classes, values, strict=False))
+
+        if self.effects:
+            # a table of more totals is refused before it is made
+            table = min((largest(self.weights) + 1) * (largest(self.effects) + 1), MAX_NODES)
+            return Work(STEP * m * table, 24.0 * table)
+        if cells > MAX_CELLS and not self.pairs and not self.caps:
+            # a row beyond the largest window is refused before it is made
+            window = min(largest(self.weights), grid_bound.MAX_WINDOW)
+            return Work(STEP * m * window, 32.0 * window)
+        cells = min(cells, MAX_CELLS)
+        rows = len(self.classes) + len(self.pairs) + 4
+        whole = cells if cells <= EXACT_CELLS or self.caps else 0
+        return Work(rows * (STEP * cells + INTEGER_STEP * whole), 64.0 * cells + 4.0 * INTEGER_BYTES * whole)
 
     def check(self, problem: Problem) -> None:
         """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
@@ -126,16 +159,6 @@ class Certificate:
                 raise InvalidCertificate(f"the certificate weighs a cap on class {g} that the problem does not have")
 
 
-def cell_count(certificate: Certificate) -> int:
-    """How many vectors of counts the certificate's classes have, counted up to 2^64 or a little above."""
-    cells = 1
-    for c in certificate.classes:
-        if cells > _MOST_COUNTED:
-            break
-        cells *= len(c) + 1
-    return cells
-
-
 def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
 
@@ -150,7 +173,7 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
             return rank_one.lower_bound(_rank_one(problem, certificate))
         except TooManyTotals as error:
             raise InvalidCertificate(f"the certificate cannot be evaluated: {error}; scale it down") from error
-    cells = cell_count(certificate)
+    cells = certificate.cells
     joint = certificate.pairs or certificate.caps
     if joint and cells > MAX_CELLS:
         raise InvalidCertificate(

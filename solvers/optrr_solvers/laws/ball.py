@@ -29,16 +29,38 @@ from optrr_solvers.laws.base import (
     uniform_marginal,
 )
 from optrr_solvers.laws.count import CountLaw
-from optrr_solvers.laws.excess import accuracies_drawn
-from optrr_solvers.laws.weighted_ball import BallSums, CountedBall, WeightedBall, ball_sums, totals_of
+from optrr_solvers.laws.excess import accuracies_drawn, log_expm1
+from optrr_solvers.laws.weighted_ball import (
+    MAX_COUNTED,
+    MAX_NODES,
+    BallSums,
+    CountedBall,
+    WeightedBall,
+    ball_sums,
+    totals_of,
+)
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
-from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
+from optrr_solvers.sampling.diagram import (
+    MOST_LAYERS,
+    MOST_STATES,
+    Diagram,
+    Step,
+    Totals,
+    mixture,
+    table_diagram,
+    totals_diagram,
+)
+from optrr_solvers.work import STATE, STEP, Work, of_states
 
 # An (m, m) table of pairs at this many attributes fills 128 MB.
 MAX_PAIR_TABLE = 4096
 # So many change sets, or vectors of their counts, are listed where balls are shells.
 MOST_LISTED = 1 << 12
+# Seconds for one ball, however small: for each of its layers, and for its sums.
+_LAYER, _BALL = 2e-4, 3e-3
+# Seconds and bytes for one frequency of one class: exponentials of complex numbers, a dozen vectors of them at once.
+_FREQUENCY, _FREQUENCY_BYTES, _CLASSES_AT_ONCE = 1.3e-6, 200, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +164,11 @@ class BallLaw(Law):
         """One marginal a class."""
         return joint_by_class(self, self.class_of, others, center)
 
-    def with_ratio(self, log_ratio: float) -> "BallLaw":
+    def sharpened(self, epsilon: float) -> "BallLaw":
         """The same balls mixed for another ln Q; what is known of them is kept."""
-        out = BallLaw(self.sizes, self.classes, self.balls, log_ratio)
-        out.__dict__["inside"] = self.inside
+        out = BallLaw(self.sizes, self.classes, self.balls, epsilon)
+        if "inside" in self.__dict__:
+            out.__dict__["inside"] = self.inside
         return out
 
     @cached_property
@@ -168,11 +191,16 @@ class BallLaw(Law):
         """Each ball with its mass and marginals."""
         return tuple(ball_sums(x.ball, self.sizes, self.classes) for x in self.balls)
 
+    @property
+    def _log_gain(self) -> FloatArray:
+        """ln(Q − 1)."""
+        return log_expm1(np.asarray(self.log_ratio))
+
     @cached_property
     def _log_excess(self) -> FloatArray:
         """ln of each ball's mass above the uniform answer's, before normalising: (Q−1) p_k E_μ[t_k], shape (K,)."""
         masses = np.array([np.log(x.share) + part.log_mass for x, part in zip(self.balls, self.inside, strict=True)])
-        return masses + log_expm1_scalar(self.log_ratio)
+        return masses + self._log_gain
 
     @cached_property
     def mixture(self) -> tuple[float, FloatArray]:
@@ -297,8 +325,43 @@ class BallLaw(Law):
     def _log_density(self, inside: FloatArray) -> FloatArray:
         """ln(1 + (Q−1) t) for degrees t, of any shape."""
         with np.errstate(divide="ignore"):
-            logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
+            logs = np.logaddexp(0.0, np.log(inside) + self._log_gain)
         return np.minimum(logs, self.log_ratio)
+
+    def work(self) -> Work:
+        """The sums of one ball are done when those of the next begin; then the totals that are reached, and their automaton."""
+        sums = [self._work_of_sums(x.ball) for x in self.balls]
+        out = Work(sum(x.seconds for x in sums), max(x.memory for x in sums))
+        if self.m > MOST_LAYERS:
+            return out
+        states = 0.0
+        for x in self.balls:
+            # at most two or three times those before every attribute, and no more than fit up to the end
+            reach = np.sort((x.ball.floors + (x.ball.fractions > 0))[self.class_of].astype(np.float64))[::-1]
+            widths = np.minimum(np.cumsum(reach), max(x.ball.end, 0)) + 1
+            branches = (3.0 if x.ball.fractions.any() else 2.0) ** np.minimum(np.arange(1, self.m + 1), 64.0)
+            states += float(min(np.minimum(widths, branches).sum(), MOST_STATES))
+        return out + Work(STATE * states) + of_states(min(states, MOST_STATES), self.log_ratio)
+
+    def pair_work(self) -> Work:
+        """One matrix product over the frequencies of each ball."""
+        nodes = sum(self._most_nodes(x.ball) for x in self.balls)
+        return Work(STEP * len(self.classes) ** 2 * nodes, 32.0 * self.m**2)
+
+    def _work_of_sums(self, ball: WeightedBall) -> Work:
+        groups = len(self.classes)
+        cells = math.prod(int(n) + 1 for n in self.counts) if groups <= math.log2(MAX_COUNTED) else math.inf
+        if cells <= MAX_COUNTED and not ball.fractions.any():
+            sums = Work(STEP * cells * (groups + 8) * 2, 64.0 * cells)
+        else:
+            nodes, held = self._most_nodes(ball), min(groups, _CLASSES_AT_ONCE)
+            sums = Work(_FREQUENCY * nodes * (4 + groups / 2), _FREQUENCY_BYTES * nodes * (1 + held / 2))
+        return sums + Work(_BALL + _LAYER * min(self.m, MOST_LAYERS))
+
+    def _most_nodes(self, ball: WeightedBall) -> float:
+        """At least as many frequencies as the ball's transform has."""
+        reach = min(float(self.counts @ (ball.floors + 1.0)), 4.0 * MAX_NODES)
+        return min(1.1 * (reach + 2 * float(ball.knots[-1] - min(int(ball.knots[0]), 0)) + 64), MAX_NODES)
 
     @cached_property
     def labels(self) -> Labels:
@@ -338,15 +401,10 @@ def _degrees(law: BallLaw) -> FloatArray:
     return out.reshape((2,) * law.m)
 
 
-def log_expm1_scalar(x: float) -> float:
-    """ln(e^x − 1) for x ≥ 0, −∞ at 0."""
-    return -math.inf if x == 0 else x + math.log(-math.expm1(-x))
-
-
 def _largest_steps(ball: WeightedBall, log_ratio: float) -> FloatArray:
     """max over totals x of |ln q(x) − ln q(x + w)| with either rounding of w, for q = 1 + (Q−1)G, shape (G,)."""
     with np.errstate(divide="ignore"):
-        levels = np.logaddexp(0.0, np.log(ball.levels) + log_expm1_scalar(log_ratio))
+        levels = np.logaddexp(0.0, np.log(ball.levels) + log_expm1(np.asarray(log_ratio)))
     if levels[0] == levels.max() and np.all(np.diff(levels) <= 0):
         # falling: a step over w starts where a constant stretch or a knot does; longer steps are larger
         reach = ball.floors + (ball.fractions > 0)

@@ -1,12 +1,13 @@
-"""A law: the probability of each change set, what every law must answer exactly (design §2, §3.2), and laws as records.
+"""A law: the probability of each change set, and what every law must answer exactly (design §2, §3.2).
 
 A mechanism draws a change set S from its law ν, and every attribute in S moves to one of its other categories, each as
 likely. So the law is the whole mechanism. With μ the law of a uniformly random output, ν_S/μ_S is proportional to the
 probability q_S of one particular output; the total ε is the range of ln q.
 
-A law with a ``kind`` writes and reads its own record for JSON. Tables are mostly one value (at sixteen attributes 65,511 of
-65,536 densities), so that value is stored once and the other cells by number. What a record holds is checked before arrays of
-its size are made.
+A noise distribution is one class: it gives its ``marginal``, and everything else follows by listing its change sets. What can
+be had faster, for more attributes or to the last digit it overrides. A law with a ``kind`` writes and reads its own record for
+JSON. Tables are mostly one value (at sixteen attributes 65,511 of 65,536 densities), so that value is stored once and the other
+cells by number. What a record holds is checked before arrays of its size are made.
 
 Letters: m attributes, r sizes, S change set, U attribute set, λ_U eigenvalue, χ_U(S) = Π_{i∈U} (1 or −1/(r_i−1)).
 """
@@ -21,18 +22,28 @@ from typing import Any, ClassVar, Self
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.enclosure import sum_ceiling
-from optrr_solvers.errors import InvalidInput
+from optrr_solvers.enclosure import EXACT_CELLS, attribute_epsilon_bounds, sum_ceiling
+from optrr_solvers.errors import InvalidInput, MethodTooLarge
+from optrr_solvers.laws.excess import log_expm1
+from optrr_solvers.partition import Partition, group_numbers, singles
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.build import Automaton, automaton_of
-from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, Diagram
+from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, Diagram, table_diagram
+from optrr_solvers.work import INTEGER_STEP, MARGINAL, STATE_WORD, STEP, WORD_NATS, Work, of_states
 
 BoolArray = NDArray[np.bool_]
 
 # A marginal has 2^|U| entries; 20 attributes fill 8 MB.
 MAX_MARGINAL = 20
+# A table of change sets has 2^m entries.
+MAX_TABLE = 20
+# Change sets of a law without a diagram of its own are listed for an automaton up to this many attributes.
+_LISTED = 12
+# What a marginal's entries, their logarithms and differences of these can be off, relative to 1 + the number; ample.
+_ROUNDING = 2.0**-44
 # The laws of this package have far fewer nats for each attribute. With far more, exact rationals would have millions of digits.
 _LARGEST = 500.0
 
@@ -49,15 +60,29 @@ class Labels:
     conditional: FloatArray
 
 
+# Every kind of law by the name that its records bear; a class with a ``kind`` lists itself.
+KINDS: dict[str, type["Law"]] = {}
+
+
 class Law(ABC):
     """Probability of each change set of m attributes with r_i categories."""
 
-    # the name of the law's kind in records, and the struct that holds its numbers there (optrr_solvers.laws.base)
+    # the name of the law's kind in records, by which it is listed in KINDS, and the struct that holds its numbers there
     kind: ClassVar[str] = ""
     Record: ClassVar[type[Any]]
     sizes: IntArray
     # memory that `sample` takes for every attribute of every change set; callers choose how many to draw at once by it
     sampling_bytes: int = 32
+    # independent blocks as (attribute numbers, law); none where all attributes are randomized together
+    blocks: tuple[tuple[tuple[int, ...], "Law"], ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__dict__.get("kind"):
+            known = KINDS.get(cls.kind)
+            if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise TypeError(f"kind {cls.kind!r} is that of {known.__name__}; give {cls.__name__} another one")
+            KINDS[cls.kind] = cls
 
     @property
     def m(self) -> int:
@@ -87,31 +112,61 @@ class Law(ABC):
         return None
 
     @abstractmethod
-    def one_way(self) -> FloatArray:
-        """Pr(attribute i kept), Pr(attribute i changed): shape (m, 2), rows sum to 1."""
-
-    @abstractmethod
     def marginal(self, subset: Sequence[int]) -> FloatArray:
         """Probability of every change pattern inside ``subset`` (k attributes, in that order): shape (2,)*k.
 
         Index 1 on an axis means that attribute changed. Exact up to rounding; k at most 20.
         """
 
-    @abstractmethod
+    def one_way(self) -> FloatArray:
+        """Pr(attribute i kept), Pr(attribute i changed): shape (m, 2), rows sum to 1."""
+        return np.stack([self.marginal((i,)) for i in range(self.m)])
+
+    def log_densities(self) -> FloatArray:
+        """ln(ν_S/μ_S) of every change set, up to one constant, shape (2,)*m. Raises MethodTooLarge above 20 attributes."""
+        if self.m > MAX_MARGINAL:
+            raise MethodTooLarge(
+                f"a law of kind {self.kind!r} over {self.m} attributes has too many change sets to list; use method 'ball', or "
+                f"at most {MAX_MARGINAL} attributes"
+            )
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.marginal(range(self.m))) - log_uniform(self.sizes))
+
     def log_density_range(self) -> tuple[float, float]:
         """Smallest and largest ln(ν_S/μ_S), up to one common constant, rounded outward."""
+        logs = self.log_densities()
+        slack = _ROUNDING * (1 + np.abs(logs).max())
+        return float(logs.min() - slack), float(logs.max() + slack)
 
-    @abstractmethod
     def conditional_epsilons(self) -> FloatArray:
         """max over S not containing i of |ln q_S/q_{S∪{i}}|, in nats, shape (m,), rounded up.
 
         What an observer who already knows all other attributes of a person learns about attribute i.
         """
+        logs = self.log_densities()
+        return np.asarray(largest_steps(logs) + 2 * _ROUNDING * (1 + np.abs(logs).max()))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """The law as a decision diagram, from which its automaton is built; None where it has none of ``most`` states."""
-        del most
-        return None
+        out = table_diagram(self.log_densities()) if self.m <= _LISTED else None
+        return out if out is not None and out.states <= most else None
+
+    def sharpened(self, epsilon: float) -> "Law":
+        """The law with densities 1 + k x whose total is ``epsilon`` nats, more than this one's, whose densities are 1 + x.
+
+        Raises MethodTooLarge where change sets have to be listed and are too many.
+        """
+        return TableLaw(self.sizes, sharper(self.log_densities(), epsilon))
+
+    def work(self) -> Work:
+        """What building the automaton and recomputing the label may take, never too low."""
+        # a law of more attributes than layers has no automaton
+        states = min(4 * self.m, MOST_STATES) if self.m <= MOST_LAYERS else 0
+        return of_states(states, float(np.ptp(self.log_density_range())))
+
+    def pair_work(self) -> Work:
+        """The same of the eigenvalues of all pairs."""
+        return Work(self.m**2 / 2 * MARGINAL, 32.0 * self.m**2)
 
     @cached_property
     def automaton(self) -> Automaton | None:
@@ -222,10 +277,6 @@ def joint_by_class(law: Law, class_of: IntArray, others: IntArray, center: int) 
     return out
 
 
-# Every kind of law by the name that its records bear; filled where the laws are listed (optrr_solvers.laws).
-KINDS: dict[str, type[Law]] = {}
-
-
 class SparseTable(msgspec.Struct, forbid_unknown_fields=True):
     """An array by its most common value, the cells that differ, and theirs."""
 
@@ -282,3 +333,153 @@ def bounded_nats(values: Sequence[float], m: int) -> FloatArray:
     if np.any(np.abs(out) > _LARGEST * m):
         raise InvalidInput(f"the law holds {np.abs(out).max():g} nats; {m} attributes need at most {_LARGEST * m:g}")
     return out
+
+
+class DensityLaw(Law):
+    """A law by stored numbers: ln q, up to one constant, over counts of changes in classes of alike attributes.
+
+    Its ε is exactly the range of these numbers. ``classes`` partition the attributes; ``log_density`` has one axis a class.
+    """
+
+    classes: Partition
+    log_density: FloatArray
+
+    @cached_property
+    def class_of(self) -> IntArray:
+        """Class number of each attribute, shape (m,)."""
+        return group_numbers(self.classes)
+
+    @property
+    @abstractmethod
+    def log_mu(self) -> FloatArray:
+        """ln of the law of a uniformly random answer, shape of ``log_density``."""
+
+    @abstractmethod
+    def with_densities(self, log_density: FloatArray) -> Self:
+        """The same with other numbers."""
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """Probability of every cell, shape of ``log_density``."""
+        logs = self.log_density + self.log_mu
+        return np.asarray(np.exp(logs - logsumexp(logs)))
+
+    def epsilon_parts(self) -> list[float]:
+        """Largest and smallest number."""
+        return [float(self.log_density.max()), -float(self.log_density.min())]
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """In rationals up to 4096 cells."""
+        return attribute_epsilon_bounds(self.sizes, self.classes, self.log_density)
+
+    def log_density_range(self) -> tuple[float, float]:
+        """Exact: smallest and largest stored number."""
+        return float(self.log_density.min()), float(self.log_density.max())
+
+    def conditional_epsilons(self) -> FloatArray:
+        """Largest step along each class's axis, rounded up, spread over the members."""
+        steps = largest_steps(self.log_density)
+        return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)[self.class_of]
+
+    def sharpened(self, epsilon: float) -> Self:
+        """By the stored numbers."""
+        return self.with_densities(sharper(self.log_density, epsilon))
+
+    def _work(self, states: float) -> Work:
+        nats, cells, axes = float(np.ptp(self.log_density)), self.log_density.size, self.log_density.ndim
+        # accuracies in rationals, where the cells are few enough for them
+        words = (nats + float(np.log(self.sizes).sum())) / WORD_NATS
+        steps = cells * (axes + 4) if cells <= EXACT_CELLS else 0
+        rationals = Work(steps * (INTEGER_STEP + STATE_WORD * words), cells * 16 * words if steps else 0.0)
+        return of_states(min(states, MOST_STATES), nats) + Work(STEP * cells * axes**2, 64.0 * cells) + rationals
+
+
+class TableLaw(DensityLaw):
+    """Density of every change set against the uniform answer; the law of the exact solvers at small m.
+
+    ``log_density`` has shape (2,)*m (or 2^m values in that order, first attribute slowest): ln q_S up to one constant.
+    Memory 8·2^m bytes, m at most 20.
+    """
+
+    kind = "table"
+    Record = SparseTable
+
+    def __init__(self, sizes: IntArray, log_density: FloatArray) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        if self.m > MAX_TABLE:
+            raise ValueError(f"a table of change sets for {self.m} attributes does not fit; {MAX_TABLE} at most")
+        values = np.asarray(log_density, dtype=np.float64)
+        if values.size != 1 << self.m or not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"a TableLaw of {self.m} attributes needs {1 << self.m} finite log densities, got {values.size}"
+            )
+        self.log_density, self.classes = values.reshape((2,) * self.m), singles(self.m)
+
+    def to_record(self) -> SparseTable:
+        """The densities."""
+        return sparse(self.log_density)
+
+    @classmethod
+    def from_record(cls, record: SparseTable, sizes: IntArray) -> "TableLaw":
+        """The law of a record."""
+        return cls(sizes, dense((2,) * sizes.size, record, 1 << MAX_TABLE))
+
+    def with_densities(self, log_density: FloatArray) -> "TableLaw":
+        """The same with other numbers."""
+        return TableLaw(self.sizes, log_density)
+
+    @property
+    def log_mu(self) -> FloatArray:
+        """Shape (2,)*m."""
+        return log_uniform(self.sizes)
+
+    def log_densities(self) -> FloatArray:
+        """The stored numbers."""
+        return self.log_density
+
+    @cached_property
+    def _all_eigenvalues(self) -> FloatArray:
+        return effect_transform(self.probabilities, self.sizes)
+
+    def marginal(self, subset: Sequence[int]) -> FloatArray:
+        """Sum over the other attributes, shape (2,)*k; O(2^m)."""
+        chosen = checked_subset(subset, self.m)
+        rest = tuple(i for i in range(self.m) if i not in chosen)
+        kept = self.probabilities.sum(axis=rest)
+        return np.transpose(kept, np.argsort(np.argsort(chosen)))
+
+    def pair_eigenvalues(self) -> FloatArray:
+        """λ_ij and λ_i from one transform of the whole table, O(m 2^m)."""
+        bits = np.int64(1) << np.arange(self.m - 1, -1, -1)
+        return np.asarray(self._all_eigenvalues.ravel()[bits[:, None] | bits[None, :]])
+
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """One state for every different rest of the table."""
+        out = table_diagram(self.log_density)
+        return out if out.states <= most else None
+
+    def work(self) -> Work:
+        """Two states a cell at most."""
+        return self._work(2 * self.log_density.size)
+
+    def pair_work(self) -> Work:
+        """One transform, which :meth:`work` covers."""
+        return Work()
+
+
+def log_uniform(sizes: IntArray) -> FloatArray:
+    """ln μ_S, the law of a uniformly random answer, shape (2,)*m; 8·2^m bytes."""
+    return reduce(np.add.outer, ([-np.log(r), np.log1p(-1 / r)] for r in sizes), np.array(0.0))
+
+
+def largest_steps(log_density: FloatArray) -> FloatArray:
+    """The largest difference of neighbours along each axis, shape (axes,)."""
+    return np.asarray([np.abs(np.diff(log_density, axis=i)).max() for i in range(log_density.ndim)])
+
+
+def sharper(log_density: FloatArray, epsilon: float) -> FloatArray:
+    """ln(1 + k x) from ln(1 + x), up to a constant, with the largest exactly ``epsilon``."""
+    # in logarithms, because e^ε overflows for many attributes
+    excess = log_expm1(log_density - log_density.min())
+    out = np.logaddexp(0.0, excess - excess.max() + log_expm1(np.asarray(epsilon)))
+    return np.asarray(np.minimum(out, epsilon))

@@ -14,6 +14,7 @@ from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, law_
 from optrr_solvers.partition import partition
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, in_sequence
+from optrr_solvers.work import Work
 
 
 class BlockRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,6 +68,10 @@ class BlockLaw(Law):
         if len(known) < len(bounds):
             return None
         return self._gather([low for low, _ in known]), self._gather([high for _, high in known])
+
+    def work(self) -> Work:
+        """That of each block."""
+        return sum((law.work() for _, law in self.blocks), Work())
 
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""

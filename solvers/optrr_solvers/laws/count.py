@@ -17,15 +17,15 @@ from functools import cached_property, reduce
 
 import msgspec
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.enclosure import attribute_epsilon_bounds
-from optrr_solvers.laws.base import BoolArray, Law, SparseTable, checked_subset, dense, joint_by_class, sparse
+from optrr_solvers.laws.base import BoolArray, DensityLaw, SparseTable, checked_subset, dense, joint_by_class, sparse
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
-from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.partition import partition
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Totals, totals_diagram
+from optrr_solvers.work import MARGINAL, STEP, Work
 
 # From here on Stirling's series with four terms is good to 1e-16; below, the direct difference is good to 1e-14.
 _SERIES_FROM = 16
@@ -84,7 +84,7 @@ class CountRecord(msgspec.Struct, forbid_unknown_fields=True):
     log_density: list[float]
 
 
-class CountLaw(Law):
+class CountLaw(DensityLaw):
     """Density of every vector of counts.
 
     Parameters
@@ -122,28 +122,18 @@ class CountLaw(Law):
         table = SparseTable(record.most, record.cells, record.log_density)
         return cls(sizes, classes, dense(tuple(c.size + 1 for c in classes), table, MAX_CELLS))
 
-    def epsilon_parts(self) -> list[float]:
-        """Largest and smallest number."""
-        return [float(self.log_density.max()), -float(self.log_density.min())]
+    def with_densities(self, log_density: FloatArray) -> "CountLaw":
+        """The same with other numbers."""
+        return CountLaw(self.sizes, self.classes, log_density)
 
-    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
-        """In rationals up to 4096 vectors of counts."""
-        return attribute_epsilon_bounds(self.sizes, self.classes, self.log_density)
+    @property
+    def log_mu(self) -> FloatArray:
+        """Shape (m_1+1, …, m_G+1)."""
+        return log_uniform_counts(self.sizes, self.classes)
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
         """One marginal a class."""
         return joint_by_class(self, self.class_of, others, center)
-
-    @cached_property
-    def class_of(self) -> IntArray:
-        """Class number of each attribute, shape (m,)."""
-        return group_numbers(self.classes)
-
-    @cached_property
-    def probabilities(self) -> FloatArray:
-        """Probability of every vector of counts, shape (m_1+1, …, m_G+1)."""
-        logs = self.log_density + log_uniform_counts(self.sizes, self.classes)
-        return np.asarray(np.exp(logs - logsumexp(logs)))
 
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
@@ -174,21 +164,21 @@ class CountLaw(Law):
                     np.fill_diagonal(whole, diagonal)
         return whole
 
-    def log_density_range(self) -> tuple[float, float]:
-        """Exact: smallest and largest stored number."""
-        return float(self.log_density.min()), float(self.log_density.max())
-
-    def conditional_epsilons(self) -> FloatArray:
-        """Largest step along each class's axis, rounded up, spread over the members."""
-        steps = np.asarray([np.abs(np.diff(self.log_density, axis=g)).max() for g in range(len(self.classes))])
-        return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)[self.class_of]
-
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """Class after class; one state for every vector of counts so far."""
         strides = np.cumprod([1, *self.log_density.shape[:0:-1]])[::-1]
         density = self.log_density.ravel()
         totals = Totals(strides[self.class_of], lambda at: density[at])
         return totals_diagram(totals, most, np.concatenate(self.classes))
+
+    def work(self) -> Work:
+        """A state a cell and attribute at most."""
+        return self._work(self.log_density.size * self.m)
+
+    def pair_work(self) -> Work:
+        """One marginal a pair of classes."""
+        seconds = len(self.classes) ** 2 / 2 * (MARGINAL + STEP * self.log_density.size)
+        return Work(seconds, 32.0 * self.m**2)
 
     @cached_property
     def _excess(self) -> ExcessTable:

@@ -60,6 +60,10 @@ class ProductLaw(Law):
         one = self.one_way_eigenvalues()
         return np.asarray(one[others] * one[center])
 
+    def sharpened(self, epsilon: float) -> Law:
+        """One attribute's ε is its total."""
+        return ProductLaw(self.sizes, np.array([epsilon])) if self.m == 1 else super().sharpened(epsilon)
+
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
         kept = keep_probabilities(self.sizes, self.epsilons)

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
-from optrr_solvers.laws.table import MAX_TABLE, TableLaw
+from optrr_solvers.laws.base import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.partition import singles
 from optrr_solvers.problem import Problem

@@ -10,9 +10,8 @@ from contextlib import suppress
 
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
-from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.base import MAX_TABLE, Law, TableLaw
 from optrr_solvers.laws.count import CountLaw
-from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.partition import singles
 from optrr_solvers.problem import Problem

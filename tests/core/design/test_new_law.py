@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +25,6 @@ from optrr_solvers import Guarantee, Method, Problem, Solution, SolveOptions, St
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.base import KINDS, Law, checked_subset
 from optrr_solvers.methods import registered
-from optrr_solvers.sampling.diagram import MOST_STATES, Totals, totals_diagram
 from optrr_solvers.solution import checked
 
 
@@ -35,66 +35,53 @@ class NearRecord(msgspec.Struct, forbid_unknown_fields=True):
     nats: float
 
 
-class NearLaw(Law):
-    """Density e^nats for at most ``reach`` changes, and 1 beyond: a ball of equal weights."""
+def near_law_class() -> type[Law]:
+    """Density e^nats for at most ``reach`` changes, and 1 beyond, in a class that lists itself."""
 
-    kind = "near"
-    Record = NearRecord
+    class NearLaw(Law):
+        kind = "near"
+        Record = NearRecord
 
-    def __init__(self, sizes, reach, nats):
-        self.sizes, self.reach, self.nats = np.asarray(sizes, dtype=np.int64), int(reach), float(nats)
+        def __init__(self, sizes, reach, nats):
+            self.sizes, self.reach, self.nats = np.asarray(sizes, dtype=np.int64), int(reach), float(nats)
 
-    def to_record(self):
-        return NearRecord(self.reach, self.nats)
+        def to_record(self):
+            return NearRecord(self.reach, self.nats)
 
-    @classmethod
-    def from_record(cls, record, sizes):
-        return cls(sizes, record.reach, record.nats)
+        @classmethod
+        def from_record(cls, record, sizes):
+            return cls(sizes, record.reach, record.nats)
 
-    def diagram(self, most=MOST_STATES):
-        steps = np.ones(self.m, dtype=np.int64)
-        return totals_diagram(Totals(steps, lambda k: np.where(k <= self.reach, self.nats, 0.0)), most)
+        def marginal(self, subset):
+            chosen, out = checked_subset(subset, self.m), np.zeros((2,) * len(subset))
+            for s in itertools.product((0, 1), repeat=self.m):
+                outputs = math.prod(int(r) - 1 for r, c in zip(self.sizes, s, strict=True) if c)
+                out[tuple(s[i] for i in chosen)] += outputs * math.exp(self.nats * (sum(s) <= self.reach))
+            return out / out.sum()
 
-    def marginal(self, subset):
-        chosen, out = checked_subset(subset, self.m), np.zeros((2,) * len(subset))
-        for s in itertools.product((0, 1), repeat=self.m):
-            outputs = math.prod(int(r) - 1 for r, c in zip(self.sizes, s, strict=True) if c)
-            out[tuple(s[i] for i in chosen)] += outputs * math.exp(self.nats * (sum(s) <= self.reach))
-        return out / out.sum()
-
-    def one_way(self):
-        return np.stack([self.marginal((i,)) for i in range(self.m)])
-
-    def log_density_range(self):
-        return 0.0, self.nats
-
-    def conditional_epsilons(self):
-        return np.full(self.m, self.nats)
-
-    def epsilon_parts(self):
-        return [self.nats]
+    return NearLaw
 
 
 @pytest.fixture
-def near_law(monkeypatch):
-    monkeypatch.setitem(KINDS, "near", NearLaw)
+def near_law():
+    yield near_law_class()
+    del KINDS["near"]
 
 
-def near_design() -> Design:
+def near_design(near_law: type[Law]) -> Design:
     domain = Domain.of({"sex": ["f", "m"], "class": 4, "age": 5})
-    law = NearLaw(domain.sizes, 1, 2.5)
+    law = near_law(domain.sizes, 1, 2.5)
     # accuracies that the law has, rounded down, so that it is a solution of the problem
     problem = Problem(domain.sizes, law.attribute_epsilons() * (1 - 1e-12), names=domain.names)
     return Design(domain, Solution(problem, "near", law, None, lower_bound(problem, None), Status.BASELINE, 0.0))
 
 
-@pytest.mark.usefixtures("near_law")
-def test_a_new_law_goes_through_file_verify_perturb_and_estimate(tmp_path):
-    made = near_design()
+def test_a_new_law_goes_through_file_verify_perturb_and_estimate(near_law, tmp_path):
+    made = near_design(near_law)
     save_design(made, tmp_path / "near.json")
     read = load_design(tmp_path / "near.json")
-    assert isinstance(read.law, NearLaw) and read.law.to_record() == made.law.to_record()
-    assert all(check.holds for check in checks(read)) and 2.5 <= read.epsilon <= 2.5 + 1e-12
+    assert isinstance(read.law, near_law) and read.law.to_record() == made.law.to_record()
+    assert all(check.holds for check in checks(read)) and 2.5 <= read.epsilon <= 2.5 + 1e-11
     rng = np.random.default_rng(3)
     n = 200_000
     true = {
@@ -111,12 +98,24 @@ def test_a_new_law_goes_through_file_verify_perturb_and_estimate(tmp_path):
     assert np.abs(estimated.proportions - wanted).max() < 0.02
 
 
-def test_a_kind_that_is_not_listed_is_neither_written_nor_read(tmp_path, monkeypatch):
+def test_a_law_that_gives_its_marginal_alone_answers_everything_else(near_law):
+    law = near_law([2, 4, 3], 1, 2.5)
+    truth = naive.ExactTruth([2, 4, 3], naive.drawn_probabilities(law.automaton.layers))
+    assert 2.5 <= law.epsilon <= 2.5 + 1e-11 and np.all(np.abs(law.conditional_epsilons() - 2.5) < 1e-11)
+    assert math.exp(law.labels.epsilon) >= truth.total
+    assert all(math.exp(x) >= q for x, q in zip(law.labels.conditional, truth.conditional, strict=True))
+    sharper = law.sharpened(4.0)
+    assert sharper.epsilon == pytest.approx(4.0) and np.all(sharper.attribute_epsilons() > law.attribute_epsilons())
+    assert law.work().seconds > 0 and not law.blocks
+
+
+def test_a_kind_that_is_taken_or_not_listed_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="kind 'ball' is that of BallLaw"):
+        type("Other", (Law,), {"kind": "ball"})
+    save_design(near_design(near_law_class()), tmp_path / "near.json")
+    law = near_design(KINDS.pop("near"))
     with pytest.raises(InvalidInput, match="NearLaw cannot be written"):
-        save_design(near_design(), tmp_path / "near.json")
-    with monkeypatch.context() as patch:
-        patch.setitem(KINDS, "near", NearLaw)
-        save_design(near_design(), tmp_path / "near.json")
+        save_design(law, tmp_path / "near.json")
     with pytest.raises(InvalidInput, match="kind is 'near'; this version reads ball, blocks"):
         load_design(tmp_path / "near.json")
 
