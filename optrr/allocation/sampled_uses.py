@@ -19,7 +19,8 @@ from optrr.core.errors import InvalidInput
 from optrr.core.files import DEFAULT_SIZE
 from optrr.core.mechanisms.spark import BatchKernel, Randomized, check_frame, published
 from optrr.core.mechanisms.supports import unlikely_threshold
-from optrr.core.records.frames import FrameCodec, arrow_schema
+from optrr.core.records.frames import FrameCodec
+from optrr.core.records.spark import arrow_schema
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
 from optrr.devices.export import compressed_size, keep_design
 from optrr.devices.worksheet import MOST_LISTED, Worksheet, filled

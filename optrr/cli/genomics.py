@@ -40,7 +40,8 @@ from optrr.core.display.text import amount, bound_text, counted, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import ReleaseOptions
 from optrr.core.provenance.provenance import Provenance
-from optrr.core.records.writing import WRITTEN, released_file
+from optrr.core.records.reading.registry import written_suffixes
+from optrr.core.records.writing import released_file
 from optrr.genomics import designing, randomize
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
@@ -256,7 +257,7 @@ def gwas_perturb(
     answers = isinstance(design, SampledVariants)
     if answers:
         refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
-        if output.suffix.lower() not in WRITTEN:
+        if output.suffix.lower() not in written_suffixes():
             raise InvalidInput(
                 f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
             )
@@ -337,7 +338,7 @@ def _is_plink(output: Path) -> bool:
 
 
 def _check_output(output: Path) -> None:
-    if not _is_plink(output) and not is_written_vcf(output) and output.suffix.lower() not in WRITTEN:
+    if not _is_plink(output) and not is_written_vcf(output) and output.suffix.lower() not in written_suffixes():
         raise InvalidInput(
             f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .vcf, .vcf.gz, .csv or .parquet"
         )

@@ -19,9 +19,9 @@ from optrr.cli.printing import give, is_json, print_json, print_shown, print_tab
 from optrr.core.design.design_file import load_design
 from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput
-from optrr.core.records.reading.registry import open_source
+from optrr.core.records.reading.registry import format_to_write, open_source
 from optrr.core.records.reading.source import RecordsAt
-from optrr.core.records.writing import check_written_suffix, formula_doubts
+from optrr.core.records.writing import formula_doubts
 
 
 @command
@@ -119,7 +119,7 @@ def synthesize(
     random_state: int | None = option("Seed of the draw.", type=click.IntRange(min=0)),
 ) -> None:
     """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
-    check_written_suffix(output)
+    format_to_write(output)
     inputs.keep_input(output, input)
     design = load_design(design_file)
     reports = design.reports(input)

@@ -33,7 +33,8 @@ from optrr.core.domain.domain import Domain, shown
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.provenance import Provenance, sidecar_path, write_sidecar
 from optrr.core.records.atomic import whole_files
-from optrr.core.records.writing import check_written_suffix, released_file
+from optrr.core.records.reading.registry import format_to_write
+from optrr.core.records.writing import released_file
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, required
 from optrr.genomics.layout import STATUS
@@ -167,7 +168,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
 
     Order and names as of :func:`write_plink`.
     """
-    check_written_suffix(target)
+    format_to_write(target)
     if domain.m and "sample" in domain.names:
         raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
     columns = [ReleasedColumn(a) for a in domain]

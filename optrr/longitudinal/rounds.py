@@ -41,9 +41,9 @@ from optrr.core.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptio
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.sealed import read_named
 from optrr.core.records.frames import FrameCodec
-from optrr.core.records.reading.registry import open_source, refuse_randomized
+from optrr.core.records.reading.registry import format_to_write, open_source, refuse_randomized
 from optrr.core.records.reading.source import Places, Source
-from optrr.core.records.writing import check_written_suffix, refuse_input_as_target, released_file
+from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.stages import WholeOrUniform
 from optrr_solvers.randomness import Words, as_source
@@ -247,7 +247,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     Raises InvalidInput for unusable columns, categories or people named twice; nothing is written.
     """
     path, how = Path(target), options or ReleaseOptions()
-    check_written_suffix(path)
+    format_to_write(path)
     source = open_source(place, design.domain)
     refuse_randomized(place, source)
     refuse_input_as_target(path, source)

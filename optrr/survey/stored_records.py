@@ -140,7 +140,6 @@ class StoredRecords(Source):
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         held = held_survey(engine)
-        self.name = f"survey {shown(engine.url)}"
         self.digest = held.digest
         self.domain = _declared_domain(held.design)
         # under this key everything that reads records looks for their provenance
@@ -148,9 +147,9 @@ class StoredRecords(Source):
         asked = format_of(held.design).startswith(f"{SAMPLED_TABLES}/")
         self._answers = AnswerPacking(DeployedQuestions.read(held.sampler)) if asked else None
         columns = SCHEMA if asked else pa.schema([(a.name, ReleasedColumn(a).type) for a in self.domain])
-        self.schema = columns.with_metadata(known)
+        super().__init__(f"survey {shown(engine.url)}", columns.with_metadata(known), self._stored)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _stored(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""
         arrays = self._of_records(columns) if self._answers is None else partial(_of_answers, self._answers, columns)
         schema = pa.schema([self.schema.field(name) for name in columns])

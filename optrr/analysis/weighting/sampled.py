@@ -78,9 +78,8 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
     group = [PublicNames(name) for name in columns.group]
     for batch in source.batches([*domain.names, *columns.names]):
         attributes = batch.select(list(domain.names))
-        start = 0 if codec is None else codec.records
-        if codec is None or not attributes.schema.equals(codec.schema):
-            codec = FrameCodec(domain, attributes.schema, first_record=start)
+        codec = codec or FrameCodec(domain, attributes.schema)
+        start = codec.records
         codes = codec.encode(attributes)
         cells.append(np.ravel_multi_index(tuple(codes.T), tuple(domain.sizes)))
         weights.append(public_weights(batch, columns.weight, start))

@@ -7,12 +7,8 @@ Numbers and dates of an attribute with bins are placed between its edges.
 
 A released column is made from the declaration alone. The type of a true column may tell its values: many readers make floating
 point of integers as soon as one is missing, and a dictionary lists the categories that occur.
-
-pandas types that Arrow has no plain type for, intervals (``pandas.cut``) and periods, become text.
-Which library a frame is of is asked without importing any: a frame's library is loaded already.
 """
 
-import sys
 import unicodedata
 from collections.abc import Iterable
 from datetime import date, datetime, time
@@ -24,63 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.core.domain.bins import NO_VALUE, OUTSIDE, Bins, interval_text
+from optrr.core.domain.bins import NO_VALUE, OUTSIDE, Bins
 from optrr.core.domain.domain import Attribute, listed, shown
 from optrr.core.errors import InvalidInput, in_one_line
-
-
-def _is(data: Any, module: str, kind: str) -> bool:
-    library = sys.modules.get(module)
-    return library is not None and isinstance(data, getattr(library, kind))
-
-
-def is_pandas_dataframe(data: Any) -> bool:
-    """Whether this is a pandas DataFrame."""
-    return _is(data, "pandas", "DataFrame")
-
-
-def is_polars_dataframe(data: Any) -> bool:
-    """Whether this is a polars DataFrame."""
-    return _is(data, "polars", "DataFrame")
-
-
-def is_polars_lazyframe(data: Any) -> bool:
-    """Whether this is a polars LazyFrame."""
-    return _is(data, "polars", "LazyFrame")
-
-
-def _is_interval_or_period(dtype: Any) -> bool:
-    """Whether a column of this dtype holds intervals or periods, as they are or as categories."""
-    categories = getattr(dtype, "categories", None)
-    inner = dtype if categories is None else categories.dtype
-    # their classes, without importing pandas for frames of other types
-    return type(inner).__name__ in ("IntervalDtype", "PeriodDtype") and type(inner).__module__.startswith("pandas")
-
-
-def as_plain(data: Any) -> Any:
-    """The frame with its intervals and periods as text (``(18, 30]``, ``2024-01``), ordered categories in their order."""
-    chosen = [k for k, dtype in enumerate(data.dtypes) if _is_interval_or_period(dtype)]
-    if not chosen:
-        return data
-    import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
-
-    columns: list[Any] = []
-    for k, dtype in enumerate(data.dtypes):
-        column = data.iloc[:, k]
-        if k in chosen and isinstance(dtype, pd.CategoricalDtype):
-            column = column.cat.rename_categories([category_text_of(c) for c in dtype.categories])
-        elif k in chosen:
-            column = pd.Series([None if pd.isna(v) else category_text_of(v) for v in column], dtype=object)
-        columns.append(column.reset_index(drop=True))
-    plain = pd.concat(columns, axis=1)
-    plain.columns = data.columns
-    return plain
-
-
-def category_text_of(value: Any) -> str:
-    """The text of an interval or a period."""
-    return interval_text(value.left, value.right, value.closed) if hasattr(value, "closed") else str(value)
-
 
 Codes = NDArray[np.int32]
 

@@ -268,7 +268,8 @@ def perturbed_frame(
     Raises InvalidInput as there, and for public columns that are attributes or are not there.
     """
     # data frames take longer to import than most designs take to solve
-    from optrr.core.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
+    from optrr.core.records.frames import marked, recode_frame  # noqa: PLC0415
+    from optrr.core.records.spark import refuse_spark_frame  # noqa: PLC0415
 
     refuse_spark_frame(data)
     refuse_randomized(data)

@@ -19,16 +19,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from optrr.core.domain.columns import is_polars_lazyframe
 from optrr.core.domain.domain import Domain, listed
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, checked_mechanism
 from optrr.core.provenance.provenance import Provenance
-from optrr.core.records.frames import FrameCodec
+from optrr.core.records.frames import FrameCodec, is_lazy
 from optrr.core.records.reading.memory import in_memory
-from optrr.core.records.reading.registry import open_source
+from optrr.core.records.reading.registry import format_to_write, open_source
 from optrr.core.records.reading.source import Places, RecordsAt, Source
-from optrr.core.records.writing import check_written_suffix, refuse_input_as_target, released_file
+from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 
@@ -56,13 +55,11 @@ def perturb(
         return release_file(data, mechanism, target, random_state, ReleaseOptions(keep_order=keep_order)).records
     if isinstance(data, str | os.PathLike | RecordsAt):
         raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
-    if is_polars_lazyframe(data):
-        return mechanism.perturb(data.collect(), random_state)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
         known = ReleaseOptions().provenance(mechanism, bits, source)
         return _perturbed_batches(source, mechanism, bits, known)
-    return mechanism.perturb(data, random_state)
+    return mechanism.perturb(data.collect() if is_lazy(data) else data, random_state)
 
 
 def _perturbed_batches(
@@ -70,8 +67,6 @@ def _perturbed_batches(
 ) -> Iterator[pa.RecordBatch]:
     codec = FrameCodec(mechanism.domain, source.schema)
     for batch in source.batches(source.column_names()):
-        if not batch.schema.equals(codec.schema):
-            raise InvalidInput(f"{source.name} yields batches of different types; give all of them the same")
         out = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
         yield out.replace_schema_metadata(provenance.metadata())
 
@@ -105,7 +100,7 @@ def release_file(
         columns to drop, progress, what the release follows, and whether the order is kept.
     """
     target, how = Path(target_path), options or ReleaseOptions()
-    check_written_suffix(target)
+    format_to_write(target)
     bits = as_source(random_state)
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)

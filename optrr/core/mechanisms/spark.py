@@ -34,7 +34,8 @@ import pyarrow as pa
 
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.frames import FrameCodec, arrow_schema, is_spark_frame, map_partitions, refusals
+from optrr.core.records.frames import FrameCodec
+from optrr.core.records.spark import arrow_schema, is_spark_frame, map_partitions, refusals
 from optrr_solvers.randomness import BitSource, as_source
 
 # From a batch of records to a batch of randomized ones.

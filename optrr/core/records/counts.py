@@ -27,10 +27,11 @@ from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Origin, Provenance, doubts, require_design
-from optrr.core.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
+from optrr.core.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.core.records.reading.device_reports import as_reports
 from optrr.core.records.reading.registry import different, open_source, origins_of
 from optrr.core.records.reading.source import RecordsAt, each_file, place_of
+from optrr.core.records.spark import is_spark_frame, summed
 from optrr_solvers.arrays import FloatArray, IntArray
 
 
@@ -53,9 +54,7 @@ def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Itera
     """
     codec: FrameCodec | None = None
     for batch in record_batches(data, domain, declared):
-        if codec is None or not batch.schema.equals(codec.schema):
-            # pieces of one pandas column of Python objects may have different Arrow types
-            codec = FrameCodec(domain, batch.schema, first_record=0 if codec is None else codec.records)
+        codec = codec or FrameCodec(domain, batch.schema)
         codes = codec.encode(batch)
         if codes.shape[0]:
             yield codes

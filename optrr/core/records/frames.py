@@ -1,4 +1,4 @@
-"""Data frames to codes and back: pandas, polars, Arrow tables and record batches, and whatever speaks Arrow.
+"""Data frames to codes and back: whatever narwhals reads (pandas, polars, Arrow tables), and whatever speaks Arrow.
 
 Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back has
 the columns' and rows' order and a pandas frame's index, so that other columns of the same people can be put beside it. Types,
@@ -6,40 +6,31 @@ dictionaries and the sizes of batches follow from the domain and the number of r
 (:class:`optrr.core.domain.columns.ReleasedColumn`); those of the true records, and their metadata, are left behind. No ε covers
 order and index: where they follow a value, they tell it.
 
-Records of a Spark frame are not collected: its own workers see Arrow batches of their partitions, and what reaches the driver
-are sums. Columns are renamed on the way in, since Spark takes a dot in a name for a path into a structure.
+narwhals is imported when the first frame comes: commands read files.
 """
 
-import os
-import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.core.domain.bins import number_text
-from optrr.core.domain.columns import (
-    ColumnCodec,
-    ReleasedColumn,
-    as_plain,
-    is_pandas_dataframe,
-    is_polars_dataframe,
-    is_polars_lazyframe,
-)
+from optrr.core.domain.bins import interval_text, number_text
+from optrr.core.domain.columns import ColumnCodec, ReleasedColumn
 from optrr.core.domain.domain import Domain, listed, shown
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.core.provenance.provenance import Provenance
 from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -58,9 +49,7 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
 
     Raises InvalidInput naming the column.
     """
-    repeats = [name for name, times in Counter(present).items() if times > 1]
-    if repeats:
-        raise InvalidInput(f"column {shown(repeats[0])} appears twice; give every column its own name")
+    checked_names(present)
     seen = set(present)
     missing = [name for name in wanted.names if name not in seen]
     if missing:
@@ -80,6 +69,13 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
         )
 
 
+def checked_names(present: Sequence[str]) -> None:
+    """Raise InvalidInput for two columns of one name."""
+    repeats = [name for name, times in Counter(present).items() if times > 1]
+    if repeats:
+        raise InvalidInput(f"column {shown(repeats[0])} appears twice; give every column its own name")
+
+
 def _instead(name: str, present: Sequence[str]) -> str:
     """What the data has instead of a column: the same name in another form where there is one."""
     form = unicodedata.normalize("NFKC", name)
@@ -92,23 +88,21 @@ def _instead(name: str, present: Sequence[str]) -> str:
 class FrameCodec:
     """Record batches of one schema to code matrices and back; the matrix has the domain's attribute order.
 
-    ``public`` columns go through as they are. ``records`` counts those encoded so far (from ``first_record``), so that errors
-    can say which record is bad.
+    ``public`` columns go through as they are. ``records`` counts those encoded so far, so that errors can say which record is
+    bad.
 
     Raises InvalidInput for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that
     are attributes or are not there; with a batch also for weights that are no numbers, and missing strata or clusters.
     """
 
-    def __init__(
-        self, domain: Domain, schema: pa.Schema, first_record: int = 0, public: PublicColumns | None = None
-    ) -> None:
+    def __init__(self, domain: Domain, schema: pa.Schema, public: PublicColumns | None = None) -> None:
         checked_columns(_attributes(schema.names, public, domain) if public else schema.names, domain, domain)
         self.domain = domain
         self.schema = schema
         self.public = public
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
         self.released = {a.name: ReleasedColumn(a) for a in domain}
-        self.records = first_record
+        self.records = 0
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -124,8 +118,12 @@ class FrameCodec:
         if self.public:
             _checked_public(batch, self.public, self.records)
         out = np.empty((batch.num_rows, self.domain.m), dtype=np.int32, order="F")
-        for i, name in enumerate(self.domain.names):
-            out[:, i] = self.columns[name].encode(batch.column(name), self.records)
+        for i, attribute in enumerate(self.domain):
+            column, name = batch.column(attribute.name), attribute.name
+            if not column.type.equals(self.columns[name].kind):
+                # pieces of one pandas column of Python objects may have different Arrow types
+                self.columns[name] = ColumnCodec(attribute, column.type)
+            out[:, i] = self.columns[name].encode(column, self.records)
         self.records += batch.num_rows
         return out
 
@@ -276,151 +274,178 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColu
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
     :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb`, and for public columns that :class:`FrameCodec` refuses.
     """
-    names = column_names(data)
-    names = _attributes(names, public, domain) if public else names
+    frame = frame_of(data)
+    order = frame.columns
+    names = _attributes(order, public, domain) if public else order
     checked_columns(names, domain, domain)
-    if is_pandas_dataframe(data):
-        # the index goes through as it is: one that is called like an attribute holds the true values
-        true = [str(name) for name in cast(Any, data).index.names if name is not None and str(name) in domain.names]
-        if true:
-            raise InvalidInput(
-                f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
-                "with reset_index(drop=True)"
-            )
+    if not len(frame):
+        raise InvalidInput("the data holds no records; give at least one")
     if public and public.samples:
         start, said = 0, dict.fromkeys(filter(None, (public.weight, public.stratum, public.cluster)))
-        for batch in frame_batches(data, list(said)):
+        for batch in frame_batches(frame, list(said)):
             _checked_public(batch, public, start)
             start += batch.num_rows
-    alone = _selected(data, names) if public else data
-    table = frame_table(alone)
-    if not table.num_rows:
-        raise InvalidInput("the data holds no records; give at least one")
-    codec = FrameCodec(domain, table.schema)
-    batches = (codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS))
-    recoded = _like(alone, pa.Table.from_batches(even(batches), schema=codec.output_schema), codec)
-    return cast(Frame, _with_public(recoded, data, public) if public else recoded)
+    codec = FrameCodec(domain, _arrow(frame[:1].select(names)).schema)
+    batches = (codec.recode(batch, kernel) for batch in frame_batches(frame, names))
+    result = pa.Table.from_batches(even(batches), schema=codec.output_schema)
+    recoded = _as_frame(result, frame, domain)
+    if public:
+        recoded = recoded.with_columns(frame.get_column(name) for name in public.names).select(order)
+    return cast(Frame, _like(data, recoded.to_native(), domain))
 
 
-def _with_public(recoded: Any, given: Any, public: PublicColumns) -> Any:
-    """The recoded frame with the public columns of the given one, in its order."""
-    order = column_names(given)
-    if is_pandas_dataframe(given):
-        for k, name in enumerate(order):
-            if name in public.names:
-                recoded.insert(k, given.columns[k], given.iloc[:, k].array, allow_duplicates=True)
-        recoded.columns = given.columns
-        return recoded
-    if is_polars_dataframe(given):
-        return recoded.with_columns(given.get_column(name) for name in public.names).select(order)
-    columns = [(given if name in public.names else recoded).column(name) for name in order]
-    return type(recoded).from_arrays(columns, names=order)
+def frame_of(data: Any) -> "nw.DataFrame[Any]":
+    """A frame in memory as narwhals sees it: columns have texts for names, and values that Arrow has types for.
 
+    Raises InvalidInput for what is none.
+    """
+    import narwhals as nw  # noqa: PLC0415 (takes longer to import than most files to read)
 
-def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
-    """The frame with what it says of itself, where its library keeps that: Arrow's metadata, ``attrs`` of pandas."""
-    if isinstance(frame, pa.Table | pa.RecordBatch):
-        return cast(Frame, frame.replace_schema_metadata(provenance().metadata()))
-    if is_pandas_dataframe(frame):
-        cast(Any, frame).attrs.update(provenance().metadata())
+    if isinstance(data, nw.DataFrame):
+        return data
+    if nw.dependencies.is_pandas_dataframe(data):
+        data = _plain_pandas(data)
+    elif is_frame(data) and not nw.dependencies.is_into_dataframe(data):
+        data = pa.table(data)
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise InvalidInput(
+            f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidInput(f"a {frame.implementation} {type(data).__name__} holds no records yet; call collect() first")
+    # such a name ends the conversion of polars, and in Arrow's own the process
+    if "\0" in "".join(frame.columns):
+        raise InvalidInput("a column of the frame has a NUL in its name; rename it")
     return frame
 
 
-def column_names(data: Any) -> list[str]:
-    """Names of a frame's columns, as text."""
-    if is_pandas_dataframe(data) or is_polars_dataframe(data):
-        return [str(name) for name in data.columns]
-    return list(frame_table(data).schema.names)
-
-
-def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """These columns of a frame, as record batches of at most 131,072 records.
-
-    A pandas frame is converted piece by piece, so that columns of Python objects are never copied whole.
-    """
-    if is_pandas_dataframe(data):
-        chosen = _selected(data, columns)
-        for start in range(0, len(chosen), RECORDS):
-            yield from _from_pandas(chosen.iloc[start : start + RECORDS]).to_batches()
-        return
-    yield from frame_table(data).select(list(columns)).to_batches(max_chunksize=RECORDS)
-
-
-def _selected(data: Any, columns: Sequence[str]) -> Any:
-    """These columns, as the same kind of frame."""
-    if is_pandas_dataframe(data):
-        at = {name: k for k, name in enumerate(column_names(data))}
-        return data.iloc[:, [at[name] for name in columns]]
-    if is_polars_dataframe(data):
-        return data[list(columns)]
-    return (data if isinstance(data, pa.RecordBatch) else frame_table(data)).select(list(columns))
-
-
 def is_frame(data: object) -> bool:
-    """Whether this is one table in memory that :func:`frame_batches` can read (an iterable of batches is not)."""
-    if is_pandas_dataframe(data) or is_polars_dataframe(data) or is_polars_lazyframe(data):
-        return True
+    """Whether this is one table in memory, or speaks Arrow (an iterable of batches does not)."""
+    import narwhals as nw  # noqa: PLC0415 (as above)
+
     # a RecordBatchReader speaks Arrow too, but it is a stream: reading it as a table would take all its memory
     speaks_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    return speaks_arrow and not isinstance(data, pa.RecordBatchReader)
+    return nw.dependencies.is_into_dataframe(data) or (speaks_arrow and not isinstance(data, pa.RecordBatchReader))
 
 
-def is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark data frame; PySpark is not imported to find out."""
-    kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(data).__mro__)
-    return any(kind.startswith("pyspark.sql.") and kind.endswith("dataframe.DataFrame") for kind in kinds)
+def is_lazy(data: object) -> bool:
+    """Whether this is a polars LazyFrame, whose records are computed when they are asked for."""
+    import narwhals as nw  # noqa: PLC0415 (as above)
+
+    return nw.dependencies.is_polars_lazyframe(data)
 
 
-def refuse_spark_frame(data: object) -> None:
-    """Refuse what would be collected into the driver. Raises InvalidInput naming what to use instead."""
-    if is_spark_frame(data):
-        raise InvalidInput(
-            "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
-            "optrr.core.mechanisms.spark.perturb_once(frame, mechanism, path) (sampled tables: "
-            "optrr.allocation.sampled_uses.answer_once), and count them with optrr.count(frame, …)"
-        )
+def is_stream(data: object) -> bool:
+    """Whether this is no table of a library that narwhals holds in memory, and streams Arrow each time it is asked."""
+    import narwhals as nw  # noqa: PLC0415 (as above)
+
+    return hasattr(data, "__arrow_c_stream__") and not nw.dependencies.is_into_dataframe(data)
 
 
-def frame_table(data: Any) -> pa.Table:
-    """The frame as an Arrow table. Raises InvalidInput for what is none, or does not fit Arrow's types."""
-    if isinstance(data, pa.Table):
-        return data
-    if is_pandas_dataframe(data):
-        return _from_pandas(data)
-    if is_polars_lazyframe(data):
-        raise InvalidInput("a polars LazyFrame holds no records yet; call collect() first")
-    if is_polars_dataframe(data):
-        # such a name ends the conversion, and in Arrow's own the process
-        if "\0" in "".join(data.columns):
-            raise InvalidInput("a column of the frame has a NUL in its name; rename it")
-        return data.to_arrow()
-    if not is_frame(data):
-        raise InvalidInput(f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table")
-    return pa.table(data)
+def _plain_pandas(data: Any) -> Any:
+    """A pandas frame without its index, its intervals and periods as text (``(18, 30]``, ``2024-01``).
+
+    Raises InvalidInput for two columns of one name.
+    """
+    names = [str(name) for name in data.columns]
+    checked_names(names)
+    plain = data.set_axis(names, axis=1).reset_index(drop=True)
+    for name, dtype in plain.dtypes.items():
+        categories = getattr(dtype, "categories", None)
+        inner = dtype if categories is None else categories.dtype
+        if type(inner).__name__ not in ("IntervalDtype", "PeriodDtype"):
+            continue
+        if categories is None:
+            plain[name] = plain[name].astype(object).map(_pandas_text, na_action="ignore")
+        else:
+            plain[name] = plain[name].cat.rename_categories([_pandas_text(c) for c in categories])
+    return plain
+
+
+def _pandas_text(value: Any) -> str:
+    """The text of an interval or a period."""
+    return interval_text(value.left, value.right, value.closed) if hasattr(value, "closed") else str(value)
+
+
+def frame_batches(frame: "nw.DataFrame[Any]", columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """These columns of a frame, as record batches of at most 131,072 records.
+
+    The frame is converted piece by piece, so that columns of Python objects are never copied whole.
+    """
+    chosen = frame.select(columns)
+    for start in range(0, len(frame), RECORDS):
+        yield from _arrow(chosen[start : start + RECORDS]).to_batches()
 
 
 # What Arrow raises for a column of Python objects; the last for an integer of more than 64 bits.
 _UNFIT_VALUES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def _from_pandas(data: Any) -> pa.Table:
+def _arrow(frame: "nw.DataFrame[Any]") -> pa.Table:
     try:
-        return pa.Table.from_pandas(as_plain(data), preserve_index=False)
+        return frame.to_arrow().select(frame.columns)
     except _UNFIT_VALUES:
-        # Arrow's message holds the value that it could not convert, so it is not shown
-        raise InvalidInput(
-            f"{_unfit_column(data)} mixes types, or holds integers of more than 64 bits; give every column one type"
-        ) from None
+        for name in frame.columns:
+            try:
+                frame.select(name).to_arrow()
+            except _UNFIT_VALUES:
+                # Arrow's message holds the value that it could not convert, so it is not shown
+                raise InvalidInput(
+                    f"column {shown(name)} mixes types, or holds integers of more than 64 bits; give every column one type"
+                ) from None
+        raise
 
 
-def _unfit_column(data: Any) -> str:
-    """The first column of a pandas frame that Arrow has no type for."""
-    for position, name in enumerate(data.columns):
-        try:
-            pa.Array.from_pandas(data.iloc[:, position])
-        except _UNFIT_VALUES:
-            return f"column {shown(str(name))}"
-    return "the data frame"
+def frame_schema(frame: "nw.DataFrame[Any]") -> pa.Schema:
+    """Names and types of a frame's columns, as its first records have them."""
+    return _arrow(frame[:RECORDS]).schema
+
+
+def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "nw.DataFrame[Any]":
+    """The randomized records as a frame of the library that they were given in, in types that follow from the domain."""
+    import narwhals as nw  # noqa: PLC0415 (as above)
+
+    if given.implementation.is_pandas():
+        pd = import_module("pandas")
+        # where the missing value is declared, in types that can hold it, whether anybody has it or not
+        nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        series = {}
+        for name in result.column_names:
+            missing = domain[name].missing_code is not None
+            series[name] = result[name].to_pandas(types_mapper=nullable.get if missing else None)
+        return nw.from_native(pd.DataFrame(series))
+    out = nw.from_arrow(result, backend=given.implementation)
+    if given.implementation.is_polars():
+        ordered = [a for a in domain if pa.types.is_dictionary(result.schema.field(a.name).type)]
+        out = out.with_columns(nw.col(a.name).cast(nw.Enum(filter(None, a.texts))) for a in ordered)
+    return out
+
+
+def _like(data: Any, result: Any, domain: Domain) -> Any:
+    """The randomized frame as what was given: a record batch, or with a pandas frame's labels."""
+    if isinstance(data, pa.RecordBatch):
+        return result.combine_chunks().to_batches()[0]
+    if hasattr(data, "index") and hasattr(result, "set_axis"):
+        # the index goes through as it is: one that is called like an attribute holds the true values
+        true = [str(name) for name in data.index.names if name is not None and str(name) in domain.names]
+        if true:
+            raise InvalidInput(
+                f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
+                "with reset_index(drop=True)"
+            )
+        return result.set_axis(data.columns, axis=1).set_axis(data.index, axis=0)
+    return result
+
+
+def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
+    """The frame with what it says of itself, where its library keeps that: Arrow's metadata, ``attrs`` of pandas."""
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return cast(Frame, frame.replace_schema_metadata(provenance().metadata()))
+    if isinstance(attrs := getattr(frame, "attrs", None), dict):
+        attrs.update(provenance().metadata())
+    return frame
 
 
 def even(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -446,129 +471,3 @@ def even(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-
-
-def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
-    """The result as the kind of frame that was given."""
-    if isinstance(data, pa.RecordBatch):
-        return result.combine_chunks().to_batches()[0]
-    if is_polars_dataframe(data):
-        import polars as pl  # noqa: PLC0415  # optional, and loaded already: the data is its frame
-
-        coded = [a for a in codec.domain if pa.types.is_dictionary(codec.released[a.name].type)]
-        enums = {a.name: pl.Enum([t for t in a.texts if t is not None]) for a in coded}
-        return pl.DataFrame(result).with_columns(pl.col(name).cast(kind) for name, kind in enums.items())
-    return _to_pandas(data, result, codec) if is_pandas_dataframe(data) else result
-
-
-def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
-    import pandas as pd  # noqa: PLC0415  # as above
-
-    # where the missing value is declared, in types that can hold it, whether anybody has it or not
-    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    series = {}
-    for name in result.schema.names:
-        missing = codec.domain[name].missing_code is not None
-        series[name] = result[name].to_pandas(types_mapper=nullable.get if missing else None)
-    out = pd.DataFrame(series)
-    out.columns, out.index = data.columns, data.index
-    return out
-
-
-# From the batches of one partition to other batches.
-PartitionKernel = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-_SUMS = "cell long, number long"
-_REFUSAL = re.compile(r"\bInvalidInput: (.+)")
-# What workers say of themselves where they are not as the driver is: without the package, of another version, not there at all.
-_UNFIT = re.compile(
-    r"No module named '(optrr|optrr_solvers|numpy|scipy|pyarrow|msgspec)[.\w]*'"
-    r"|Python in worker has different version[^\n]{0,80}"
-    r"|Cannot run program \"[^\"\n]{1,200}\""
-)
-_INTERPRETER = "PYSPARK_PYTHON (spark.pyspark.python)"
-
-
-def arrow_schema(frame: Any) -> pa.Schema:
-    """The frame's columns as Arrow types."""
-    # an optional dependency, there when the caller has a Spark frame
-    return import_module("pyspark.sql.pandas.types").to_arrow_schema(frame.schema)
-
-
-def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, schema: Any) -> Any:
-    """The lazy frame of what ``kernel`` makes of each partition's batches of these columns.
-
-    A refusal on a worker names the partition: records are counted within it, for Spark numbers no others.
-    """
-    names = list(columns)
-    at = [list(frame.columns).index(name) for name in names]
-    plain = [f"c{k}" for k in range(len(frame.columns))]
-
-    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from kernel(pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches)
-        except InvalidInput as error:
-            number = import_module("pyspark").TaskContext.get().partitionId()
-            raise InvalidInput(f"partition {number + 1}, whose records are counted from 1: {error}") from None
-
-    with _own_interpreter(frame):
-        return frame.toDF(*plain).select(*(plain[k] for k in at)).mapInArrow(on_worker, schema)
-
-
-@contextmanager
-def _own_interpreter(frame: Any) -> Iterator[None]:
-    """On one machine, workers run what runs here, where nobody names another Python: Spark would take the first ``python3``.
-
-    What is defined meanwhile keeps the interpreter; what others define in this session does not.
-    """
-    context: Any = getattr(frame.sparkSession, "_sc", None)  # Spark Connect has none here
-    elsewhere = context is None or not context.master.startswith("local")
-    if elsewhere or "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python"):
-        yield
-        return
-    theirs, context.pythonExec = context.pythonExec, sys.executable
-    try:
-        yield
-    finally:
-        context.pythonExec = theirs
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Turn what a worker refused, or lacks, into one line here; Spark wraps it in its own traceback."""
-    try:
-        yield
-    except InvalidInput:
-        raise
-    except Exception as error:
-        said = str(error)
-        refused, unfit = _REFUSAL.search(said), _UNFIT.search(said)
-        if refused is not None:
-            raise InvalidInput(refused.group(1).strip()) from None
-        if unfit is not None:
-            raise InvalidInput(
-                f"Spark's workers run a Python that cannot do this ({unfit.group(0)}); install optrr on every worker, and name "
-                f"its interpreter as {_INTERPRETER}"
-            ) from None
-        raise
-
-
-def summed(
-    frame: Any, columns: Sequence[str], cells: int, tally: Callable[[Iterator[pa.RecordBatch]], IntArray]
-) -> IntArray:
-    """Σ over partitions of ``tally``, which turns a partition's batches into an array of ``cells`` whole numbers.
-
-    Workers send the cells that are not zero; Spark adds them up before they reach the driver.
-    """
-
-    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = tally(batches)
-        at = np.flatnonzero(numbers)
-        yield pa.record_batch({"cell": pa.array(at, pa.int64()), "number": pa.array(numbers[at], pa.int64())})
-
-    with refusals():
-        rows = map_partitions(frame, columns, kernel, _SUMS).groupBy("cell").sum("number").collect()
-    out = np.zeros(cells, dtype=np.int64)
-    for cell, number in rows:
-        out[cell] = number
-    return out

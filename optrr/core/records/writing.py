@@ -21,18 +21,17 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput
 from optrr.core.provenance.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
 from optrr.core.records.atomic import refuse_replacing, whole_files
 from optrr.core.records.frames import RECORDS, even
+from optrr.core.records.reading.registry import format_to_write
 from optrr.core.records.reading.source import Source
 from optrr_solvers.randomness import BitSource, permutation
 
@@ -75,15 +74,6 @@ def formula_doubts(path: Path, domain: Domain) -> list[str]:
     ]
 
 
-WRITTEN = (".csv", ".parquet")
-
-
-def check_written_suffix(path: Path) -> None:
-    """Refuse to write anything but CSV and Parquet, by name."""
-    if path.suffix.lower() not in WRITTEN:
-        raise InvalidInput(f"{path} ends in {path.suffix!r}; records are written as .csv or .parquet")
-
-
 def refuse_input_as_target(target: Path, source: Source) -> None:
     """Refuse to write randomized records over the true ones. Raises InvalidInput."""
     message = f"{target} is the input itself; write the randomized records to another file"
@@ -91,20 +81,14 @@ def refuse_input_as_target(target: Path, source: Source) -> None:
 
 
 class RecordWriter:
-    """Writes record batches of one schema to a CSV or Parquet file, in ``folder``.
+    """Writes record batches of one schema to a file of any format that records are written in, in ``folder``.
 
     The sizes of Parquet's row groups follow from the number of columns and of records, not from those of the batches.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.folder = path.parent
-        if path.suffix.lower() == ".parquet":
-            import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import, and most commands write none)
-
-            self._writer: Any = pq.ParquetWriter(path, schema)
-        else:
-            self._writer = pa_csv.CSVWriter(path, schema)
-        self._schema = schema
+        self.folder, self._schema = path.parent, schema
+        self._writer = format_to_write(path).create(path, schema)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write all records, and return how many there are; their metadata is of no account."""
@@ -128,10 +112,9 @@ def released_file(target: Path, schema: pa.Schema, provenance: Provenance | Synt
     Parquet has it in its metadata, CSV in a sidecar (:mod:`optrr.core.provenance.provenance`). Raises InvalidInput for another
     suffix, or where the system does not let the file be written.
     """
-    check_written_suffix(target)
-    parquet = target.suffix.lower() == ".parquet"
-    with whole_files([target] if parquet else [target, sidecar_path(target)]) as (path, *beside):
-        with RecordWriter(path, schema.with_metadata(provenance.metadata() if parquet else None)) as writer:
+    inside = format_to_write(target).keeps_notes
+    with whole_files([target] if inside else [target, sidecar_path(target)]) as (path, *beside):
+        with RecordWriter(path, schema.with_metadata(provenance.metadata() if inside else None)) as writer:
             yield writer
         for sidecar in beside:
             write_sidecar(sidecar, provenance)

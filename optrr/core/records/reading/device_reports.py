@@ -5,7 +5,7 @@ attributes, or the ``table`` and ``cells`` of an answer. They come as columns of
 column of JSON text in CSV, Parquet or a database. A report of another design is refused; one that was sent twice counts once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.reading.registry import open_source
-from optrr.core.records.reading.source import STANDARD_INPUT, Once, Passing, Source, StandardInput, place_of
+from optrr.core.records.reading.source import STANDARD_INPUT, Bytes, Source, place_of
 
 _SENT = ("design", "id")
 _VALUES, _ANSWER = ("values",), ("table", "cells")
@@ -43,16 +43,16 @@ def as_reports(data: Any, asking: Any) -> Any:
     where = place_of(data)
     piped = where is not None and where.place == STANDARD_INPUT
     with suppress(InvalidInput):
-        if piped and StandardInput.here().head(1) != b"{":
+        if piped and Bytes(where).head(1) != b"{":
             # a pipe is opened once; only JSON lines are looked at without being used up
             return data
         source = open_source(data)
         names = set(source.column_names())
         if names.issuperset((*_SENT, *(_VALUES if hasattr(asking, "mechanism") else _ANSWER))):
-            return DeviceReports(source, asking)
-        once = piped or isinstance(source, Once)
+            return _device_reports(source, asking)
+        once = piped or source.once
         if not once and not names & {*asking.domain.names, *_ANSWER} and (column := _column_of_json(source)):
-            return DeviceReports(_Decoded(source, column), asking)
+            return _device_reports(_decoded(source, column), asking)
     return data
 
 
@@ -73,66 +73,58 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
-class _Decoded(Passing):
+def _decoded(source: Source, column: str) -> Source:
     """Reports in a column of JSON text, as columns."""
 
-    def __init__(self, source: Source, column: str) -> None:
-        super().__init__(source)
-        self._column = column
-        self.schema = pa.schema([(name, pa.null()) for name in (*_SENT, *_VALUES, *_ANSWER)])
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The fields of every report."""
-        for batch in self.source.batches([self._column]):
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for batch in source.batches([column]):
             texts = [value.as_py() or "" for value in batch.column(0)]
             try:
                 joined = b",".join(text.encode() if isinstance(text, str) else text for text in texts)
                 reports = _REPORTS.decode(b"[" + joined + b"]")
             except (msgspec.DecodeError, RecursionError, UnicodeError):
                 raise InvalidInput(
-                    f"{self.name}: column {shown(self._column)} holds a text that is no report; leave its row out"
+                    f"{source.name}: column {shown(column)} holds a text that is no report; leave its row out"
                 ) from None
             yield pa.RecordBatch.from_pydict({name: [getattr(each, name) for each in reports] for name in columns})
 
+    return source.passing(read, pa.schema([(name, pa.null()) for name in (*_SENT, *_VALUES, *_ANSWER)]))
 
-class DeviceReports(Passing):
-    """Randomized records, or answers, from the reports in ``source``."""
 
-    def __init__(self, source: Source, asking: Any) -> None:
-        super().__init__(source)
-        self.rows, self._design = None, asking.digest.partition(":")[2]
-        self._values = list(asking.domain.names) if hasattr(asking, "mechanism") else []
-        fields = [(name, pa.string()) for name in self._values or _ANSWER]
-        self.schema = pa.schema(fields, metadata=Provenance(Release.of(asking)).metadata())
+def _device_reports(source: Source, asking: Any) -> Source:
+    """Randomized records, or answers, from the reports in ``source``, each once."""
+    design = asking.digest.partition(":")[2]
+    values = list(asking.domain.names) if hasattr(asking, "mechanism") else []
+    schema = pa.schema([(name, pa.string()) for name in values or _ANSWER])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Each report once."""
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         seen: set[str] = set()
-        for batch in self.source.batches([*_SENT, *(_VALUES if self._values else _ANSWER)]):
+        for batch in source.batches([*_SENT, *(_VALUES if values else _ANSWER)]):
             designs, identifiers, *sent = batch.columns
-            if any(design != self._design for design in designs.to_pylist()):
+            if any(each != design for each in designs.to_pylist()):
                 raise InvalidInput(
-                    f"{self.name}: a report is of another design than {self._design[:12]}…; give the reports that were "
+                    f"{source.name}: a report is of another design than {design[:12]}…; give the reports that were "
                     "collected by this design"
                 )
             if identifiers.null_count or pa.types.is_nested(identifiers.type):
-                raise InvalidInput(f"{self.name}: a report has no id that is a text; leave it out")
+                raise InvalidInput(f"{source.name}: a report has no id that is a text; leave it out")
             rows = []
             for row, identifier in enumerate(identifiers.to_pylist()):
                 if identifier not in seen:
                     seen.add(identifier)
                     rows.append(row)
-            if self._values:
-                sent = self._attributes(sent[0])
-            held = dict(zip(self.schema.names, sent, strict=True))
+            held = dict(zip(schema.names, _attributes(sent[0], len(values), source) if values else sent, strict=True))
             yield pa.RecordBatch.from_pydict({name: held[name] for name in columns}).take(pa.array(rows, pa.int64()))
 
-    def _attributes(self, values: pa.Array) -> list[pa.Array]:
-        """The attributes' columns."""
-        are_lists = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
-        lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
-        if any(length != len(self._values) for length in lengths):
-            raise InvalidInput(
-                f"{self.name}: a report has not the {len(self._values)} values of the design's attributes; leave it out"
-            )
-        return [pc.list_element(values, i) for i in range(len(self._values))]
+    return source.passing(read, schema.with_metadata(Provenance(Release.of(asking)).metadata()))
+
+
+def _attributes(values: pa.Array, size: int, source: Source) -> list[pa.Array]:
+    """The attributes' columns."""
+    are_lists = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+    lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
+    if any(length != size for length in lengths):
+        raise InvalidInput(
+            f"{source.name}: a report has not the {size} values of the design's attributes; leave it out"
+        )
+    return [pc.list_element(values, i) for i in range(size)]

@@ -1,4 +1,4 @@
-"""The table of readers, and the one function that finds the right one: a new kind of place is one line here.
+"""The table of formats, and the one function that finds the right one: a new kind of place or file is one line here.
 
 Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names. Names of
 directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These are columns of
@@ -7,14 +7,14 @@ text, since a name says no type; numbers meet their categories by their digits, 
 Records say where they come from by metadata (frames, Arrow, Parquet) or a sidecar (:mod:`optrr.core.provenance.provenance`).
 """
 
-import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,17 +23,15 @@ import pyarrow as pa
 from optrr.core.domain.domain import Domain, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 from optrr.core.provenance import provenance
-from optrr.core.records.reading.memory import in_memory, plain
+from optrr.core.records.reading.memory import in_memory
 from optrr.core.records.reading.source import (
     COMPRESSIONS,
     STANDARD_INPUT,
     WILD,
-    Passing,
+    Bytes,
     Place,
     RecordsAt,
     Source,
-    StandardInput,
-    Watch,
     each_file,
     files_at,
     place_of,
@@ -50,50 +48,94 @@ _OF_CSV = {
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A kind of place: what it is called, which names it goes by, and the class that reads it.
+class Format:
+    """A kind of place or file, with functions ``module:name`` that are imported when the first one is opened.
 
-    ``home`` is ``module:class``, imported when the first place of the kind is opened; the class is called with a
-    :class:`RecordsAt` and the domain (None where none is declared yet) and gives a :class:`Source`.
+    Parameters
+    ----------
+    name
+        what it is called.
+    reader
+        a function of a :class:`RecordsAt` and the domain (None where none is declared yet) that gives a :class:`Source`.
+    suffixes, schemes
+        which names it goes by.
+    writer
+        a function of a path and an Arrow schema that gives an object with ``write_batch(batch)`` and ``close()``; none where
+        records are only read.
+    keeps_notes
+        whether the schema's metadata are written; otherwise a note of provenance is written beside.
+    compressible
+        whether what it reads comes as bytes, and so may be compressed by another program.
+    takes_query
+        whether records are chosen by a query.
     """
 
     name: str
-    home: str
+    reader: str
     suffixes: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
-    # Whether what it reads comes as bytes, and so may be compressed by another program.
+    writer: str = ""
+    keeps_notes: bool = False
     compressible: bool = False
-    # Whether records are chosen by a query.
     takes_query: bool = False
-    # Whether columns may have types that only pandas knows.
-    of_pandas: bool = False
 
     def open(self, where: RecordsAt, domain: Domain | None) -> Source:
-        """The source at this place. Raises InvalidInput where it is said to be written as only CSV is."""
+        """The source at this place. Raises InvalidInput for a pipe, and where it is said to be written as only CSV is."""
         said = next((what for field, what in _OF_CSV.items() if getattr(where, field) is not None), None)
         if said and self.name != "csv":
             raise InvalidInput(f"{said} is for CSV and {where} is read as {self.name}; leave it out")
-        module, _, name = self.home.partition(":")
-        made = cast(Callable[[RecordsAt, Domain | None], Source], getattr(importlib.import_module(module), name))
-        return plain(made(where, domain)) if self.of_pandas else made(where, domain)
+        if Path(str(where.place)).is_fifo():
+            # opened to be looked at, it would be used up
+            raise InvalidInput(f"{where} is a pipe, and files are read more than once; give it as standard input (-)")
+        source: Source = _found(self.reader)(where, domain)
+        return source
+
+    def create(self, path: Path, schema: pa.Schema) -> Any:
+        """What writes record batches of this schema to a new file."""
+        return _found(self.writer)(path, schema)
+
+
+def _found(home: str) -> Any:
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)
 
 
 _HERE = "optrr.core.records.reading"
-READERS = (
-    Reader("csv", f"{_HERE}.text_files:CsvFile", (".csv", ".tsv", ".tab"), compressible=True),
-    Reader("parquet", f"{_HERE}.parquet_files:ParquetFile", (".parquet", ".pq"), of_pandas=True),
-    Reader("jsonl", f"{_HERE}.text_files:JsonLines", (".jsonl", ".ndjson"), compressible=True),
-    Reader(
-        "arrow",
-        f"{_HERE}.arrow_files:ArrowFile",
-        (".arrow", ".arrows", ".feather", ".ipc"),
+_SERVERS = ("sqlite:", "postgresql:", "postgres:")
+FORMATS = [
+    Format(
+        "csv",
+        f"{_HERE}.text_files:csv_file",
+        (".csv", ".tsv", ".tab"),
+        writer="pyarrow.csv:CSVWriter",
         compressible=True,
-        of_pandas=True,
     ),
-    Reader("duckdb", f"{_HERE}.memory:Query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
-    Reader("survey", "optrr.survey.stored_records:survey_records", (".db",), ("sqlite:", "postgresql:", "postgres:")),
-    Reader("sql", f"{_HERE}.memory:Query", (), ("sqlite:", "postgresql:", "postgres:"), takes_query=True),
-)
+    Format(
+        "parquet",
+        f"{_HERE}.arrow_files:parquet_file",
+        (".parquet", ".pq"),
+        writer="pyarrow.parquet:ParquetWriter",
+        keeps_notes=True,
+    ),
+    Format("jsonl", f"{_HERE}.text_files:json_lines", (".jsonl", ".ndjson"), compressible=True),
+    Format("arrow", f"{_HERE}.arrow_files:arrow_file", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True),
+    Format("duckdb", f"{_HERE}.memory:query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
+    Format("survey", "optrr.survey.stored_records:survey_records", (".db",), _SERVERS),
+    Format("sql", f"{_HERE}.memory:query", (), _SERVERS, takes_query=True),
+]
+
+
+def format_to_write(path: Path) -> Format:
+    """The format that records are written in to a file of this name. Raises InvalidInput for other names."""
+    for each in FORMATS:
+        if each.writer and each.suffixes[0] == path.suffix.lower():
+            return each
+    raise InvalidInput(f"{path} ends in {path.suffix!r}; records are written as {' or '.join(written_suffixes())}")
+
+
+def written_suffixes() -> list[str]:
+    """The ends of the names of files that records are written to."""
+    return [each.suffixes[0] for each in FORMATS if each.writer]
 
 
 def open_source(data: Any, domain: Domain | None = None) -> Source:
@@ -106,72 +148,58 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     where = place_of(data)
     if where is None:
         return in_memory(data)
-    source = _opened(where, domain)
-    return source if where.watch is None else _Watched(source, where.watch)
+    source, watch = _opened(where, domain), where.watch
+    if watch is None:
+        return source
+
+    def watched(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for batch in source.batches(columns):
+            done += batch.num_rows
+            watch(done, done / source.rows if source.rows else source.share())
+            yield batch
+
+    return source.passing(watched)
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
-    named = [r for r in READERS if text.startswith(r.schemes)]
+    named = [f for f in FORMATS if text.startswith(f.schemes)]
     # a database is asked a query, or holds a survey and needs none
-    reader = next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
-    files = None if reader is not None else files_at(where.place)
+    found = next((f for f in named if f.takes_query == bool(where.query)), named[0] if named else None)
+    files = None if found is not None else files_at(where.place)
     if files is not None:
-
-        def opened(one: RecordsAt) -> Source:
-            # where all columns are in the names of directories, the file need not have any of them
-            outside = _partition_of(Path(str(one.place)), where.place).keys()
-            inside = None if domain is None or outside >= set(domain.names) else domain
-            return _reader_of(one).open(one, inside)
-
-        return _Several(where, files, opened, domain)
-    reader = reader or _reader_of(where)
-    if where.query and not reader.takes_query:
+        return _several(where, files, domain)
+    found = found or _format_of(where)
+    if where.query and not found.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
-    return reader.open(where, domain)
+    return found.open(where, domain)
 
 
-def _reader_of(where: RecordsAt) -> Reader:
-    """The reader that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
+def _format_of(where: RecordsAt) -> Format:
+    """The format that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
     name = where.format
     if name is None and where.place == STANDARD_INPUT:
-        head = StandardInput.here().head(4)
+        head = Bytes(where).head(4)
         text = "jsonl" if head.startswith(b"{") else "csv"
         name = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}.get(head, text)
     if name is not None:
-        names = [r.name for r in READERS]
+        names = [f.name for f in FORMATS]
         if name not in names:
             raise InvalidInput(
                 f"there is no format {name!r}{did_you_mean(name, names)}; give one of {', '.join(names)}"
             )
-        return READERS[names.index(name)]
+        return FORMATS[names.index(name)]
     text = str(where.place)
-    suffix = plain_suffix(text)
-    reader = next((r for r in READERS if suffix in r.suffixes), None)
-    compressed = any(text.lower().endswith(c) for c in COMPRESSIONS)
-    if reader is None or (compressed and not reader.compressible):
-        known = ", ".join(s for r in READERS for s in r.suffixes)
-        raise InvalidInput(
-            f"{text} ends in {os.path.splitext(text)[1]!r}; records are read from {known} "
-            f"(text also compressed, {', '.join(COMPRESSIONS)}): export it as one of these, or say its --format"
-        )
-    return reader
-
-
-class _Watched(Passing):
-    """Another source whose batches are reported as they are read."""
-
-    def __init__(self, source: Source, watch: Watch) -> None:
-        super().__init__(source)
-        self._watch = watch
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The same batches."""
-        done = 0
-        for batch in self.source.batches(columns):
-            done += batch.num_rows
-            self._watch(done, done / self.rows if self.rows else self.share_read())
-            yield batch
+    suffix, compressed = plain_suffix(text), Path(text).suffix.lower() in COMPRESSIONS
+    for each in FORMATS:
+        if suffix in each.suffixes and (each.compressible or not compressed):
+            return each
+    known = ", ".join(s for f in FORMATS for s in f.suffixes)
+    raise InvalidInput(
+        f"{text} ends in {os.path.splitext(text)[1]!r}; records are read from {known} "
+        f"(text also compressed, {', '.join(COMPRESSIONS)}): export it as one of these, or say its --format"
+    )
 
 
 # What Hive and Spark call the directory of the missing value.
@@ -187,71 +215,76 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
     return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
 
 
-class _Several(Source):
+def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> Source:
     """Files that hold the same columns, read one after another; directories may hold columns, too.
 
     A column has the type that holds the values of every file, such as numbers with a point for whole and missing ones. Columns
     that the domain does not declare may differ, and be absent, as long as nobody asks for them.
     """
+    parts, partitions = _parts(where, files, domain)
+    first, own = parts[0], dict.fromkeys(name for part in parts for name in part.schema.names)
+    needed = set(own if domain is None else domain.names)
+    fields = [(name, _common_type(name, parts, name in needed)) for name in own]
+    fields += [(name, pa.string()) for name in partitions[0]]
+    schema, done = pa.schema(fields, metadata=first.schema.metadata), [0]
 
-    def __init__(
-        self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source], domain: Domain | None
-    ) -> None:
-        self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
-        parts = [opened(file) for file in self._files]
-        first = parts[0]
-        fields = dict.fromkeys(name for part in parts for name in part.schema.names)
-        self._needed = set(fields if domain is None else domain.names)
-        types = {name: _common_type(name, parts, name in self._needed) for name in fields}
-        self.name, self.schema = str(where), pa.schema(list(types.items()), metadata=first.schema.metadata)
-        # a column that the file holds as well as its directories is the file's
-        self._partitions = [
-            {name: value for name, value in _partition_of(file, where.place).items() if name not in first.schema.names}
-            for file in files
-        ]
-        for one, partition in zip(self._files, self._partitions, strict=True):
-            differing = partition.keys() ^ self._partitions[0].keys()
-            if differing:
-                raise InvalidInput(
-                    f"{one} differs from {self._files[0]} in column {shown(min(differing))}, which a directory is named "
-                    "after; give files with the same columns"
-                )
-        for name in self._partitions[0]:
-            self.schema = self.schema.append(pa.field(name, pa.string()))
-        self.paths = tuple(path for part in parts for path in part.paths)
-        rows = [part.rows for part in parts]
-        self.rows = None if None in rows else sum(r for r in rows if r is not None)
-        self._current, self._done = first, 0
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The batches of every file."""
-        for done, (file, partition) in enumerate(zip(self._files, self._partitions, strict=True)):
-            self._done, self._current = done, self._opened(file)
-            # a column of the file tells how many records there are, even where none is asked for
-            own = [name for name in columns if name not in partition] or self._current.column_names()[:1]
-            for name in own:
-                if name not in self._current.schema.names:
-                    raise _differs(self._current.name, self._files[0], name)
-            for batch in self._current.batches(own):
-                beside = {
-                    name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in partition.items()
-                }
-                arrays = [beside[name] if name in beside else self._column(batch, name) for name in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        """The column in the type that the schema has; a dictionary of categories stays one."""
-        column, kind = batch.column(name), self.schema.field(name).type
-        if column.type.equals(kind) or (name in self._needed and pa.types.is_dictionary(column.type)):
-            return column
+    def column(batch: pa.RecordBatch, name: str, part: Source) -> pa.Array:
+        values, kind = batch.column(name), schema.field(name).type
+        # a dictionary of categories stays one
+        if values.type.equals(kind) or (name in needed and pa.types.is_dictionary(values.type)):
+            return values
         try:
-            return column.cast(kind)
+            return values.cast(kind)
         except pa.ArrowException:
-            raise _differs(self._current.name, self._files[0], name) from None
+            raise _differs(part, first, name) from None
 
-    def share_read(self) -> float | None:
-        """Files done, and the share of the one at hand."""
-        return (self._done + (self._current.share_read() or 0.0)) / len(self._files)
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for done[0], (part, partition) in enumerate(zip(parts, partitions, strict=True)):
+            # a column of the file tells how many records there are, even where none is asked for
+            asked = [name for name in columns if name not in partition] or part.schema.names[:1]
+            for name in asked:
+                if name not in part.schema.names:
+                    raise _differs(part, first, name)
+            for batch in part.batches(asked):
+                arrays = [
+                    pa.repeat(pa.scalar(partition[name], pa.string()), batch.num_rows)
+                    if name in partition
+                    else column(batch, name, part)
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=columns)
+
+    return Source(
+        str(where),
+        schema,
+        read,
+        tuple(path for part in parts for path in part.paths),
+        None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts),
+        share=lambda: (done[0] + (parts[done[0]].share() or 0.0)) / len(parts),
+    )
+
+
+def _parts(
+    where: RecordsAt, files: Sequence[Path], domain: Domain | None
+) -> tuple[list[Source], list[dict[str, str | None]]]:
+    """The sources of several files, and the columns that their directories name: for each file the same."""
+    partitions = [_partition_of(file, where.place) for file in files]
+    parts = []
+    for file, partition in zip(files, partitions, strict=True):
+        one = replace(where, place=file, watch=None)
+        # where all columns are in the names of directories, the file need not have any of them
+        inside = None if domain is None or partition.keys() >= set(domain.names) else domain
+        parts.append(_format_of(one).open(one, inside))
+    first = parts[0]
+    for part, partition in zip(parts, partitions, strict=True):
+        for name in first.schema.names:
+            partition.pop(name, None)  # a column that the file holds as well as its directories is the file's
+        if differing := partition.keys() ^ partitions[0].keys():
+            raise InvalidInput(
+                f"{part.name} differs from {first.name} in column {shown(min(differing))}, which a directory is named "
+                "after; give files with the same columns"
+            )
+    return parts, partitions
 
 
 def _common_type(name: str, parts: Sequence[Source], needed: bool) -> pa.DataType:
@@ -260,25 +293,26 @@ def _common_type(name: str, parts: Sequence[Source], needed: bool) -> pa.DataTyp
     Raises InvalidInput where a column that is needed is absent from a part, or there is no such type.
     """
     holders = [part for part in parts if name in part.schema.names]
+    if needed and len(holders) < len(parts):
+        raise _differs(next(part for part in parts if part not in holders), holders[0], name)
     types = [part.schema.field(name).type for part in holders]
-    absent = next((part for part in parts if name not in part.schema.names), None)
-    if needed and absent is not None:
-        raise _differs(absent.name, holders[0].name, name)
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
     if all(kind.equals(types[0]) for kind in types):
         return types[0]
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
     try:
         schemas = [pa.schema([(name, kind)]) for kind in plain]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowException:
         if needed:
             other = next(part for part, kind in zip(holders, types, strict=True) if not kind.equals(types[0]))
-            raise _differs(other.name, holders[0].name, name) from None
+            raise _differs(other, holders[0], name) from None
     return types[0]
 
 
-def _differs(one: Any, other: Any, column: str) -> InvalidInput:
-    return InvalidInput(f"{one} differs from {other} in column {shown(column)}; give files with the same columns")
+def _differs(one: Source, other: Source, column: str) -> InvalidInput:
+    return InvalidInput(
+        f"{one.name} differs from {other.name} in column {shown(column)}; give files with the same columns"
+    )
 
 
 def origins_of(data: Any) -> list[provenance.Origin]:
@@ -295,7 +329,7 @@ def origins_of(data: Any) -> list[provenance.Origin]:
     where = place_of(data)
     if where is None:
         return [_of_memory(data)]
-    return list(where.origins) if where.origins is not None else different(_of_place(replace(where, watch=None)))
+    return list(where.origins) if where.origins is not None else different(_of_place(where))
 
 
 def refuse_randomized(data: Any, opened: Source | None = None) -> None:
@@ -317,8 +351,10 @@ def check_design(data: Any, digest: str) -> list[str]:
 
 def different(origins: Iterable[provenance.Origin]) -> list[provenance.Origin]:
     """Each different note once, in order, under the first name that has it."""
-    first = {o.provenance: o for o in reversed(list(origins))}
-    return list(reversed(first.values()))
+    first: dict[Any, provenance.Origin] = {}
+    for origin in origins:
+        first.setdefault(origin.provenance, origin)
+    return list(first.values())
 
 
 def _of_place(where: RecordsAt) -> Iterator[provenance.Origin]:
@@ -331,14 +367,10 @@ def _of_place(where: RecordsAt) -> Iterator[provenance.Origin]:
             yield provenance.Origin("standard input")
             continue
         beside, source = provenance.provenance_beside(path), None
-        if beside is None and not _is_pipe(path):
+        if beside is None:
             with suppress(InvalidInput):
-                source = open_source(each)
+                source = open_source(replace(each, watch=None))
         yield provenance.Origin(str(path), beside) if source is None else _of_source(source)
-
-
-def _is_pipe(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _of_memory(data: Any) -> provenance.Origin:

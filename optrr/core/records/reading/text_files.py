@@ -11,23 +11,20 @@ and categories that are not declared, which are refused.
 import codecs
 import csv
 import io
-import json
 import re
-import sys
 import unicodedata
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
-import numpy as np
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 
-from optrr.core.domain.domain import Domain, listed, shown
+from optrr.core.domain.domain import Domain, category_text, listed, shown
 from optrr.core.errors import InvalidInput
-from optrr.core.records.reading.source import ByteReader, RecordsAt, plain_suffix, readable, sound, sound_schema
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source, plain_suffix, readable
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -39,8 +36,8 @@ _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 24
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
-# Records among which the one at fault is looked for, to name its number.
-_LOOKED_AT = 200_000
+# Bytes of a file in which the record at fault is looked for, to name its number.
+_LOOKED_AT = 1 << 24
 # Columns that a file may have beside the declared ones, and columns and keys where none is declared: each costs time and memory
 # out of proportion to its bytes.
 _MOST_UNDECLARED, _MOST_COLUMNS, _MOST_KEYS = 10_000, 1 << 17, 1 << 15
@@ -74,14 +71,16 @@ _LARGEST_BLOCK = 1 << 24
 # Cells of a block of wide records.
 _CSV_CELLS = 1 << 25
 # What Arrow says of a record with too many fields or too few. A handler of its own would not be told of one that is not UTF-8.
-_RAGGED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected \d+ columns, got (\d+)")
+_RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected \d+ columns, got (\d+)")
 
 
-class CsvFile(ByteReader):
-    """A CSV file with a line of names; ``domain`` settles what an empty field means (missing, where it is None)."""
+def csv_file(where: RecordsAt, domain: Domain | None) -> Source:
+    """Read a CSV file with a line of names; ``domain`` settles what an empty field means (missing, where it is None)."""
+    file = _Csv(where, domain)
+    return Source(file.name, file.schema, file.read, file.paths, notes=file.notes, share=file.share_read)
 
-    at_once = sys.maxsize  # a block of text is small enough
 
+class _Csv(Bytes):
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
         self._domain = domain
@@ -166,7 +165,8 @@ class CsvFile(ByteReader):
             "names there"
         )
 
-    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _opened(self, columns: list[str], threads: bool = True) -> pa_csv.CSVStreamingReader:
+        """Arrow's reader of these columns, as text."""
         convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in columns},
             include_columns=columns,
@@ -183,14 +183,13 @@ class CsvFile(ByteReader):
         wanted = max(2, min(len(self.schema), _CSV_CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
-        options = pa_csv.ReadOptions(block_size=size, encoding=self._encoding, skip_rows_after_names=self._left_out)
+        options = pa_csv.ReadOptions(threads, size, encoding=self._encoding, skip_rows_after_names=self._left_out)
+        return pa_csv.open_csv(self.open(text=True), options, parse, convert)
+
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of these columns."""
         try:
-            with (
-                readable(self.name),
-                pa_csv.open_csv(
-                    self.open_text(), read_options=options, parse_options=parse, convert_options=convert
-                ) as batches,
-            ):
+            with readable(self.name), self._opened(columns) as batches:
                 for batch in batches:
                     plain = batch if self._domain is None else _empty_fields(batch, self._domain)
                     yield pa.RecordBatch.from_arrays([*map(self._converted, plain.columns)], names=plain.schema.names)
@@ -225,7 +224,7 @@ class CsvFile(ByteReader):
         if ragged:
             at, called = self._first_ragged(), _CALLED.get(self._delimiter, repr(self._delimiter))
             return (
-                f"{'a record' if at is None else f'record {at}'} has {ragged[1]} fields and the first line "
+                f"{'a record' if at is None else f'record {at}'} has {ragged[2]} fields and the first line "
                 f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or mend the record"
             )
         if "UTF8" in said or "codec" in said:
@@ -236,17 +235,17 @@ class CsvFile(ByteReader):
 
     def _first_ragged(self) -> int | None:
         """The record of another number of fields, counted from 1; None where it cannot be looked for again, or comes late."""
-        if self.path is None:
+        if self.path is None or self._size > _LOOKED_AT:
             return None
-        # only fields are counted, so that a text in another encoding does no harm
-        with io.TextIOWrapper(self.open(), encoding=self._encoding, errors="replace", newline="") as text:
-            rows = csv.reader(text, delimiter=self._delimiter)
-            try:
-                next(rows, None)
-                records = islice(enumerate(filter(None, rows), 1), _LOOKED_AT)
-                return next((at for at, row in records if len(row) != len(self.schema)), None)
-            except (csv.Error, UnicodeError):  # a field is longer than this reader takes
-                return None
+        try:
+            # Arrow counts rows where it reads one block after another
+            with self._opened([], threads=False) as batches:
+                for _ in batches:
+                    pass
+        except (pa.ArrowException, UnicodeError) as error:
+            ragged = _RAGGED.match(str(error))
+            return int(ragged[1]) - 1 if ragged and ragged[1] else None
+        return None
 
 
 _QUALTRICS = "two rows of headers below the names, as Qualtrics writes them, are left out"
@@ -275,135 +274,96 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22
-# Cells of a table that is made at once, and for each byte: a record without a column takes as much of it as one with.
-_JSON_CELLS, _CELLS_EACH = 1 << 24, 64
-# Objects and lists inside one another; Arrow's parser calls itself for each, until the process runs out of stack.
-_DEEPEST = 64
-# What is said where every line is a record of its own, and Arrow does not read them together.
-_CHANGED = (
-    f"a field holds values of another type than in the first {_BLOCK >> 20} MB, where it has only missing ones, dates or whole "
-    "numbers"
-)
-# A text, and the colon behind a name. Nothing is tried again: of long texts and many blanks that would take time and memory.
-_TEXT = re.compile(rb'"((?:[^"\\]++|\\.)*+)"(\s*+:)?+')
-_BLANK_LINES = re.compile(rb"\n\s+")
-_OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
+# Cells of a batch, and cells for each byte of text: a line without a field takes as much memory as one with.
+_JSON_CELLS, _CELLS_EACH = 1 << 20, 64
+_LINES = msgspec.json.Decoder(dict[str, Any])
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-class JsonLines(ByteReader):
-    """A file of JSON lines; a column has the type that it has at the beginning of the file."""
+def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
+    """Read a file of JSON lines, as text: a number meets its category by its digits; a list of texts stays one."""
+    file = Bytes(where)
+    head = file.head(_BLOCK)
+    whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
+    if not whole.strip():
+        raise InvalidInput(f"{file.name} is empty; give one JSON object per line")
+    kinds: dict[str, pa.DataType] = {}
+    for record in _decoded(_KEYS, whole, file.name, 0):
+        for name, value in record.items():
+            kinds[name] = _TEXTS if bytes(value[:1]) == b"[" else kinds.get(name, pa.string())
+    _require_few(len(kinds), _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, file.name)
 
-    at_once = sys.maxsize  # a block of text is small enough
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        schema, lines = pa.schema([(name, kinds[name]) for name in columns]), 0
+        most = max(1, _JSON_CELLS // max(1, len(columns)))
+        with readable(file.name), file.open(text=True) as stream:
+            for block in _blocks(stream, file.name):
+                records = list(_decoded(_LINES, block, file.name, lines))
+                if len(records) > most and len(records) * len(columns) > _CELLS_EACH * len(block):
+                    raise InvalidInput(
+                        f"cannot read {file.name}: its records hold few of their {len(columns)} fields; write it as CSV or "
+                        "Parquet"
+                    )
+                for start in range(0, len(records), most):
+                    piece = records[start : start + most]
+                    arrays = [_column([record.get(f.name) for record in piece], f, file.name) for f in schema]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                lines += block.count(b"\n")
 
-    def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
-        super().__init__(where)
-        head = self.head(_BLOCK)
-        whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
-        if not whole.strip():
-            raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
-        names = len({name for name, colon in _TEXT.findall(whole) if colon})
-        _require_few(names, _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
-        first = next(self._tables(whole, names))
-        self.schema = sound_schema(self._parsed(first, None).schema, self.name)
-
-    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        with readable(self.name), self.open_text() as stream:
-            for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(columns))):
-                for batch in self._parsed(lines, options).select(columns).to_batches():
-                    yield sound(batch, self.name)
-
-    def _blocks(self, stream: pa.NativeFile) -> Iterator[bytes]:
-        """The text in pieces of whole lines; what is short enough for one piece is not cut."""
-        rest = b""
-        while piece := stream.read(_BLOCK):
-            end = rest.rfind(b"\n") + 1
-            if not end and len(rest) > _BLOCK:
-                raise self._refusal()
-            if rest[:end].strip():
-                yield rest[:end]
-            rest = rest[end:] + piece
-        if rest.strip():
-            yield rest
-
-    def _tables(self, block: bytes, columns: int) -> Iterator[bytes]:
-        """The block in pieces of whole lines that fill at most ``_JSON_CELLS`` cells of ``columns`` columns each."""
-        most = max(1, _JSON_CELLS // max(1, columns))
-        count = block.count(b"{")
-        if count <= most:  # at least as many as there are records
-            yield block
-            return
-        if count * columns > _CELLS_EACH * len(block):
-            raise InvalidInput(
-                f"cannot read {self.name}: its records hold few of their {columns} fields; write it as CSV or Parquet"
-            )
-        piece: list[bytes] = []
-        records = 0
-        for line in io.BytesIO(block):
-            here = line.count(b"{")
-            if here > most:
-                raise self._refusal()
-            if records + here > most:
-                yield b"".join(piece)
-                piece, records = [], 0
-            piece.append(line)
-            records += here
-        yield b"".join(piece)
-
-    def _parsed(self, lines: bytes, options: pa_json.ParseOptions | None) -> pa.Table:
-        if lines.count(b"\n") > 2 * lines.count(b"{"):
-            lines = _BLANK_LINES.sub(b"\n", lines)  # Arrow takes memory for each
-        if _depth(lines) > _DEEPEST:
-            raise self._refusal(f"a record holds objects or lists more than {_DEEPEST} deep")
-        # where the first value is null, Arrow crashes
-        if _OBJECT.match(lines):
-            read = pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-            try:
-                return pa_json.read_json(pa.BufferReader(lines), read_options=read, parse_options=options)
-            except pa.ArrowException:
-                pass
-        raise self._refusal() if options is None else self._refusal(_CHANGED, lines)
-
-    def _refusal(self, said: str = "it is not JSON lines", block: bytes = b"") -> InvalidInput:
-        """Which line is no record, of a pipe in the ``block`` at hand, or what is ``said``; Arrow's own words may hold one."""
-        kinds: dict[str, type] = {}
-        again = io.BytesIO(block) if self.path is None else self.open()
-        with io.TextIOWrapper(again, encoding="utf-8", errors="replace") as text:
-            lines = islice(iter(partial(text.readline, 2 * _BLOCK), ""), _LOOKED_AT)
-            faults = ((at, fault) for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
-            for at, fault in faults:
-                said = f"a line {fault}" if self.path is None else f"line {at} {fault}"
-                break
-        return InvalidInput(
-            f"cannot read {self.name}: {said}; give one whole JSON object per line, each field of one type"
-        )
+    return Source(file.name, pa.schema(list(kinds.items())), read, file.paths, share=file.share_read)
 
 
-def _depth(text: bytes) -> int:
-    """The most objects and lists that are open at once in JSON; brackets in texts do not count."""
-    plain = text if b"\\" not in text else text.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = np.frombuffer(plain, np.uint8)
-    marks = marks[np.isin(marks, np.frombuffer(b'"[]{}', np.uint8))]
-    outside = np.cumsum(marks == ord('"'), dtype=np.int64) % 2 == 0
-    opened = ((marks == ord("{")) | (marks == ord("["))) & outside
-    closed = ((marks == ord("}")) | (marks == ord("]"))) & outside
-    return int(np.cumsum(opened.astype(np.int64) - closed).max(initial=0))
+def _blocks(stream: pa.NativeFile, name: str) -> Iterator[bytes]:
+    """The text in pieces of whole lines."""
+    rest, lines = b"", 0
+    while piece := stream.read(_BLOCK):
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) > _BLOCK:
+            raise InvalidInput(f"cannot read {name}: line {lines + 1} is longer than {_BLOCK >> 20} MB; write it again")
+        yield rest[:end]
+        lines += rest.count(b"\n")
+        rest = rest[end:] + piece
+    yield rest
 
 
-def _fault(line: str, kinds: dict[str, type]) -> str | None:
-    if not line.strip():
-        return None
-    if len(line) >= 2 * _BLOCK:
-        return f"is longer than {_BLOCK >> 20} MB"
+def _decoded(decoder: "msgspec.json.Decoder[Any]", block: bytes, name: str, before: int) -> Iterable[dict[str, Any]]:
+    """The records of a block of lines behind so many others; the decoder's own words may hold a value."""
+    block = block.removeprefix(codecs.BOM_UTF8)
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return "is cut off or no JSON"
-    if not isinstance(record, dict):
-        return f"is a {type(record).__name__}, not an object"
-    for name, value in record.items():
-        kind = float if type(value) is int else type(value)
-        if value is not None and kinds.setdefault(name, kind) is not kind:
-            return f"has another type of value for {name[:40]!r} than the lines before"
-    return None
+        return decoder.decode_lines(block)
+    except _MALFORMED:
+        pass
+    for at, line in enumerate(block.split(b"\n"), before + 1):
+        try:
+            if line.strip():
+                decoder.decode(line)
+        except msgspec.ValidationError:
+            raise InvalidInput(f"cannot read {name}: line {at} is no object; give one JSON object per line") from None
+        except RecursionError:
+            raise InvalidInput(f"cannot read {name}: line {at} holds lists or objects too deep; flatten it") from None
+        except _MALFORMED:
+            break
+    raise InvalidInput(
+        f"cannot read {name}: line {at} is cut off or no JSON; give one whole JSON object per line"
+    ) from None
+
+
+_TEXTS = pa.list_(pa.string())
+
+
+def _column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
+    """The values as texts, or as lists of texts."""
+    kinds = set(map(type, values)) - {type(None)}
+    try:
+        if kinds and kinds <= {int, float, bool}:
+            # few numbers differ; of two kinds, equal ones do
+            known = {value: category_text(value) for value in set(values)} if len(kinds) == 1 else None
+            values = [category_text(v) for v in values] if known is None else [known[value] for value in values]
+        elif len(kinds) > 1:
+            values = [category_text(v) if isinstance(v, int | float) else v for v in values]
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, UnicodeError):
+        raise InvalidInput(
+            f"{name}: column {shown(field.name)} holds something else than texts and numbers; leave it out"
+        ) from None
