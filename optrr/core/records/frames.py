@@ -307,6 +307,8 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
         data = _plain_pandas(data)
     elif is_frame(data) and not nw.dependencies.is_into_dataframe(data):
         data = pa.table(data)
+    if isinstance(data, pa.Table):
+        checked_names(data.column_names)
     try:
         frame = nw.from_native(data)
     except TypeError:

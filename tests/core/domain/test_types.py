@@ -3,8 +3,6 @@
 import json
 import math
 import sqlite3
-import subprocess
-import sys
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise, product
@@ -200,40 +198,6 @@ def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kin
     for suffix in ("csv", "parquet"):
         perturb(tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}", keep_order=True)
         codes(tmp_path / f"b.{suffix}", attribute, rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("registered", [True, False], ids=["with pandas", "without"])
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
-def test_periods_and_intervals_that_pandas_wrote_to_a_file(tmp_path, kind, registered):
-    """Read in a program that knows pandas' types, and in one that only sees numbers and structures."""
-    n = 12
-    days = pd.date_range("2024-01-30", periods=n, freq="12h")
-    frame = pd.DataFrame(
-        {
-            "month": [pd.NaT if k == 3 else p for k, p in enumerate(days.to_period("M"))],
-            "age": pd.arrays.IntervalArray.from_breaks([0, 18, 30])[[0, 1] * 6],
-            "share": pd.arrays.IntervalArray.from_breaks([0.5, 1, 2.5], closed="left")[[1, 0, 0] * 4],
-            "day": pd.arrays.IntervalArray.from_breaks(pd.date_range("2024-01-30", periods=n + 1)),
-        }
-    )
-    frame["month"] = frame["month"].astype("period[M]")
-    frame.loc[2, "share"] = None
-    path = tmp_path / f"a.{kind}"
-    (frame.to_parquet if kind == "parquet" else frame.to_feather)(path)
-    script = (
-        f"import sys; {'import pandas, pandas.core.arrays.arrow.extension_types' if registered else ''}\n"
-        "from optrr.core.records.observed import observed_domain\n"
-        "import json\n"
-        "from optrr.core.records.counts import count\n"
-        "names = ['month', 'age', 'share', 'day']\n"
-        "domain = observed_domain(sys.argv[1], names)\n"
-        "print(json.dumps([[domain[n].texts, count(sys.argv[1], domain, [n]).table.tolist()] for n in names]))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-    for name, (texts, table) in zip(frame.columns, json.loads(done.stdout), strict=True):
-        expected = count(frame[[name]], observed_domain(frame, [name]), [name])
-        assert (texts, table) == (list(expected.domain[name].texts), expected.table.tolist()), name
 
 
 def test_missing_marks_are_declared_and_never_guessed(tmp_path):

@@ -21,7 +21,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
 from optrr.core.mechanisms.perturb import perturb, release_file
-from optrr.core.records.reading import parquet_files, text_files
+from optrr.core.records.reading import arrow_files, text_files
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 # How often a statistical test of this file would fail by chance; seeds are fixed besides.
@@ -237,7 +237,7 @@ def test_bad_paths(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_failure_midway_leaves_nothing_behind(tmp_path, monkeypatch, failure, suffix):
     """The third batch cannot be written; two are on disk by then."""
-    monkeypatch.setattr(parquet_files, "RECORDS", 10)
+    monkeypatch.setattr(arrow_files, "RECORDS", 10)
     pq.write_table(pa.table({n: ["0" if n == "age" else "7" if n == "code" else "F"] * 100 for n in DOMAIN.names}),
                    tmp_path / "a.parquet")  # fmt: skip
     target = tmp_path / f"b{suffix}"

@@ -24,8 +24,7 @@ from optrr.core.records import counts as module
 from optrr.core.records import frames
 from optrr.core.records.counts import Counts, count, count_many
 from optrr.core.records.observed import observed_domain
-from optrr.core.records.reading import memory
-from optrr.core.records.reading import parquet_files as batches
+from optrr.core.records.reading import arrow_files, memory
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 3, "smokes": ["yes", "no", None], "town": ["x", "y"]})
 SETS = [("sex",), ("age", "smokes"), ("smokes", "age"), ("town", "sex", "age"), DOMAIN.names]
@@ -79,7 +78,7 @@ def _sources(records, folder):
 @pytest.mark.parametrize("chunk", [7, None], ids=["chunks of 7", "one chunk"])
 def test_every_source_agrees_with_plain_counting(tmp_path, monkeypatch, chunk):
     if chunk:
-        for place in (frames, batches, memory, module):
+        for place in (frames, arrow_files, memory, module):
             monkeypatch.setattr(place, "RECORDS", chunk)
     records = _records(200)
     for source, data in _sources(records, tmp_path).items():

@@ -183,7 +183,9 @@ class _Csv(Bytes):
         wanted = max(2, min(len(self.schema), _CSV_CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
-        options = pa_csv.ReadOptions(threads, size, encoding=self._encoding, skip_rows_after_names=self._left_out)
+        options = pa_csv.ReadOptions(
+            use_threads=threads, block_size=size, encoding=self._encoding, skip_rows_after_names=self._left_out
+        )
         return pa_csv.open_csv(self.open(text=True), options, parse, convert)
 
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -291,7 +293,7 @@ def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
     kinds: dict[str, pa.DataType] = {}
     for record in _decoded(_KEYS, whole, file.name, 0):
         for name, value in record.items():
-            kinds[name] = _TEXTS if bytes(value[:1]) == b"[" else kinds.get(name, pa.string())
+            kinds[name] = _TEXTS if memoryview(value)[:1] == b"[" else kinds.get(name, pa.string())
     _require_few(len(kinds), _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, file.name)
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
