@@ -310,7 +310,7 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
     if isinstance(data, pa.Table):
         checked_names(data.column_names)
     try:
-        frame = nw.from_native(data)
+        frame: Any = nw.from_native(data)
     except TypeError:
         raise InvalidInput(
             f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table"
@@ -320,7 +320,7 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
     # such a name ends the conversion of polars, and in Arrow's own the process
     if "\0" in "".join(frame.columns):
         raise InvalidInput("a column of the frame has a NUL in its name; rename it")
-    return frame
+    return cast("nw.DataFrame[Any]", frame)
 
 
 def is_frame(data: object) -> bool:
@@ -417,7 +417,7 @@ def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "
         for name in result.column_names:
             missing = domain[name].missing_code is not None
             series[name] = result[name].to_pandas(types_mapper=nullable.get if missing else None)
-        return nw.from_native(pd.DataFrame(series))
+        return nw.from_native(pd.DataFrame(series), eager_only=True)
     out = nw.from_arrow(result, backend=given.implementation)
     if given.implementation.is_polars():
         ordered = [a for a in domain if pa.types.is_dictionary(result.schema.field(a.name).type)]

@@ -41,11 +41,13 @@ _REPORTS = msgspec.json.Decoder(list[_Report])
 def as_reports(data: Any, asking: Any) -> Any:
     """The reports of devices in ``data``, of the design ``asking``; ``data`` itself where it holds none or cannot be opened."""
     where = place_of(data)
-    piped = where is not None and where.place == STANDARD_INPUT
+    piped = False
     with suppress(InvalidInput):
-        if piped and Bytes(where).head(1) != b"{":
-            # a pipe is opened once; only JSON lines are looked at without being used up
-            return data
+        if where is not None and where.place == STANDARD_INPUT:
+            piped = True
+            if Bytes(where).head(1) != b"{":
+                # a pipe is opened once; only JSON lines are looked at without being used up
+                return data
         source = open_source(data)
         names = set(source.column_names())
         if names.issuperset((*_SENT, *(_VALUES if hasattr(asking, "mechanism") else _ANSWER))):

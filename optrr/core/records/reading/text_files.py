@@ -293,7 +293,7 @@ def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
     kinds: dict[str, pa.DataType] = {}
     for record in _decoded(_KEYS, whole, file.name, 0):
         for name, value in record.items():
-            kinds[name] = _TEXTS if memoryview(value)[:1] == b"[" else kinds.get(name, pa.string())
+            kinds[name] = _TEXTS if memoryview(value)[0] == ord("[") else kinds.get(name, pa.string())
     _require_few(len(kinds), _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, file.name)
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
