@@ -21,6 +21,7 @@ from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.core.records.atomic import refuse_replacing
+from optrr.core.records.reading.registry import file_formats
 from optrr.core.records.reading.source import RecordsAt, files_at
 from optrr_solvers.arrays import FloatArray
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def _records(
     input: tuple[str, ...] = argument(metavar="INPUT…", required=True),
     format: str | None = option(
-        "Format of INPUT, where its name does not say it: csv, parquet, jsonl, arrow.", metavar="FORMAT"
+        f"Format of INPUT, where its name does not say it: {', '.join(file_formats())}.", metavar="FORMAT"
     ),
     delimiter: str | None = option(
         "Delimiter of CSV; by default the one under which the first line holds the declared names.", metavar="CHARACTER"

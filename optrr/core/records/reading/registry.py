@@ -133,6 +133,11 @@ def format_to_write(path: Path) -> Format:
     raise InvalidInput(f"{path} ends in {path.suffix!r}; records are written as {' or '.join(written_suffixes())}")
 
 
+def file_formats() -> list[str]:
+    """The names of formats of files."""
+    return [each.name for each in FORMATS if not each.schemes]
+
+
 def written_suffixes() -> list[str]:
     """The ends of the names of files that records are written to."""
     return [each.suffixes[0] for each in FORMATS if each.writer]
