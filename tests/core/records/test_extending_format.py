@@ -12,7 +12,7 @@ import optrr
 from optrr.cli.main import run
 from optrr.core.errors import InvalidInput
 from optrr.core.records.reading import registry
-from optrr.core.records.reading.registry import Format
+from optrr.core.records.reading.registry import RecordFormat
 from optrr.core.records.reading.source import RecordsAt
 
 # The whole of what somebody writes: fields of a width each, below a line of names and widths.
@@ -53,7 +53,7 @@ def fixed_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         registry,
         "FORMATS",
-        [*registry.FORMATS, Format("fixed", "fixed_width:read", (".fwf",), writer="fixed_width:Writer")],
+        [*registry.FORMATS, RecordFormat("fixed", "fixed_width:read", (".fwf",), writer="fixed_width:Writer")],
     )
 
 

@@ -48,7 +48,7 @@ _OF_CSV = {
 
 
 @dataclass(frozen=True)
-class Format:
+class RecordFormat:
     """A kind of place or file, with functions ``module:name`` that are imported when the first one is opened.
 
     Parameters
@@ -103,29 +103,31 @@ def _found(home: str) -> Any:
 _HERE = "optrr.core.records.reading"
 _SERVERS = ("sqlite:", "postgresql:", "postgres:")
 FORMATS = [
-    Format(
+    RecordFormat(
         "csv",
         f"{_HERE}.text_files:csv_file",
         (".csv", ".tsv", ".tab"),
         writer="pyarrow.csv:CSVWriter",
         compressible=True,
     ),
-    Format(
+    RecordFormat(
         "parquet",
         f"{_HERE}.arrow_files:parquet_file",
         (".parquet", ".pq"),
         writer="pyarrow.parquet:ParquetWriter",
         keeps_notes=True,
     ),
-    Format("jsonl", f"{_HERE}.text_files:json_lines", (".jsonl", ".ndjson"), compressible=True),
-    Format("arrow", f"{_HERE}.arrow_files:arrow_file", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True),
-    Format("duckdb", f"{_HERE}.memory:query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
-    Format("survey", "optrr.survey.stored_records:survey_records", (".db",), _SERVERS),
-    Format("sql", f"{_HERE}.memory:query", (), _SERVERS, takes_query=True),
+    RecordFormat("jsonl", f"{_HERE}.text_files:json_lines", (".jsonl", ".ndjson"), compressible=True),
+    RecordFormat(
+        "arrow", f"{_HERE}.arrow_files:arrow_file", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True
+    ),
+    RecordFormat("duckdb", f"{_HERE}.memory:query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
+    RecordFormat("survey", "optrr.survey.stored_records:survey_records", (".db",), _SERVERS),
+    RecordFormat("sql", f"{_HERE}.memory:query", (), _SERVERS, takes_query=True),
 ]
 
 
-def format_to_write(path: Path) -> Format:
+def format_to_write(path: Path) -> RecordFormat:
     """The format that records are written in to a file of this name. Raises InvalidInput for other names."""
     for each in FORMATS:
         if each.writer and each.suffixes[0] == path.suffix.lower():
@@ -181,7 +183,7 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     return found.open(where, domain)
 
 
-def _format_of(where: RecordsAt) -> Format:
+def _format_of(where: RecordsAt) -> RecordFormat:
     """The format that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
     name = where.format
     if name is None and where.place == STANDARD_INPUT:
