@@ -160,7 +160,7 @@ def optimum(design: Design, wanted: Workload, error: float) -> Option:
     faint = design.faintest_pair
     gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
     if faint is not None and abs(faint[0]) < 1:
-        which = "pairs" if wanted.name == "pairs" else "pairs outside the workload"
+        which = "pairs" if wanted.word == "pairs" else "pairs outside the workload"
         gives_up.append(
             f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
         )
@@ -302,7 +302,7 @@ def sampling(
 
     if len(wanted.tables) == 1:
         return [option("sampling", best.error)]
-    error = shared_error(arrays, best.questions, _numbers(domain, wanted) / len(wanted.tables), total)
+    error = shared_error(arrays, best.questions, wanted.counts(domain) / len(wanted.tables), total)
     out = [option("sampling-even", error), option("sampling", best.error)]
     single = _single(domain, wanted)
     if single is not None:
@@ -384,12 +384,6 @@ def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestio
     )
 
 
-def _numbers(domain: Domain, wanted: Workload) -> FloatArray:
-    """How many tables there are of each kind."""
-    arrays = wanted.arrays(domain)
-    return arrays.weights if wanted.name in ("marginals", "pairs") else np.ones(len(arrays.tables))
-
-
 def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
     """The workload's tables, one asked of each person: drawn with the best probabilities, or evenly.
 
@@ -399,7 +393,7 @@ def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = 
     if even:
         shares = np.ones(len(wanted.tables))
     else:
-        each = _best_shares(domain, wanted, total).shares / _numbers(domain, wanted)
+        each = _best_shares(domain, wanted, total).shares / wanted.counts(domain)
         place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
         # a table that others tell enough about keeps a share that can be drawn
         shares = np.maximum(

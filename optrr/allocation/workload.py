@@ -1,7 +1,7 @@
 """What is to be learned: tables of attributes, each with a weight and, if wanted, a standard error it must reach.
 
-A workload is "marginals" (every attribute on its own), "pairs" (every two), or named tables, given in code or in a TOML or
-JSON file:
+A workload is "marginals" (every attribute on its own), "pairs" (every two), another subclass of :class:`Workload` by its word,
+or named tables, given in code or in a TOML or JSON file:
 
     {"tables": [{"attributes": ["sex", "income"], "weight": 2, "standard_error": 0.01}, {"attributes": ["race"]}],
      "marginals": 1, "pairs": 0.5}
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -66,12 +66,30 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+# Classes of workloads that a word names.
+WORKLOADS: dict[str, type["Workload"]] = {}
+
+
 @dataclass(frozen=True)
 class Workload:
-    """Tables, with the name people gave the whole: "marginals", "pairs" or "tables"."""
+    """Tables; a subclass with a ``word`` makes its own for any domain, and is meant by that word."""
 
-    name: str
     tables: tuple[WantedTable, ...]
+    word: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        if cls.word:
+            WORKLOADS[cls.word] = cls
+
+    @classmethod
+    def of(cls, domain: Domain) -> Self:
+        """The workload that the word means for this domain. Raises InvalidInput where it means none."""
+        raise NotImplementedError(f"{cls.__name__} has no tables of its own for a domain")
+
+    @property
+    def name(self) -> str:
+        """The word that names it; "tables" where none does."""
+        return self.word or "tables"
 
     @property
     def required(self) -> bool:
@@ -79,20 +97,22 @@ class Workload:
         return any(t.standard_error is not None for t in self.tables)
 
     def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
-        """The workload as arrays; for marginals and pairs, attributes of equal size and equal ``keys`` make one class."""
-        if self.name in ("marginals", "pairs"):
-            classes = alike([domain.sizes.astype(np.float64), *keys])
-            return marginals(domain.sizes, classes) if self.name == "marginals" else pairs(domain.sizes, classes)
+        """The workload as arrays; where its tables treat attributes alike, those of equal ``keys`` may make one class."""
+        del keys
         tables = tuple(domain.indices(t.attributes) for t in self.tables)
         weights = np.asarray([t.weight for t in self.tables])
         return TableWorkload(domain.sizes, singles(domain.m), tables, weights)
+
+    def counts(self, domain: Domain) -> FloatArray:
+        """How many tables each of the arrays' stands for."""
+        return np.ones(len(self.arrays(domain).tables))
 
     def requiring(self, standard_error: float | None) -> "Workload":
         """The same tables, each with this standard error to reach where it has none of its own."""
         if standard_error is None:
             return self
         own = (t.standard_error if t.standard_error is not None else standard_error for t in self.tables)
-        return Workload(self.name, tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
+        return replace(self, tables=tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
 
     def error_bound(self, domain: Domain, total: float) -> float:
         """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocation.any_mechanism`)."""
@@ -142,6 +162,50 @@ class Workload:
         return out
 
 
+class Marginals(Workload):
+    """Every attribute on its own; attributes of equal sizes are alike."""
+
+    word = "marginals"
+
+    @classmethod
+    def of(cls, domain: Domain) -> Self:
+        """One table an attribute."""
+        return cls(tuple(WantedTable((name,)) for name in domain.names))
+
+    def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
+        """One table for each class of attributes of equal sizes and ``keys``."""
+        return marginals(domain.sizes, alike([domain.sizes.astype(np.float64), *keys]))
+
+    def counts(self, domain: Domain) -> FloatArray:
+        """How many attributes each class has."""
+        return self.arrays(domain).weights
+
+
+class Pairs(Workload):
+    """Every pair of attributes; attributes of equal sizes are alike."""
+
+    word = "pairs"
+
+    @classmethod
+    def of(cls, domain: Domain) -> Self:
+        """One table a pair."""
+        if domain.m < 2:
+            raise InvalidInput("one attribute has no pairs; ask for the workload 'marginals'")
+        if domain.m * (domain.m + 1) // 2 > MAX_EFFECTS:
+            raise InvalidInput(
+                f"{domain.m} attributes have too many pairs to weigh; name the tables that matter in a file"
+            )
+        return cls(tuple(WantedTable(pair) for pair in combinations(domain.names, 2)))
+
+    def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
+        """One table for each two classes of attributes of equal sizes and ``keys``."""
+        return pairs(domain.sizes, alike([domain.sizes.astype(np.float64), *keys]))
+
+    def counts(self, domain: Domain) -> FloatArray:
+        """How many pairs each table stands for."""
+        return self.arrays(domain).weights
+
+
 WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, object] | Sequence[str]]
 
 
@@ -155,7 +219,7 @@ def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
     elif isinstance(given, str | Path):
         workload = _named(str(given), domain)
     else:
-        workload = Workload("tables", tuple(_table(t) for t in given))
+        workload = Workload(tuple(_table(t) for t in given))
     if not workload.tables:
         raise InvalidInput("the workload has no tables; name at least one, or 'marginals'")
     seen: set[frozenset[int]] = set()
@@ -178,19 +242,11 @@ def _table(given: WantedTable | Mapping[str, object] | Sequence[str]) -> WantedT
 
 
 def _named(text: str, domain: Domain) -> Workload:
-    if text == "marginals":
-        return Workload("marginals", tuple(WantedTable((name,)) for name in domain.names))
-    if text == "pairs":
-        if domain.m < 2:
-            raise InvalidInput("one attribute has no pairs; ask for the workload 'marginals'")
-        if domain.m * (domain.m + 1) // 2 > MAX_EFFECTS:
-            raise InvalidInput(
-                f"{domain.m} attributes have too many pairs to weigh; name the tables that matter in a file"
-            )
-        return Workload("pairs", tuple(WantedTable(pair) for pair in combinations(domain.names, 2)))
+    if text in WORKLOADS:
+        return WORKLOADS[text].of(domain)
     path = Path(text)
     if path.suffix.lower() not in (".toml", ".json"):
-        raise InvalidInput(f"workload {text!r}; give marginals, pairs, or a .toml or .json file of tables")
+        raise InvalidInput(f"workload {text!r}; give {', '.join(WORKLOADS)}, or a .toml or .json file of tables")
     return read_workload(path, domain)
 
 
@@ -231,6 +287,6 @@ def read_workload(path: str | Path, domain: Domain) -> Workload:
                 # a table named on its own keeps its own weight
                 rest = (c for c in combinations(domain.names, size) if frozenset(c) not in taken)
                 tables += [WantedTable(c, weight) for c in rest]
-        return workload_of(Workload("tables", tuple(tables)), domain)
+        return workload_of(Workload(tuple(tables)), domain)
     except InvalidInput as error:
         raise InvalidInput(f"workload {source}: {error}") from error

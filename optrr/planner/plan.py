@@ -397,7 +397,7 @@ def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None
 
     question = preview.question
     (made / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
-    if question.learn.name not in ("marginals", "pairs"):
+    if not question.learn.word:
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
         (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
     files.save(asking, made / "design.json")

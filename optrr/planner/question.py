@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from optrr.allocation.allocating import Keep
-from optrr.allocation.workload import Workload, WorkloadLike, workload_of
+from optrr.allocation.workload import WORKLOADS, Workload, WorkloadLike, workload_of
 from optrr.core.design.specification import Specification, declared
 from optrr.core.display.text import brief
 from optrr.core.domain.domain import Domain, shown
@@ -90,8 +90,7 @@ class Question:
 
     def state(self) -> dict[str, Any]:
         """As plain values for JSON and TOML; what nobody chose is left out."""
-        named = self.learn.name in ("marginals", "pairs")
-        learn: Any = self.learn.name if named else [list(t.attributes) for t in self.learn.tables]
+        learn: Any = self.learn.word or [list(t.attributes) for t in self.learn.tables]
         chosen = {name: getattr(self, name) for name in _CHOICES}
         return {
             **self.specification.record(),
@@ -116,13 +115,13 @@ _SPECIFIED = ("attributes", "title", "asker", "introduction", "language", "publi
 
 def _tables(learn: object, domain: Domain) -> WorkloadLike:
     """Tables as a state has them: two words, or lists of names; a path would be read from this machine's disk."""
-    if learn in ("marginals", "pairs"):
-        return str(learn)
+    if isinstance(learn, str) and learn in WORKLOADS:
+        return learn
     if not isinstance(learn, list) or not all(
         isinstance(t, list) and t and all(isinstance(name, str) for name in t) for t in learn
     ):
         raise InvalidInput(
-            f"learn = {brief(learn)}; give 'marginals', 'pairs' or a list of tables, each a list of names"
+            f"learn = {brief(learn)}; give {' or '.join(map(repr, WORKLOADS))}, or a list of tables, each a list of names"
         )
     tables: Iterable[list[str]] = learn
     for name in (name for table in tables for name in table):

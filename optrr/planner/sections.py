@@ -302,10 +302,9 @@ def shell_lines(question: Question) -> list[str]:
     """Commands for a terminal: the files that are needed, and the allocation."""
     options = f"--total-epsilon {question.total!r} --n {question.n}"
     lines = _here_document(_QUESTIONS, question.specification.to_toml())
-    if question.learn.name == "pairs":
-        options += " --workload pairs"
-    elif question.learn.name != "marginals":
-        options += f" --workload {_TABLES}"
+    if question.learn.word != "marginals":
+        options += f" --workload {question.learn.word or _TABLES}"
+    if not question.learn.word:
         tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
         lines += _here_document(_TABLES, "\n\n".join(tables))
     options += f" --keep {question.keep}" if question.keep else ""
@@ -315,8 +314,7 @@ def shell_lines(question: Question) -> list[str]:
 
 def python_lines(question: Question) -> list[str]:
     """The same in Python, with the attributes of the file that the commands write."""
-    named = question.learn.name in ("marginals", "pairs")
-    learn = _json(question.learn.name if named else [list(table.attributes) for table in question.learn.tables])
+    learn = _json(question.learn.word or [list(table.attributes) for table in question.learn.tables])
     keep = f", keep={_json(question.keep)}" if question.keep else ""
     choosing = f".choosing({_json(question.way)})" if question.way else ""
     call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"

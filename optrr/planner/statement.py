@@ -327,7 +327,7 @@ def commands(question: Question) -> Iterator[str]:
     """Commands that recompute the plan in its folder, and its choice from the specification."""
     yield "optrr verify design.json"
     yield "optrr plan --check plan.toml"
-    workload = question.learn.name if question.learn.name in ("marginals", "pairs") else "tables.toml"
+    workload = question.learn.word or "tables.toml"
     words = [
         "optrr",
         "allocate",

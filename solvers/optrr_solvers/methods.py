@@ -5,8 +5,7 @@ this table.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -184,16 +183,8 @@ def applicable(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, method in METHODS.items() if method.takes(problem))
 
 
-@contextmanager
-def registered(method: Method) -> Iterator[None]:
-    """A further method in the table while the context lasts, for those who try out a solver of their own.
-
-    Raises InvalidProblem where the name is taken.
-    """
+def register(method: Method) -> None:
+    """Add a method to the table. Raises InvalidProblem where the name is taken."""
     if method.name in METHODS:
         raise InvalidProblem(f"there is a method {method.name!r} already; give the new one another name")
     METHODS[method.name] = method
-    try:
-        yield
-    finally:
-        del METHODS[method.name]

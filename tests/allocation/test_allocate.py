@@ -195,7 +195,7 @@ def test_bad_workloads_and_arguments_are_refused():
 @pytest.mark.slow
 def test_named_tables_equal_the_builtin_workloads():
     for name, size in (("marginals", 1), ("pairs", 2)):
-        tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
+        tables = Workload(tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
         builtin = allocate(DOMAIN, 2.0, learn=name)
         assert allocate(DOMAIN, 2.0, learn=tables).error == pytest.approx(builtin.error, rel=1e-6)
 

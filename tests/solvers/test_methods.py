@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import optrr_solvers
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_ceiling, log_floor
 from optrr_solvers.errors import Infeasible
-from optrr_solvers.methods import registered
+from optrr_solvers.methods import register
 from optrr_solvers.problem import flip_gaps, flip_probabilities, keep_probabilities
 from optrr_solvers.solution import require, shortfalls
 
@@ -91,8 +91,8 @@ def test_what_a_method_does_not_take_is_refused_in_one_line(name: str) -> None:
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(optrr_solvers.InvalidProblem, match="already"), registered(optrr_solvers.METHODS["ball"]):
-        pass
+    with pytest.raises(optrr_solvers.InvalidProblem, match="already"):
+        register(optrr_solvers.METHODS["ball"])
     with pytest.raises(optrr_solvers.InvalidProblem, match="unknown method 'toy'"):
         optrr_solvers.solve(optrr_solvers.Problem([2, 3], [1.0, 1.0]), "toy")
 
