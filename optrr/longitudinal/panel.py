@@ -9,27 +9,16 @@ from reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of round t
 whatever the dependence is. People who miss rounds are left out of these rounds only; that is unbiased where missing has nothing
 to do with the answer. Nothing needs the record to stay as it is.
 
-Intervals have each round's variance under the hypothesis and its own n_t, so that
-rounds of few people and cells that nobody reported have theirs. Standard errors are those of the reports, and never below what
-the mechanism alone causes.
+Standard errors are those of the reports, and never below what the mechanism alone causes. In intervals the variance of a
+round's estimate must be that of the hypothesis: a round of 20 people in which nobody reported a rare cell has no variance of
+its own to show. With ρ_st the correlations of the rounds' estimates, the interval is
 
-Intervals of contrasts of rounds, Σ c_t π_t: averages and changes, also where a round has few people or few of a cell.
+- of an average, Σ c_t π_t with c_t = 1/R, that of one share (:mod:`optrr.core.estimation.score_interval`) whose estimate has
+  the variance of one report times Σ c_s c_t ρ_st/√(n_s n_t), as of a sample with a design effect (Kish, Survey Sampling, 1965);
+- of a change, its estimate plus and minus z standard errors, after z²/4 people more in the cell and as many out of it in both
+  rounds (Agresti & Caffo, American Statistician 54, 2000, 280).
 
-The variance of a round's estimate must be that of the hypothesis: a round of 20 people in which nobody reported a rare cell
-has no variance of its own to show. Two intervals are made that both see to this, and what is printed reaches from the lower of
-their lower ends to the higher of their higher ones:
-
-- The score test inverted (Miettinen & Nurminen, Statistics in Medicine 4, 1985, 213): θ belongs to it unless Σ c_t π̂_t lies z
-  of its standard errors off where the contrast is θ. The rounds' shares are there moved from their estimates by μ V c, with V
-  their covariance and μ so that Σ c_t p_t = θ and none leaves [0, 1]: the likeliest ones, were estimates normal. V has the
-  variance of each round under its own p_t and n_t, and correlations ρ.
-- The method of variance estimates recovery (Newcombe, Statistics in Medicine 17, 1998, 873; Zou & Donner, 27, 2008, 1693): with
-  d_t the distance from π̂_t to the end of the round's own interval on the side that moves the contrast down,
-  the lower end is Σ c_t π̂_t − √(Σ c_s c_t ρ_st d_s d_t), and the upper end is made alike.
-
-The first is right where many small rounds add up, since their chance errors are not taken one by one; the second where one
-round of few reports decides, since the round's own interval (:mod:`optrr.core.estimation.score_interval`) is exact in whole
-reports. Where rounds are large they agree.
+Coverage: benchmarks/longitudinal_coverage.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,9 +34,8 @@ from optrr.core.display.result import intervals_said
 from optrr.core.domain.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation.estimator import check_confidence
-from optrr.core.estimation.score_interval import cell_intervals, cell_variances
+from optrr.core.estimation.score_interval import cell_variances, wilson
 from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.records.frames import FrameCodec
 from optrr.core.records.reading.registry import check_design, open_source
 from optrr.longitudinal.design import LongitudinalDesign
@@ -63,106 +51,6 @@ MOST_CELLS = 4096
 _FEWEST = 2
 # People more in a cell, and as many out of it, where correlations are computed (Agresti & Coull 1998).
 _MORE_PEOPLE = 2
-# The shares of a hypothesis need their own covariance, which is found by turns.
-_TURNS = 4
-# Newton steps for the multiplier, whose equation is piecewise linear: one for each share that meets 0 or 1 on the way.
-_STEPS = 4
-# Halvings by which ends are found, to 10^-6 of the range, and rounded outwards.
-_HALVINGS = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast:
-    """Σ c_t π_t for C cells and R rounds.
-
-    ``observed`` (R, sizes) are each round's proportions of reports through the ``kernel``; ``counts`` the people of each round,
-    (R,); ``weights`` c, (R,); ``correlations`` those of the rounds' estimates, (C, R, R), with 1 on the diagonal; ``least`` the
-    variance that the mechanism alone causes in the contrast, (C,).
-    """
-
-    kernel: Kernel
-    observed: FloatArray
-    counts: FloatArray
-    weights: FloatArray
-    correlations: FloatArray
-    least: FloatArray
-
-    @cached_property
-    def rounds(self) -> FloatArray:
-        """π̂ of every round, (R, C)."""
-        return self.kernel.solve(self.observed).reshape(self.counts.size, -1)
-
-    @cached_property
-    def _variances(self) -> FloatArray:
-        """Of every round's estimate by powers of its share, (3, R, C)."""
-        variances = cell_variances(self.kernel, self.observed)[0].reshape(3, self.counts.size, -1)
-        return np.asarray(variances / self.counts[:, None])
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Least and largest value of the contrast of shares in [0, 1]."""
-        return float(self.weights.clip(max=0).sum()), float(self.weights.clip(min=0).sum())
-
-    def interval(self, confidence: float) -> FloatArray:
-        """Lower and upper ends, (2, C), within the range; they hold the estimate moved into it."""
-        scored, composed = self._scored(1 - confidence), self._composed(1 - confidence)
-        ends = [np.minimum(scored[0], composed[0]), np.maximum(scored[1], composed[1])]
-        return np.asarray(np.clip(ends, *self.range))
-
-    def variance(self, value: FloatArray) -> FloatArray:
-        """Of the estimated contrast of every cell where the contrast is ``value``, (C,)."""
-        c, shares = self.weights[:, None], np.clip(self.rounds, 0.0, 1.0)
-        for turn in range(_TURNS):
-            errors = np.sqrt(
-                np.maximum(self._variances[0] + shares * (self._variances[1] + shares * self._variances[2]), 0)
-            )
-            along = errors * np.einsum("brs,sb->rb", self.correlations, errors * c)
-            if turn < _TURNS - 1:
-                shares = _constrained(self.rounds, along, c, value)
-        return np.asarray(np.maximum(np.sum(c * along, axis=0), self.least))
-
-    def _scored(self, level: float) -> FloatArray:
-        """Where the estimate is as many standard errors off as the level says, on both sides; else the range's end."""
-        estimate, square = np.clip(self.weights @ self.rounds, *self.range), float(ndtri(level / 2)) ** 2
-
-        def kept(value: FloatArray) -> FloatArray:
-            return np.asarray((estimate - value) ** 2 <= square * self.variance(value))
-
-        ends = []
-        for end in self.range:
-            inside, outside = estimate, np.full_like(estimate, end)
-            inside = np.where(kept(outside), outside, inside)
-            for _ in range(_HALVINGS):
-                middle = (inside + outside) / 2
-                within = kept(middle)
-                inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
-            ends.append(outside)
-        return np.asarray(ends)
-
-    def _composed(self, level: float) -> FloatArray:
-        shape = self.rounds.shape
-        ends = cell_intervals(self.kernel, self.observed, np.repeat(self.counts, shape[1]), level)
-        lower, upper = (end.reshape(shape) for end in ends)
-        below, above = np.maximum(self.rounds - lower, 0), np.maximum(upper - self.rounds, 0)
-        c, rising = self.weights[:, None], self.weights[:, None] > 0
-        down, up = c * np.where(rising, below, above), c * np.where(rising, above, below)
-        reach = [
-            np.sqrt(np.clip(np.einsum("sb,bst,tb->b", d, self.correlations, d), self.least, None)) for d in (down, up)
-        ]
-        estimate = self.weights @ self.rounds
-        return np.asarray([estimate - reach[0], estimate + reach[1]])
-
-
-def _constrained(start: FloatArray, along: FloatArray, c: FloatArray, value: FloatArray) -> FloatArray:
-    """Shares within [0, 1] of the form start + μ along whose contrast is the value, (R, B)."""
-    multiplier = np.zeros_like(value)
-    for _ in range(_STEPS):
-        moved = start + multiplier * along
-        shares = np.clip(moved, 0.0, 1.0)
-        slope = np.sum(c * along * (moved == shares), axis=0)
-        short = value - np.sum(c * shares, axis=0)
-        multiplier = multiplier + np.divide(short, slope, out=np.zeros_like(short), where=slope > 0)
-    return np.asarray(np.clip(start + multiplier * along, 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,32 +185,56 @@ class Panel:
             out.append(rho)
         return np.asarray(out)
 
-    def contrast(self, what: What, combination: FloatArray) -> Contrast:
-        """Σ c_t π_t of every cell, with what its interval needs."""
-        each, whole, alike = self._repeated
-        counts = self.present.sum(axis=0)
-        least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
-        taken = np.flatnonzero(combination)
-        # what makes intervals wider: an average of rounds that are alike, a change between rounds that are not
-        prior = alike if what == "average" else np.zeros_like(alike)
-        correlations = self._correlations(prior)[:, taken[:, None], taken]
-        kernel = self.mechanism.kernel(self.domain.names)
-        tables = [
-            np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]
-        ]
-        observed = np.asarray(tables).reshape(-1, *kernel.sizes)
-        return Contrast(kernel, observed, counts[taken], combination[taken], correlations, least)
-
     def _estimated(self, what: What, combination: FloatArray, confidence: float) -> PanelEstimate:
         """Σ c_t π̂_t for every cell, its standard error, and its interval."""
         check_confidence(confidence)
-        contrast = self.contrast(what, combination)
-        means, covariances = self.by_round
-        variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), contrast.least)
-        shape, arrays = self.domain.sizes, (means @ combination, np.sqrt(variance), *contrast.interval(confidence))
-        point, error, lower, upper = (np.reshape(each, shape) for each in arrays)
+        each, whole, alike = self._repeated
+        counts, (means, covariances) = self.present.sum(axis=0), self.by_round
+        least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
+        variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), least)
+        estimate, interval = means @ combination, self._average if what == "average" else self._change
+        # what makes intervals wider: an average of rounds that are alike, a change between rounds that are not
+        correlations = self._correlations(alike if what == "average" else np.zeros_like(alike))
+        ends = interval(combination, correlations, least, 1 - confidence)
+        shape = self.domain.sizes
+        point, error, lower, upper = (np.reshape(x, shape) for x in (estimate, np.sqrt(variance), *ends))
         people, rounds = self.cells.shape
         return PanelEstimate(self.domain, what, people, rounds, point, error, lower, upper, confidence)
+
+    def _observed(self) -> FloatArray:
+        """Proportions of the reports of every round, (R, sizes)."""
+        count = self._weights.shape[0]
+        tables = [np.bincount(x[x != ABSENT], minlength=count) / (x != ABSENT).sum() for x in self.cells.T]
+        return np.reshape(tables, (-1, *self.domain.sizes))
+
+    def _average(
+        self, combination: FloatArray, correlations: FloatArray, least: FloatArray, level: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Of the mean of all rounds: that of one share, by its variance for so many people as tell as much."""
+        scaled = combination / np.sqrt(self.present.sum(axis=0))
+        people = 1 / np.einsum("s,cst,t->c", scaled, correlations, scaled)
+        kernel = self.mechanism.kernel(self.domain.names)
+        variances, skew = cell_variances(kernel, np.tensordot(combination, self._observed(), 1))
+        variances = variances / people
+        variances[0] = np.maximum(variances[0], least)
+        return wilson(self.by_round[0] @ combination, variances, level, skew / people)
+
+    def _change(
+        self, combination: FloatArray, correlations: FloatArray, least: FloatArray, level: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Of the difference of two rounds, each with z²/4 people more in the cell and as many out of it."""
+        taken, z = np.flatnonzero(combination), -float(ndtri(level / 2))
+        c, counts = combination[taken, None], self.present.sum(axis=0)[taken, None]
+        estimates, more = self.by_round[0][:, taken].T, z**2 / 4
+        shares = (counts * estimates + more) / (counts + 2 * more)
+        kernel, inside = self.mechanism.kernel(self.domain.names), np.clip(shares, 0.0, 1.0)
+        variances = cell_variances(kernel, self._observed()[taken])[0].reshape(3, *shares.shape)
+        squares = (variances[0] + inside * (variances[1] + inside * variances[2])) / (counts + 2 * more)
+        errors, rho = c * np.sqrt(np.maximum(squares, 0.0)), correlations[:, taken[:, None], taken]
+        reach = z * np.sqrt(np.maximum(np.einsum("sb,bst,tb->b", errors, rho, errors), least))
+        middle, estimate = np.sum(c * shares, axis=0), np.sum(c * estimates, axis=0).clip(-1, 1)
+        ends = np.clip(middle - reach, -1, 1), np.clip(middle + reach, -1, 1)
+        return np.minimum(ends[0], estimate), np.maximum(ends[1], estimate)
 
     def average(self, confidence: float = 0.95) -> PanelEstimate:
         """The mean over the rounds of every cell's proportion."""
