@@ -459,10 +459,6 @@ class AnsweredSampling(Sampling):
         assert law is not None
         return law.covariance(table.ravel()) * (law.n / (n or self.n))
 
-    def variances(self, observed: FloatArray) -> FloatArray:
-        """Unbiased estimates of the variances of the cells, of the table's shape; not below 0."""
-        return np.maximum(np.diag(self._cells(observed, self.n - 1)), 0.0).reshape(self.kernel.sizes)
-
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
         """Left out: what a report weighs is bounded, and skewness falls as noise grows; intervals were measured without it."""
         return 0.0

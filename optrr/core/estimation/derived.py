@@ -36,7 +36,7 @@ very quantity that was too small is large enough, if the shares of the reports s
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, isinf, isnan, log, nan, prod, sqrt
+from math import inf, isnan, log, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ from optrr.core.domain.domain import Domain, GivenScores, PlainScores, plain_sco
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import statistics
 from optrr.core.estimation.distributions import norm
-from optrr.core.estimation.estimator import check_bootstrap, check_confidence, check_records
+from optrr.core.estimation.estimator import check_confidence, check_records
 from optrr.core.estimation.intervals import (
     NOBODY,
     Correlation,
@@ -383,7 +383,7 @@ class Derived(Result):
     told from 0.
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
-    ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
+    Where all reports are alike there is no interval: ``reliable`` is False and a
     warning says why. ``scores`` are the numbers by which the categories counted, for a correlation.
     """
 
@@ -393,7 +393,6 @@ class Derived(Result):
     plug_in: float = nan
     bias: float = nan
     standard_error: float = nan
-    bootstrap_error: float = nan
     lower: float = nan
     upper: float = nan
     confidence: float = 0.95
@@ -422,15 +421,13 @@ def told_estimators(derived: Iterable[Derived]) -> list[str]:
     return [f"value of {', '.join(names)}: {estimator}" for estimator, names in kinds.items() if estimator]
 
 
-def derive(  # noqa: PLR0913 (each argument is one question a user answers)
+def derive(
     counts: Counts | CountedTable,
     mechanism: Randomizer | None,
     statistic: StatisticName,
     *,
     confidence: float = 0.95,
     scores: GivenScores | None = None,
-    bootstrap: int = 0,
-    random_state: int | np.random.Generator | None = None,
 ) -> Derived:
     """A statistic of the true records of the counts' attribute set, with its interval; the target is the population.
 
@@ -447,11 +444,8 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     scores
         numbers for the categories of the two attributes, for "correlation": their own where all are numbers, 0..r−1 elsewhere,
         unless given. The result says which they were.
-    bootstrap
-        also a standard error from this many parametric bootstrap samples; 0 for none.
     """
     check_confidence(confidence)
-    check_bootstrap(bootstrap)
     if statistic not in STATISTICS:
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
     shape = tuple(map(int, counts.domain.sizes))
@@ -474,28 +468,26 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     limits = _conservative(setting, observed, confidence)
     if limits:
         return replace(plain, plug_in=setting.projected(observed), **limits)
-    again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else nan
     path = setting.path(observed)
     low, high = interval(path, confidence)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
     plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
     # where every value that the statistic has is possible, none of them is an estimate
     value, estimator = (nan, _NOTHING_KNOWN) if (low, high) == path.range else setting.printed(observed, (lower, upper))
-    error = path.deviation()
+    deviation, whole = path.deviation(), path.range[1] - path.range[0]
     if statistic != "cramers-v":
-        error = abs(setting.factor) * error
+        error = abs(setting.factor) * deviation
     else:
-        error = error / (2 * (min(setting.shape) - 1) * unbiased) if lower > 0 else nan
+        error = deviation / (2 * (min(setting.shape) - 1) * unbiased) if lower > 0 else nan
     return replace(
         plain,
         value=value,
         plug_in=plug_in,
         bias=plug_in - setting.shown(path.estimate),
         standard_error=error,
-        bootstrap_error=again,
         lower=lower,
         upper=upper,
-        warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
+        warnings=_if_wide(setting, (high - low) / whole, deviation / whole),
         estimator=estimator,
     )
 
@@ -547,31 +539,11 @@ def _faint(setting: AskedStatistic, what: str, ratio: float, otherwise: str = _L
     )
 
 
-def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tuple[str, ...]:
-    """Says how many records would narrow an interval over most of the statistic's range."""
+def _if_wide(setting: AskedStatistic, share: float, errors: float) -> tuple[str, ...]:
+    """How many records would narrow an interval over most of the statistic's range, from the error's share of the range."""
     if share <= _WIDE:
         return ()
     said = f"the interval covers {share:.0%} of what {setting.name} can be"
 
-    def narrow(n: float) -> bool:
-        path = replace(setting, sampling=replace(setting.sampling, n=round(n))).path(observed)
-        return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
-
-    n = enough(setting.sampling.n, narrow)
-    if isinf(n):
-        return (f"{said}; give the attributes a larger epsilon",)
+    n = setting.sampling.n * (_ERRORS_ACROSS * errors / _NARROW) ** 2
     return (f"{said}; about {two_digits_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
-
-
-def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:
-    """Standard deviation of the value over samples drawn from the fitted distribution."""
-    fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
-    draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
-
-    def value(sample: FloatArray) -> float:
-        # the scores of a sample may have variances near 0
-        if setting.scores is not None and ScoreMoments.of(setting.sampling, sample, setting.pair).faint():
-            return setting.projected(sample)
-        return setting.shown(setting.path(sample).value)
-
-    return float(np.std([value(sample) for sample in draws], ddof=1))

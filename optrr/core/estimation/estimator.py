@@ -10,8 +10,7 @@
 
 Intervals are the same for all methods, with one exception. A test by the unbiased estimate, inverted, covers the truth as often
 as it says (:mod:`optrr.core.estimation.score_interval`); where another method's estimate lies outside, the interval is moved
-outwards to it, which can only make it cover more. A bootstrap of the projected and likelihood methods does not cover, because
-their errors have another law at the boundary of the simplex, where the fit often is, than at the truth. It gives errors only.
+outwards to it, which can only make it cover more.
 
 RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on what was randomized
 together. Its associations stay as weakened as the randomized records show them.
@@ -62,23 +61,15 @@ def check_records(n: int) -> None:
         raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
 
 
-def check_bootstrap(samples: int) -> None:
-    """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
-    if samples < 0 or samples == 1:
-        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 2, or 0 for none")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(CellsResult):
     """Estimated ``proportions`` of one attribute set, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
 
-    ``standard_errors`` are the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN
-    where a cell cannot be estimated without bias, or all reports that tell about it are alike. ``lower`` and ``upper`` are the
-    ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
-    ``simultaneous``, for the ``target``. They invert a test by the unbiased estimate
-    (:mod:`optrr.core.estimation.score_interval`), whatever the method, and are moved outwards to contain ``proportions``; NaN
-    where ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing
-    iterates.
+    ``standard_errors`` are the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports that tell
+    about it are alike. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at ``confidence`` for that
+    cell alone, or for all of them together where ``simultaneous``, for the ``target``. They are those of the unbiased estimate
+    (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to contain ``proportions``; NaN where
+    ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing iterates.
     """
 
     domain: Domain
@@ -92,7 +83,7 @@ class Estimate(CellsResult):
     interval: Literal["score", "none"]
     bias: str
     target: Target = "population"
-    errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
+    errors: Literal["unbiased", "none"] = "unbiased"
     simultaneous: bool = False
     convergence: Convergence | None = None
     warnings: tuple[str, ...] = ()
@@ -315,8 +306,6 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     confidence: float = 0.95,
     target: Target = "population",
     simultaneous: bool = False,
-    bootstrap: int = 0,
-    random_state: int | np.random.Generator | None = None,
 ) -> Estimate:
     """Proportions of the true records over the counts' attribute set.
 
@@ -337,18 +326,12 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         "population" (the records are a sample) or "data" (exactly these records).
     simultaneous
         intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
-    bootstrap
-        number of parametric bootstrap samples for the method's own standard errors instead of the unbiased estimate's; the
-        target is then the population. Left out where the data do not identify the table.
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_confidence(confidence)
     if target not in ("population", "data"):
         raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
-    if bootstrap and target == "data":
-        raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
-    check_bootstrap(bootstrap)
     data = impossible.counted_table(counts, mechanism)
     check_records(data.n)
     fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
@@ -358,7 +341,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
             f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
-    out = around_unbiased(
+    return around_unbiased(
         data.domain,
         data.n,
         fit(data),
@@ -371,30 +354,6 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         target=target,
         warnings=warnings,
     )
-    # several tables fit the data equally well, and samples from one of them say nothing about the others
-    if bootstrap and out.errors != "none":
-        out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
-    return out
-
-
-def _with_bootstrap(
-    out: Estimate, data: impossible.CountedTable, fit: Fitter, samples: int, rng: np.random.Generator
-) -> Estimate:
-    """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
-
-    "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
-    estimate stands for the truth there.
-    """
-    fitted = out.proportions
-    consistent = data.kernel.solve(data.observed) if out.method == "adjusted" else fitted
-    truth = simplex.projection(consistent.ravel()).reshape(fitted.shape)
-    expected = data.kernel.expected(truth).ravel()
-    draws = rng.multinomial(data.n, expected / expected.sum(), size=samples) / data.n
-    again = np.stack([fit(replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws])
-    alike = np.ptp(again, axis=0) == 0
-    errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
-    warnings = without_error(alike, "their bootstrap samples are")
-    return replace(out, standard_errors=errors, errors="bootstrap", warnings=warnings)
 
 
 # The most rounds of reweighting: many more than estimates with sampling error need.

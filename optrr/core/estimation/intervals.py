@@ -75,24 +75,17 @@ class EstimateLaw:
 
     def below(self, value: float) -> float:
         """Probability of an estimate up to ``value``."""
-        return self._tail(value, 1)
-
-    def above(self, value: float) -> float:
-        """Probability of an estimate from ``value`` on, also where it is far too small to be 1 less the other."""
-        return self._tail(value, -1)
-
-    def _tail(self, value: float, side: int) -> float:
         if not self.variance > 0:
-            return float(side * value >= side * self.mean)
+            return float(value >= self.mean)
         deviation = sqrt(self.variance)
         skewness = self.third / deviation**3
         z = (value - self.mean) / deviation
         if abs(skewness) < _NO_SKEWNESS:
-            return float(ndtr(side * z))
+            return float(ndtr(z))
         shape = 4 / skewness**2
         # of a gamma variable with this shape, whose mean is its shape and whose deviation is the root
         quantile = max(shape + np.sign(skewness) * z * sqrt(shape), 0.0)
-        return float(gammainc(shape, quantile) if side * skewness > 0 else gammaincc(shape, quantile))
+        return float(gammainc(shape, quantile) if skewness > 0 else gammaincc(shape, quantile))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +156,6 @@ class Sampling:
     def linearised(self, gradient: FloatArray) -> float | None:
         """Variance in a direction (K,) as the reports themselves show it; None where the law says it, as here."""
         return None
-
-    def variances(self, observed: FloatArray) -> FloatArray:
-        """Unbiased estimates of the variances of the cells, of the table's shape."""
-        return self.kernel.variance(observed.reshape(self.kernel.sizes), self.n)
 
     def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
         """Normal upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
