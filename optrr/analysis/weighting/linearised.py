@@ -95,8 +95,6 @@ if TYPE_CHECKING:
 
 Single = Literal["refuse", "centred"]
 SINGLE: tuple[str, ...] = get_args(Single)
-# Strata whose sums are held at once times cells: 128 MB of doubles.
-_AT_A_TIME = 1 << 24
 # Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
 SEEN = 30.0
 
@@ -151,35 +149,36 @@ class Clusters:
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
         """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
 
-        Clusters have reports in few cells, so squares are taken of sparse sums, and only strata have sums in every cell.
+        Sums are sparse, as clusters have reports in few cells.
         """
-        scaled = sums.multiply(self.factors[:, None]).tocsr()
-        cross = np.asarray(scaled.T @ offset).ravel()
-        out = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
-        out += float(self.factors @ offset**2) * np.outer(mean, mean) - np.outer(cross, mean) - np.outer(mean, cross)
-        step = max(1, _AT_A_TIME // mean.size)
-        for start in range(0, self.sizes.size, step):
-            members = np.flatnonzero((self.strata >= start) & (self.strata < start + step))
-            sizes = self.sizes[start : start + step]
-            within = _sums(sums, offset, mean, members, self.strata[members] - start, sizes.size)
-            out -= (within.T * np.divide(1.0, sizes - 1, out=np.zeros(sizes.size), where=sizes > 1)) @ within
+        out = _squares(sums, offset, mean, self.factors)
+        within = 1 / np.maximum(self.sizes - 1, 1) * (self.sizes > 1)
+        out -= _squares(*self._summed(self.strata, sums, offset), mean, within)
         if self.alone:
-            (total,) = _sums(sums, offset, mean, np.arange(offset.size), np.zeros(offset.size, np.int64), 1)
-            single = np.flatnonzero(self.sizes[self.strata] == 1)
-            (lone,) = _sums(sums, offset, mean, single, np.zeros(single.size, np.int64), 1)
-            centre = total / self.count
+            single = self.sizes[self.strata] == 1
+            # of all clusters, and of those that are alone
+            everywhere, lone = (
+                np.asarray(w @ sums - (w @ offset) * mean) for w in (np.ones(offset.size), single.astype(np.float64))
+            )
+            centre = everywhere / self.count
             out += self.alone * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
         return out
 
+    @staticmethod
+    def _summed(rows: IntArray, sums: csr_matrix, offset: FloatArray) -> tuple[csr_matrix, FloatArray]:
+        """Sums and offsets of the clusters of each row."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
 
-def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
-    sums: csr_matrix, offset: FloatArray, mean: FloatArray, members: IntArray, rows: IntArray, count: int
-) -> FloatArray:
-    """Σ (y_c − o_c μ) over the members of each of ``count`` rows, (count, R)."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
+        choose = csr_matrix((np.ones(rows.size), (rows, np.arange(rows.size))))
+        return choose @ sums, np.asarray(choose @ offset)
 
-    choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(count, offset.size))
-    return np.asarray((choose @ sums).toarray() - np.outer(choose @ offset, mean))
+
+def _squares(sums: csr_matrix, offset: FloatArray, mean: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σ w_c (y_c − o_c μ)(y_c − o_c μ)ᵀ, (R, R)."""
+    scaled = sums.multiply(weights[:, None]).tocsr()
+    cross = np.outer(np.asarray(scaled.T @ offset).ravel(), mean)
+    squares = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
+    return np.asarray(squares + float(weights @ offset**2) * np.outer(mean, mean) - cross - cross.T)
 
 
 @dataclass(frozen=True, eq=False)
