@@ -56,14 +56,8 @@ For a sum of cells by which each report counts y_v, the variance is
 
     zᵀ E z/n,    z_v = √λ_v (y_v − Σ λ y).
 
-V of normal numbers is a sum over strata of χ² variables, stratum h with a share c_h of it and ν_h degrees of freedom, so that
-an estimate t standard errors out has the tail, instead of that of the normal law,
-
-    (1/π) ∫ Π_h (1 + t² c_h/(ν_h sin² θ))^(−ν_h/2) dθ    over 0..π/2
-
-(Craig's form of the normal tail, MILCOM 1991, averaged over V). In one stratum it is Student's. Satterthwaite's approximation
-of it by one number of degrees is measured to be too wide where one stratum of two or three clusters has most of the weight.
-Where few records decide about what is measured, V depends on whether large weights are among them, and has ν_h/(1 + κ/2)
+An estimate t standard errors out has Student's tail with ν degrees of freedom, Satterthwaite's of V, instead of the normal one.
+Where few records decide about what is measured, V depends on whether large weights are among them, and has ν/(1 + κ/2)
 degrees; where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: the design
 effect is then 1 whoever was sampled.
 """
@@ -76,7 +70,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtr
 
 from optrr.analysis.weighting.sampled import SampledRecords, sample_of
 from optrr.core.domain.public import UNPROTECTED, PublicColumns
@@ -332,15 +326,14 @@ class ShownDesign:
     """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
 
     ``squares`` (R,) are n times those of :class:`WeightedReports`.
-    ``shares`` and ``degrees`` (H,) are c and ν of the strata; ``unsure`` is how much of an excess kurtosis counts against ν.
+    ``degrees`` are ν; ``unsure`` is how much of an excess kurtosis counts against them.
     """
 
     covariance: FloatArray
     effects: FloatArray
     weighting: float
     squares: FloatArray
-    shares: FloatArray
-    degrees: FloatArray
+    degrees: float
     unsure: float
 
     @staticmethod
@@ -356,7 +349,7 @@ class ShownDesign:
             values, vectors = np.linalg.eigh(effects)
             effects = (vectors * np.maximum(values, weighting)) @ vectors.T
         unsure = reports.alone * min(weighting - 1, 1.0)
-        return ShownDesign(reports.covariance, effects, weighting, reports.n * reports.squares, *reports.strata, unsure)
+        return ShownDesign(reports.covariance, effects, weighting, reports.n * reports.squares, reports.degrees, unsure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,30 +399,16 @@ class WeightedSampling(Sampling):
         return float(along @ self.shown.covariance @ along)
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain."""
-        return averaged_tail(float(ndtri(normal)), self.shown.shares, self.degrees(observed, gradient))
+        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain: Student's."""
+        return float(stdtr(self.degrees(observed, gradient), ndtri(normal)))
 
-    def degrees(self, observed: FloatArray, gradient: FloatArray) -> FloatArray:
-        """(H,) degrees of freedom of each stratum's part of the variance in a direction (K,)."""
+    def degrees(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Degrees of freedom of the variance in a direction (K,)."""
         likely, influence = self.padded(observed), self.influence @ gradient
         influence = influence - likely @ influence
         variance = float(likely @ influence**2)
-        if not variance > 0:
-            return self.shown.degrees
-        excess = float(likely @ influence**4) / variance**2 - 3
-        return np.asarray(self.shown.degrees / (1 + self.shown.unsure * max(excess, 0.0) / 2))
-
-
-# Nodes and weights on 0..π/2: probabilities below 0.3 to 10^−10, and to 3·10^−5 near a half, where no limit lies.
-_NODES, _WEIGHTS = (half * np.pi / 4 for half in np.polynomial.legendre.leggauss(48))
-_SINES = np.sin(_NODES + np.pi / 4) ** 2
-
-
-def averaged_tail(z: float, shares: FloatArray, degrees: FloatArray) -> float:
-    """Probability below z of a normal number over the root of its variance Σ_h c_h χ²(ν_h)/ν_h; c (H,) and ν (H,)."""
-    powers = np.log1p(z**2 * shares[:, None] / (degrees[:, None] * _SINES)) * degrees[:, None] / 2
-    tail = float(_WEIGHTS @ np.exp(-powers.sum(axis=0))) / np.pi
-    return tail if z < 0 else 1 - tail
+        excess = float(likely @ influence**4) / variance**2 - 3 if variance > 0 else 0.0
+        return self.shown.degrees / (1 + self.shown.unsure * max(excess, 0.0) / 2)
 
 
 def weighted_table(

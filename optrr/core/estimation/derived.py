@@ -18,7 +18,7 @@ cells is a sum of at most min(|G|, |H|) squared singular values, none above 1, t
     R/c − R                             R = Σ_G r, c the least clear column share, where only rows are faint; columns likewise
     R/c + S/r + min(|G|, |H|)           S = Σ_H c, r the least clear row share, where both are
 
-Correlation: cov/sqrt(var var) with every one of the three between its own limits.
+The correlation is anything where a variance that it divides by is not clear of 0.
 
 Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical numbers as
 the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x what is left of the
@@ -156,54 +156,19 @@ def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray
     return added + min(faint)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreMoments:
-    """Covariance of two attributes' scores and both variances, nearly unbiased, with their standard errors."""
+def score_variances(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Variances of two attributes' scores, less the bias of their squared means, and their standard errors, (2, 2).
 
-    covariance: tuple[float, float]
-    variances: tuple[tuple[float, float], tuple[float, float]]
-
-    @staticmethod
-    def of(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> "ScoreMoments":
-        """From the observed proportions (R,) of two attributes' table."""
-        noise = sampling.noise(observed)
-        table = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))
-        x, y = (s - table.sum(axis=1 - k) @ s for k, s in enumerate(scores))
-        x, y = np.repeat(x, y.size), np.tile(y, x.size)
-        return ScoreMoments(
-            _product_moment(table.ravel(), noise, x, y),
-            (_product_moment(table.ravel(), noise, x, x), _product_moment(table.ravel(), noise, y, y)),
-        )
-
-    def faint(self) -> list[int]:
-        """Attributes whose variance cannot be told from 0."""
-        return [k for k, (value, error) in enumerate(self.variances) if value < CLEAR_OF_ZERO * error]
-
-    def correlation_limits(self, tail: float) -> tuple[float, float]:
-        """With error probability ``tail`` each; limits of the three that contradict each other exclude nothing."""
-        errors = float(norm.isf(tail / 3))
-        low, high = (self.covariance[0] + side * errors * self.covariance[1] for side in (-1, 1))
-        least = prod(max(value - errors * error, 0.0) for value, error in self.variances)
-        most = prod(max(value, 0.0) + errors * error for value, error in self.variances)
-        lower, upper = _divided(low, least, most), -_divided(-high, least, most)
-        return (-1.0, 1.0) if lower > 1 or upper < -1 else (max(lower, -1.0), min(upper, 1.0))
-
-
-def _product_moment(table: FloatArray, noise: FloatArray, x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Of centred scores in every cell: the estimate less the bias of its product of means, and the standard error.
-
-    The error has a part of first order and that of the product of means, which is all where both halves are even.
+    The error has a part of first order and that of the squared mean, which is all where both halves are even.
     """
-    products = x * y
-    second = (x @ noise @ y) ** 2 + (x @ noise @ x) * (y @ noise @ y)
-    return float(table @ products + x @ noise @ y), sqrt(products @ noise @ products + second)
-
-
-def _divided(low: float, least: float, most: float) -> float:
-    """The least quotient of a number from ``low`` on and the root of one between ``least`` and ``most``."""
-    if low >= 0:
-        return low / sqrt(most)
-    return low / sqrt(least) if least > 0 else -np.inf
+    noise, table = sampling.noise(observed), sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))
+    out = []
+    for k, s in enumerate(scores):
+        own = s - table.sum(axis=1 - k) @ s
+        x = np.broadcast_to(np.expand_dims(own, 1 - k), table.shape).ravel()
+        value, square = float(table.ravel() @ x**2 + x @ noise @ x), float(x @ noise @ x) ** 2
+        out.append((value, sqrt(x**2 @ noise @ x**2 + 2 * square)))
+    return np.array(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,16 +481,14 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
             for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
         )
     elif setting.name == "correlation":
-        moments = ScoreMoments.of(setting.sampling, observed, setting.pair)
-        if not moments.faint():
+        values, errors = score_variances(setting.sampling, observed, setting.pair).T
+        if (values >= CLEAR_OF_ZERO * errors).all():
             return {}
-        lower, upper = moments.correlation_limits(tail)
-        # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
-        if upper - lower <= 2.0 * _NARROW:
-            value, estimator = min(max(setting.projected(observed), lower), upper), _PROJECTED
-        names, variances = setting.domain.names, moments.variances
+        lower, upper = -1.0, 1.0
         warnings = tuple(
-            _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
+            _faint(setting, f"the variance of {name!r}", ratio)
+            for name, ratio in zip(setting.domain.names, (values / errors).tolist(), strict=True)
+            if ratio < CLEAR_OF_ZERO
         )
     else:
         return {}

@@ -19,14 +19,12 @@ together. Its associations stay as weakened as the randomized records show them.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.charts import Shading, heat_figure
 from optrr.core.display.result import intervals_said
-from optrr.core.display.text import category_word
 from optrr.core.domain.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation import plausibility as impossible
@@ -40,11 +38,6 @@ from optrr.core.records.counts import Counts, distinct
 from optrr.core.records.reading.registry import origins_of
 from optrr_solvers.arrays import FloatArray
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Columns of a shaded table up to which its cells hold intervals, and numbers.
-_MOST_WITH_INTERVALS, _MOST_NUMBERED = 6, 10
 # What the intervals speak about: the population the records are a sample of, or exactly these records.
 Target = Literal["population", "data"]
 
@@ -131,27 +124,8 @@ class Estimate(CellsResult):
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
 
-    def plot(self) -> "Figure":
-        """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
-        return self._shaded() if self.domain.m == 2 else super().plot()
-
     def _axis(self) -> tuple[str, None]:
         return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None
-
-    def _shaded(self) -> "Figure":
-        columns = self.proportions.shape[1]
-        texts = np.full(self.proportions.shape, "", dtype=object)
-        # what rounds to 0 has no sign
-        if columns <= _MOST_NUMBERED:
-            for at, share in np.ndenumerate(self.proportions):
-                texts[at] = f"{round(share, 3) + 0.0:.3f}"
-                if columns <= _MOST_WITH_INTERVALS and np.isfinite(self.lower[at]):
-                    texts[at] += f"\n{self.lower[at]:.3f}–{self.upper[at]:.3f}"
-        said = self._axis()[0] if columns <= _MOST_WITH_INTERVALS else "proportion"
-        shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
-        first, second = self.domain
-        labels = [list(map(category_word, each.texts)) for each in (first, second)]
-        return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
 
 
 def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)

@@ -18,7 +18,7 @@ proved of them stands in :attr:`Poisoning.note`.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, inf, sqrt
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from optrr.core.domain.domain import Category, CellsResult, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import METHODS
 from optrr.core.estimation.plausibility import counted_table
-from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -39,8 +38,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 HUNDREDTH = 0.01
 # Weights this close to the extreme, relative to their range, are equal but for rounding; the first of them is named.
 TIED = 1e-9
-# Methods of estimation that project the unbiased table.
-PROJECTED = ("norm-sub", "projection")
 _NOTES = {
     "unbiased": "exact: the fake reports named move the unbiased estimate that far, and none moves it further",
     "adjusted": "these are bounds for the unbiased estimate; nothing is proved of the adjusted one",
@@ -63,8 +60,7 @@ class Poisoning(CellsResult):
     fake reports that attain the lower and the upper ends are ``lowered_by`` and ``raised_by``, numbers of cells, last attribute
     fastest (where reports support cells, one that supports this cell, and not the one that it lowers). ``added``, ``replaced``
     and ``left_out`` say where the estimates can be moved to (:mod:`optrr.core.estimation.poisoned`); they are exact.
-    ``note`` is about the estimate of ``method``; ``projected_shift`` bounds, and is not always attained, what ``fakes`` added
-    reports change in a cell of the projected estimate, and is ``inf`` where ``method`` is no projection.
+    ``note`` is about the estimate of ``method``.
     """
 
     domain: Domain
@@ -79,9 +75,8 @@ class Poisoning(CellsResult):
     replaced: Reach
     left_out: Reach
     method: str = "unbiased"
-    projected_shift: float = inf
 
-    in_summary = ("n", "estimate", "added", "replaced", "left_out", "method", "projected_shift", "note")
+    in_summary = ("n", "estimate", "added", "replaced", "left_out", "method", "note")
     drawn = ("estimate", "added_lower", "added_upper")
 
     @property
@@ -90,10 +85,7 @@ class Poisoning(CellsResult):
         if self.method in _NOTES:
             return _NOTES[self.method]
         same = f"{self.method} is the unbiased estimate where that has no negative cell, and is then moved as far"
-        if self.method not in PROJECTED:
-            return f"{same}; elsewhere nothing is proved"
-        shift = f"{self.projected_shift:.4g} in a cell when the reports are added"
-        return f"{same}; it moves by at most {shift}, as a projection increases no distance"
+        return f"{same}; elsewhere nothing is proved"
 
     def share_to_move(self, distance: float = HUNDREDTH) -> FloatArray:
         """The smallest share of added fakes among all reports that moves each cell by ``distance``, either way.
@@ -209,7 +201,6 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
         lowered_by=(weights <= least + tied).argmax(axis=0).reshape(shape),
         raised_by=(weights >= most - tied).argmax(axis=0).reshape(shape),
         method=method,
-        projected_shift=_projected_shift(kernel, weights, counts, fakes) if method in PROJECTED else inf,
     )
 
 
@@ -283,15 +274,3 @@ def sum_of_smallest(weights: FloatArray, counts: IntArray, k: int) -> FloatArray
         taken = np.clip(k - before, 0, sorted_counts)
         parts.append(np.sum(taken * np.take_along_axis(some, order, axis=0), axis=0))
     return np.concatenate(parts)
-
-
-def _projected_shift(kernel: Kernel, weights: FloatArray, counts: Counts, fakes: int) -> float:
-    """√(1 − 1/R) k/(n + k) max_v ‖g(v) − π̂‖.
-
-    Fakes move the unbiased table by k/(n + k) times the mean of g(v_j) − π̂, whose length is largest when all are alike, since a
-    norm is convex. Projecting onto a convex set increases no distance, and a vector that sums to 0 has no entry above
-    √(1 − 1/R) times its length.
-    """
-    from_estimate = weights - kernel.solve(counts.proportions).reshape(1, -1)
-    length = float(np.sqrt((from_estimate**2).sum(axis=1)).max())
-    return sqrt(1 - 1 / kernel.cells) * fakes / (counts.n + fakes) * length

@@ -388,23 +388,8 @@ def texts(axes: Any) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_two_attributes_are_a_shaded_table(design: optrr.Design) -> None:
-    result = estimated(design, "a", "b")
-    axes = result.plot().axes[0]
-    assert np.array_equal(axes.collections[0].get_array().reshape(3, 2), result.proportions)
-    expected = [
-        f"{p:.3f}\n{low:.3f}–{high:.3f}"
-        for p, low, high in zip(result.proportions.flat, result.lower.flat, result.upper.flat, strict=True)
-    ]
-    assert texts(axes) == expected
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["low", "(missing)", "high"]
-    assert [t.get_text() for t in axes.get_xticklabels()] == ["x", "y"]
-    # rows run downwards, as in the table
-    assert axes.get_ylim() == (3, 0)
-
-
-@pytest.mark.parametrize("names", [("a",), ("a", "b", "c")])
-def test_other_tables_are_dots_and_intervals(names: tuple[str, ...], design: optrr.Design) -> None:
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "b", "c")])
+def test_tables_are_dots_and_intervals(names: tuple[str, ...], design: optrr.Design) -> None:
     result = estimated(design, *names)
     axes = result.plot().axes[0]
     (dots,) = axes.lines
