@@ -120,24 +120,24 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     if keep not in (None, "records"):
         raise InvalidInput(f"keep {brief(keep)}; give 'records', or leave it out")
     wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    declared = Domain.of(domain)
     wanted = workload_of(learn, declared).requiring(standard_error)
-    beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
+    beside = PublicColumns.of(public).apart_from(declared)
     task = _Task(declared, wanted, wishes, n, progress, beside)
     if total is None:
         task.check_without_total(method, clusters)
     nats = None if total is None else _nats(total)
     problem = task.problem(1.0 if nats is None else nats)
     wished = wishes != Wishes()
-    law: BestLaw | InvalidInput
+    law, refusal = None, None
     try:
         law = task.law(problem, nats, method)
-    except (Infeasible, MethodTooLarge) as refusal:
+    except (Infeasible, MethodTooLarge) as refused:
         # questions may do what laws cannot, where they are allowed and no method of laws was chosen
         if wished or method != "auto":
             raise
-        law = refusal
-    laws = [] if isinstance(law, InvalidInput) else [optimum(law.design, task.workload, law.error)]
+        refusal = refused
+    laws = [] if law is None else [optimum(law.design, task.workload, law.error)]
     most = laws[0].epsilon if laws and nats is None else EPSILON_RANGE[1] if nats is None else nats
     others = task.ways(replace(problem, total=min(most, MAX_TOTAL)), nats, clusters, keep is not None)
     # of equal options the optimum comes first
@@ -145,8 +145,8 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     kept: Keep | None = "records" if wished else keep
     best = next((o for o in ways if o.suits and (o.keeps_records or kept is None)), None)
     if best is None:
-        raise task.refusal(law, nats, keep is not None)
-    return Allocation(task.domain, task.workload, n, nats, kept, wished, tuple(ways), best, law, task.public)
+        raise task.refusal(refusal, nats, keep is not None)
+    return Allocation(task.domain, task.workload, n, nats, kept, wished, tuple(ways), best, law, refusal, task.public)
 
 
 def law_error(
@@ -298,16 +298,16 @@ class _Task:
         most = self.problem(EPSILON_RANGE[1])
         return sufficient_ways(self.domain, self.workload, most, self.n)
 
-    def refusal(self, law: BestLaw | InvalidInput, total: float | None, keep: bool) -> InvalidInput:
+    def refusal(self, law: InvalidInput | None, total: float | None, keep: bool) -> InvalidInput:
         """Why no way has all that was asked for, with the total that would do where there is one."""
-        if isinstance(law, InvalidInput) and (total is None or (keep and isinstance(law, MethodTooLarge))):
+        if law is not None and (total is None or (keep and isinstance(law, MethodTooLarge))):
             return law
         totals = [o.epsilon for o in self._sufficient if o.keeps_records or not keep]
         if keep:
             with suppress(Infeasible, SolveFailed):
                 totals.append(self._solved(self.problem(EPSILON_RANGE[1]), None, "auto").solution.upper)
         if total is None or not totals:
-            return law if isinstance(law, InvalidInput) else Infeasible("no way of asking has all that was asked for")
+            return law or Infeasible("no way of asking has all that was asked for")
         return Infeasible(
             f"total epsilon {total:g} is too small for the required accuracies: {epsilon_text(min(totals))} suffices; raise "
             "the total or lower them"

@@ -1,7 +1,6 @@
 """What an allocation hands back: every way of asking, the best one's predicted errors, and what no mechanism can be below."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.strategies import Option
 from optrr.allocation.workload import Workload
 from optrr.core.design.design import Asking, Design
@@ -19,7 +17,6 @@ from optrr.core.display.text import amount, bound_text, epsilon_text, nearness
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr_solvers import InvalidProblem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +102,7 @@ class Allocation(TableResult):
     way
         the one that errors, predictions and ``asking`` are of: the best, unless another was chosen.
     law
-        the best law of change sets, or the refusal that says why there is none.
+        the best law of change sets; None where there is none, and then ``refusal`` says why.
     """
 
     domain: Domain
@@ -116,7 +113,8 @@ class Allocation(TableResult):
     wishes: bool
     ways: tuple[Option, ...]
     way: Option
-    law: BestLaw | InvalidInput
+    law: BestLaw | None
+    refusal: InvalidInput | None = None
     public: PublicColumns = NONE
 
     in_summary = ("n", "error", "total_bound", "keep", "warnings")
@@ -148,8 +146,8 @@ class Allocation(TableResult):
     @property
     def best_law(self) -> BestLaw:
         """The best law of change sets; where none has what was asked for, the refusal is raised."""
-        if isinstance(self.law, InvalidInput):
-            raise self.law
+        if self.law is None:
+            raise self.refusal or InvalidInput("there is no best law of change sets")
         return self.law
 
     @property
@@ -158,20 +156,14 @@ class Allocation(TableResult):
         return self.best_law.design
 
     @cached_property
-    def asking(self) -> Design | SampledTables:
+    def asking(self) -> Asking:
         """What to save, ask and estimate with: the chosen way."""
-        asking = self.way.asking
-        return replace(asking, public=self.public) if self.public and isinstance(asking, Design) else asking
+        return self.way.asking.beside(self.public)
 
-    def certified(self) -> Design | SampledTables:
+    def certified(self) -> Asking:
         """The chosen way; questions with the bound on any mechanism's error, and its proof, unless they are too many."""
-        asking = self.asking
-        if not isinstance(asking, SampledTables):
-            return asking
-        with suppress(InvalidProblem):
-            bound = self.workload.error_certificate(self.domain, max(self.total or 0.0, asking.epsilon))
-            return replace(asking, bound=bound)
-        return asking
+        total = max(self.total or 0.0, self.asking.epsilon)
+        return self.asking.bounded(lambda: self.workload.error_certificate(self.domain, total))
 
     @property
     def epsilon(self) -> float:
@@ -341,8 +333,7 @@ class Allocation(TableResult):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""
-        of_way = self.asking.warnings if isinstance(self.asking, Design) else ()
-        said = [w for w in of_way if not w.startswith(NOTE)]
+        said = [w for w in self.asking.warnings if not w.startswith(NOTE)]
         useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
         if useless:
             worst = max(useless, key=lambda p: p.standard_error or 0.0)
@@ -360,8 +351,7 @@ class Allocation(TableResult):
         Where accuracies of tables were required, the lower bound is that of every law that reaches them; the design's own is
         that of its attributes' ε alone.
         """
-        asking, law = self.asking, None if isinstance(self.law, InvalidInput) else self.law
-        way: dict[str, Any] = asking.summary() if isinstance(asking, Design) else {"epsilon": asking.epsilon}
+        asking, law, way = self.asking, self.law, self.asking.summary()
         least = None if law is None else law.least_total
         if law is not None and self.way.name == "optimum":
             if least is not None:
@@ -405,17 +395,10 @@ class Allocation(TableResult):
 
 def predictions(domain: Domain, workload: Workload, asking: Asking, n: int | None) -> Iterable[Prediction]:
     """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
-    wanted, known = workload.tables, dict[tuple[str, ...], float]()
+    wanted = workload.tables
     if len(wanted) > MAX_LISTED:
         representatives = {frozenset(domain.names[i] for i in t) for t in workload.arrays(domain).tables}
         wanted = tuple(t for t in wanted if frozenset(t.attributes) in representatives)
-    elif isinstance(asking, Design):
-        # all eigenvalues at once, each attribute for itself
-        arrays = workload.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
-        place = {frozenset(t): k for k, t in enumerate(arrays.tables)}
-        every = arrays.table_errors(arrays.eigenvalues(asking.law)).tolist()
-        known = {t.attributes: every[place[frozenset(domain.indices(t.attributes))]] for t in wanted}
-    for t in wanted:
-        cells, error = t.cells(domain), known.get(t.attributes)
-        error = asking.table_error(t.attributes) if error is None else error
+    for t, error in zip(wanted, asking.table_errors([t.attributes for t in wanted]), strict=True):
+        cells = t.cells(domain)
         yield Prediction(t.attributes, t.weight, error, 1 - 1 / cells, cells, n, t.standard_error)

@@ -18,7 +18,8 @@ patterns of the report).
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -54,6 +55,7 @@ from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.allocation.error_certificate import ErrorCertificate
 from optrr_solvers.allocation.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -302,6 +304,12 @@ class SampledTables(Asking):
             for names, share, report in zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)
         ]
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
+
+    def bounded(self, certify: Callable[[], ErrorCertificate]) -> "SampledTables":
+        """The same with a lower bound on any mechanism's error, and its proof, unless they are too many for one."""
+        with suppress(InvalidProblem):
+            return replace(self, bound=certify())
+        return self
 
     def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
         """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written.

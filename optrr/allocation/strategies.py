@@ -23,13 +23,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.workload import Workload
-from optrr.core.design.design import Design
+from optrr.core.design.design import Asking, Design
 from optrr.core.design.solving import baseline_design
 from optrr.core.display.result import named_in_json
 from optrr.core.domain.domain import Domain
@@ -77,11 +77,11 @@ class Option:
     conditional_epsilon: float
     pair_visibility: float | None
     gives_up: tuple[str, ...]
-    build: Callable[[], Design | SampledTables] = field(repr=False, compare=False)
+    build: Callable[[], Asking] = field(repr=False, compare=False)
     suits: bool = True
 
     @cached_property
-    def asking(self) -> Design | SampledTables:
+    def asking(self) -> Asking:
         """What can be saved, asked and estimated from."""
         return self.build()
 
@@ -146,9 +146,7 @@ def sufficient_ways(
 
 def at_total(option: Option, wanted: Workload, total: float) -> Option:
     """The same questions answered with another total."""
-    if not isinstance(option.asking, SampledTables):
-        raise TypeError("a way without records that asks no questions")
-    asked = option.asking
+    asked = cast(SampledTables, option.asking)
     asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
     error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
     return _asked_at_random(wanted, option.name, total, error, lambda: asking, option.keeps_records)
@@ -189,7 +187,7 @@ def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, err
     """Every attribute on its own at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
-    def build() -> Design | SampledTables:
+    def build() -> Asking:
         return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
 
     total, largest = float(epsilons.sum()), float(epsilons.max())
@@ -237,7 +235,7 @@ def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], ep
     else:
         return option
 
-    def refuse() -> Design | SampledTables:
+    def refuse() -> Asking:
         raise InvalidInput(f"way {option.name!r}: {said}; raise the total, or choose another way")
 
     return replace(option.without(said), build=refuse)
@@ -252,7 +250,7 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
     shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
     epsilons = _within(split, total)
 
-    def build() -> Design | SampledTables:
+    def build() -> Asking:
         each = zip(groups, epsilons.tolist(), strict=True)
         law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
         return baseline_design(domain, law, "clusters")
@@ -294,7 +292,7 @@ def sampling(
     arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
 
     def option(name: str, error: float) -> Option:
-        def build() -> Design | SampledTables:
+        def build() -> Asking:
             return sampled_tables(domain, wanted, total, even=name == "sampling-even")
 
         whole = any(len(t.attributes) == domain.m for t in wanted.tables)
@@ -335,14 +333,14 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
     """Questions with their shares, as a way of asking."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
-    def build() -> Design | SampledTables:
+    def build() -> Asking:
         return SampledTables.within(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
 
     return _asked_at_random(wanted, name, total, mixed.error, build, any(len(t) == domain.m for t in names))
 
 
 def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
-    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Design | SampledTables], whole: bool
+    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking], whole: bool
 ) -> Option:
     """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"

@@ -124,7 +124,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         for each a curve whose conditional cap is this share of the total (up to 9 attributes); a share below Kronecker's
         largest ε_i forces a less accurate split.
     """
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    declared = Domain.of(domain)
     wanted = workload_of(learn, declared)
     check_people(n)
     if not len(totals) or not np.all(np.diff(totals) > 0):
@@ -172,7 +172,7 @@ def cap_tradeoff(
     s = 1 leaves single attributes no more accurate than Kronecker makes them (tables of several may still gain, because
     changes need not be independent); the largest s caps nothing. Up to 9 attributes.
     """
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    declared = Domain.of(domain)
     wanted = workload_of(learn, declared)
     check_people(n)
     if points < 1:

@@ -144,7 +144,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     given = [name for name, value in wishes.items() if value is not usual.get(name) and value != usual.get(name)]
     if given:
         raise InvalidInput(f"accuracy 'variance' takes no {given[0]}; leave it out, or ask for 'flips'")
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    declared = Domain.of(domain)
     return variance_design(design_of_flips(declared, epsilons, options=options), options)[0]
 
 

@@ -130,7 +130,7 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
 
 
 def _show(allocation: Allocation) -> None:
-    law = None if isinstance(allocation.law, InvalidInput) else allocation.law
+    law = allocation.law
     for line in allocation.sentences():
         say(line)
     print_table(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from optrr.allocation.sampled_tables import SampledTables, load_asking
-from optrr.allocation.sampled_uses import questions_worksheet
+from optrr.allocation.sampled_tables import load_asking
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import give, is_json, print_json, say, warn
@@ -203,7 +202,7 @@ def worksheet(
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
     asking = load_asking(design_file)
-    sheet = questions_worksheet(asking, records) if isinstance(asking, SampledTables) else answered(asking, records)
+    sheet = answered(asking, records)
     if output is not None:
         _write(output, design_file, sheet)
     if is_json():

@@ -129,7 +129,7 @@ def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts
     from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
 
     context, places, stated = click.get_current_context(), reports.given, reports.stated
-    least = asking.epsilon_in_all if isinstance(asking, Design) else asking.epsilon
+    least = asking.epsilon_in_all
     return Given(
         asking=asking,
         design_file=design_file.name,

@@ -18,6 +18,7 @@ from optrr.core.design.verification import Verification
 from optrr.core.display.text import amount, bound_text, epsilon_text, one_line
 from optrr.core.domain.domain import shown
 from optrr.core.errors import InvalidInput
+from optrr.core.provenance.formats import function_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -84,16 +85,20 @@ def _entry(section: str) -> Entry:
     return Entry(topic.lower(), question, tuple(holds), tuple(for_you))
 
 
-def worksheet(design: Design, records: int) -> Worksheet:
+def worksheet(design: Asking, records: int) -> Worksheet:
     """Answer an evaluator's questions as far as the design does, and leave the rest to those who deploy it.
 
-    ``records`` is how many people will answer, for the errors. Raises InvalidInput for another protocol.
+    ``records`` is how many people will answer, for the errors. Raises InvalidInput for a protocol without a worksheet.
     """
-    if not isinstance(design, Design):
-        raise InvalidInput(
-            f"this sheet is of designs, and got a {type(design).__name__}; "
-            "optrr.allocation.sampled_uses.questions_worksheet is for sampled tables"
-        )
+    fill = function_of(getattr(design, "file_format", ""), "worksheet")
+    if fill is None:
+        raise InvalidInput(f"a {type(design).__name__} has no worksheet; give a design or sampled tables")
+    made: Worksheet = fill(design, records)
+    return made
+
+
+def records_worksheet(design: Design, records: int) -> Worksheet:
+    """The worksheet of a design of whole records."""
     names = [shown(a.name) for a in design.domain.attributes[:MOST_LISTED]]
     return filled(
         "worksheet_records.md",

@@ -400,7 +400,7 @@ def longitudinal(
     InvalidInput, Infeasible
         where one report alone costs more than ``forever``; and what :func:`optrr.design` raises.
     """
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    declared = Domain.of(domain)
     asked = epsilon_vector(declared, epsilons)
     if isinstance(forever, Mapping):
         if stages.second != "kronecker" or one_report is not None:

@@ -5,12 +5,12 @@ The page of a design: what it promises, what was asked of it, what it buys, whic
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from optrr.allocation.allocating import Allocation
-from optrr.allocation.result import LIMITS, BestLaw
+from optrr.allocation.result import LIMITS
 from optrr.allocation.strategies import sampling
 from optrr.allocation.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
 from optrr.core.design.design import Design, requirements
@@ -141,12 +141,12 @@ _NO_GAP = 1e-5
 def allocation_page(allocation: Allocation, curves: Sequence[Tradeoff] = (), file: str | None = None) -> Page:
     """The ways side by side, the verdict in words, budgets, predicted errors and trade-offs; ``file``: what was saved."""
     asking, law, lead = allocation.asking, allocation.law, list(allocation.sentences())
-    if isinstance(law, BestLaw) and law.least_total is not None:
+    if law is not None and law.least_total is not None:
         also = LIMITS if allocation.wishes else ""
         lead.append(
             f"No law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}."
         )
-    if isinstance(law, BestLaw) and allocation.gap is not None:
+    if law is not None and allocation.gap is not None:
         best = (
             f"certified to 0.001 %: no other of its total{allocation.limits} has less"
             if allocation.gap <= _NO_GAP
@@ -160,7 +160,7 @@ def allocation_page(allocation: Allocation, curves: Sequence[Tradeoff] = (), fil
         *warnings(allocation.warnings),
         _ways(allocation),
         told(asking.epsilon),
-        *([Section("Budgets", bought(asking))] if isinstance(asking, Design) else []),
+        *([Section("Budgets", bought(cast(Design, asking)))] if asking.budgets else []),
         _predicted(allocation),
     ]
     if curves:
@@ -228,7 +228,7 @@ def curves_around(allocation: Allocation) -> list[Tradeoff]:
     """Error around the allocation's total, and against the cap on the conditional ε where caps are possible."""
     domain, total, n, wanted = allocation.domain, allocation.epsilon, allocation.n, allocation.workload
     law = allocation.law
-    pairs = law.design.solution.problem.pairs if isinstance(law, BestLaw) else ()
+    pairs = law.design.solution.problem.pairs if law is not None else ()
     chosen = [(domain.names[i], domain.names[j]) for i, j in pairs] or True
     totals = [total * s for s in _AROUND if total * s <= EPSILON_RANGE[1]]
     around = tradeoff(domain, totals, learn=wanted, n=n, preserve_pairs=domain.m <= _KEPT and chosen)

@@ -24,11 +24,10 @@ import numpy as np
 from msgspec import to_builtins
 
 from optrr.allocation.allocating import Allocation, Keep, allocate
-from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
-from optrr.core.design.design import Design
+from optrr.core.design.design import Asking
 from optrr.core.design.specification import Specification, declared, read_specification, toml_text
 from optrr.core.display.parts import Page, Part, Table, Text, page_html
 from optrr.core.display.result import SHOWN, Result, in_json
@@ -84,7 +83,7 @@ class Plan(Result):
         return allocated(self.question)
 
     @property
-    def asking(self) -> Design | SampledTables:
+    def asking(self) -> Asking:
         """What to save, ask and estimate with."""
         return self.allocation.asking
 
@@ -241,7 +240,7 @@ def specification_of(given: Declared) -> Specification:
         listed = list(given["attributes"])
         if all(isinstance(each, Mapping) for each in listed):
             return declared({**given, "attributes": listed})
-    domain = given if isinstance(given, Domain) else Domain.of(given)
+    domain = Domain.of(given)
     return Specification(domain, np.full(domain.m, np.nan))
 
 
@@ -339,7 +338,7 @@ _NAMES = (
 
 
 def hand_over(
-    folder: str | Path, preview: Preview, asking: Design | SampledTables, *, decision_toml: str, statement_html: str
+    folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
 ) -> tuple[Path, ...]:
     """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
 
@@ -392,7 +391,7 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         )
 
 
-def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None:
+def _write(made: Path, preview: Preview, asking: Asking) -> None:
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415 (only plans that are handed over need it)
 
     question = preview.question

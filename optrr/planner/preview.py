@@ -18,7 +18,7 @@ import numpy as np
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Option, comparable
 from optrr.allocation.workload import WantedTable
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.design import Asking
 from optrr.core.domain.domain import Domain
 from optrr.planner.question import MOST_TOTAL, Question
 
@@ -102,10 +102,6 @@ def point(question: Question, made: Allocation | None = None) -> Point:
     made = made or allocated(question)
     asking, domain = made.asking, question.domain
     wanted = question.learn.tables[:MOST_TABLES]
-    labels: tuple[AttributeLabel, ...] = ()
-    if isinstance(asking, Design):
-        each = zip(domain.names, asking.attribute_epsilons.tolist(), asking.conditional_epsilons.tolist(), strict=True)
-        labels = tuple(AttributeLabel(*of) for of in each)
     return Point(
         question.total,
         asking.epsilon,
@@ -113,7 +109,7 @@ def point(question: Question, made: Allocation | None = None) -> Point:
         made.best.name,
         made.ways,
         tuple(_table_errors(asking, domain, wanted)),
-        labels,
+        tuple(AttributeLabel(*budget) for budget in asking.budgets),
         made.error_bound,
         made.sentences(),
         made.warnings,

@@ -11,9 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from optrr.allocation.sampled_tables import SampledTables
-from optrr.allocation.sampled_uses import questions_worksheet
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.design import Asking
 from optrr.core.display.parts import Commands, Page, Part, Section, Table, Text
 from optrr.core.display.text import (
     amount,
@@ -265,7 +263,7 @@ def _conditional(preview: Preview) -> float:
 def _promised(preview: Preview, asking: Asking) -> list[Part]:
     spent, count = _spent(preview), preview.question.domain.m
     asked = f"all {amount(count, 'question')}" if count > 1 else "one question"
-    how = _WHOLE_RECORDS.format(count=asked) if isinstance(asking, Design) else _ONE_QUESTION
+    how = _WHOLE_RECORDS.format(count=asked) if asking.budgets else _ONE_QUESTION
     said = [how, promise(spent), example(spent), *meaning_of(preview).sentences()]
     return [Text("This can be read out to everybody who is asked:"), Text(" ".join(said), quoted=True)]
 
@@ -273,7 +271,7 @@ def _promised(preview: Preview, asking: Asking) -> list[Part]:
 def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
     """The sheet's entries, shortened: attributes and errors stand in the tables above."""
     n = preview.n
-    sheet = questions_worksheet(asking, n) if isinstance(asking, SampledTables) else worksheet(asking, n)  # type: ignore[arg-type]
+    sheet = worksheet(asking, n)
     entries = {entry.question: entry for entry in sheet.entries}
     answers: dict[str, Sequence[str]] = {entry.question: entry.holds for entry in sheet.entries}
     answers |= _shortened(preview, asking, entries)
@@ -296,7 +294,7 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
     single = (
         "an attribute's epsilon is an accuracy; to whoever knows all other answers an attribute gives away at most "
         f"{epsilon_text(_conditional(preview))} nats, and to anybody at most the total"
-        if isinstance(asking, Design)
+        if asking.budgets
         else "an answer gives away at most the total, whatever an observer knows already"
     )
     useful = (

@@ -14,7 +14,6 @@ from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import bound_text
-from optrr.core.errors import InvalidInput
 from optrr.core.provenance.accounting import Release
 from optrr.devices.worksheet import worksheet
 from optrr.pages.design_pages import comparison_page, design_page
@@ -139,9 +138,7 @@ def test_of_sampled_tables_the_same_questions_are_answered(tmp_path: Path, capsy
     assert f"{asking.standard_error('age', 400):.2g}" in utility and "sex × age: asked of a share of 0.75" in utility
     assert "'smokes': shares cannot be estimated" in utility
     assert "1 of 1 checks held" in held["correct implementation"]
-    with pytest.raises(InvalidInput, match="questions_worksheet is for sampled tables"):
-        worksheet(asking, 400)  # type: ignore[arg-type]
-    # what those who deploy it are asked does not depend on the way of asking
+    # what those who deploy it are asked does not depend on the protocol
     optrr.save(optrr.design(domain, 1.0), tmp_path / "d.json")
     assert run(["worksheet", str(tmp_path / "d.json"), "--json"]) == 0
     other = json.loads(capsys.readouterr().out)

@@ -393,10 +393,9 @@ def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
     spent = plan.point.epsilon * plan.question.releases
     assert all(each in text for each in (promise(spent), example(spent), *plan.meaning.sentences()))
     # every question of the sheet, and of what is left to people six lines
-    from optrr.allocation.sampled_uses import questions_worksheet  # noqa: PLC0415
     from optrr.devices.worksheet import worksheet  # noqa: PLC0415
 
-    sheet = (worksheet if isinstance(plan.asking, optrr.Design) else questions_worksheet)(plan.asking, plan.question.n)
+    sheet = worksheet(plan.asking, plan.question.n)
     for entry in sheet.entries:
         assert entry.question in text
         assert not any(asked in text for asked in entry.for_you)

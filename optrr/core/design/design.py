@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod, sqrt
@@ -42,8 +42,10 @@ from optrr.core.provenance.accounting import Release, total_epsilon
 from optrr.core.provenance.sealed import DESIGN
 from optrr.core.records.reading.source import Places
 from optrr_solvers import Solution, Status
+from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
+from optrr_solvers.partition import singles
 from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.plausibility import CountedTable
     from optrr.core.reports import Reports
+    from optrr_solvers.allocation.error_certificate import ErrorCertificate
     from optrr_solvers.randomness import RandomState
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
@@ -152,13 +155,46 @@ class Asking(ABC):
 
     @property
     def earlier(self) -> tuple[Release, ...]:
-        """Releases of the same people that this way of asking follows."""
+        """Releases of the same people that this protocol follows."""
         return ()
+
+    @property
+    def epsilon_in_all(self) -> float:
+        """Total ε in nats of a person who took part in the earlier releases as well: the sum, rounded up."""
+        return self.epsilon
 
     @property
     def public(self) -> PublicColumns:
         """Columns that stand beside the attributes and are not randomized."""
         return NONE
+
+    def beside(self, public: PublicColumns) -> Asking:
+        """The same beside these columns, if it can keep any."""
+        del public
+        return self
+
+    def bounded(self, certify: Callable[[], ErrorCertificate]) -> Asking:
+        """The same with a lower bound on any mechanism's error, if its file holds one."""
+        del certify
+        return self
+
+    @property
+    def budgets(self) -> list[tuple[str, float, float]]:
+        """Name, attribute ε and conditional ε of each attribute; empty where a person answers one question."""
+        return []
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user must know before using it, one line each."""
+        return ()
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {"epsilon": self.epsilon}
+
+    def table_errors(self, tables: Sequence[tuple[str, ...]]) -> list[float]:
+        """:meth:`table_error` of several tables."""
+        return [self.table_error(names) for names in tables]
 
     def randomize(
         self,
@@ -327,8 +363,25 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def epsilon_in_all(self) -> float:
-        """What a person has spent, in nats, who took part in the earlier releases as well: the sum, rounded up."""
+        """Total ε in nats of a person who took part in the earlier releases as well: the sum, rounded up."""
         return total_epsilon((*self.earlier, Release.of(self)))
+
+    def beside(self, public: PublicColumns) -> Design:
+        """The same beside these columns."""
+        return replace(self, public=public) if public else self
+
+    @property
+    def budgets(self) -> list[tuple[str, float, float]]:
+        """Name, attribute ε and conditional ε of each attribute."""
+        each = self.attribute_epsilons.tolist(), self.conditional_epsilons.tolist()
+        return list(zip(self.domain.names, *each, strict=True))
+
+    def table_errors(self, tables: Sequence[tuple[str, ...]]) -> list[float]:
+        """:meth:`table_error` of several tables, from all eigenvalues at once."""
+        members = tuple(self.domain.indices(names) for names in tables)
+        every = TableWorkload(self.domain.sizes, singles(self.domain.m), members, np.ones(len(members)))
+        out: list[float] = every.table_errors(every.eigenvalues(self.law)).tolist()
+        return out
 
     def to_arrow(self) -> pa.Table:
         """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
@@ -485,7 +538,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
-        out = super().summary() | {
+        out = TableResult.summary(self) | {
             "status": str(self.solution.status),
             "seconds": self.solution.seconds,
             "attributes": self.to_arrow().to_pylist(),

@@ -133,8 +133,8 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Design:
     """The mechanism of flips with the smallest total ε; parameters, result and errors as of :func:`optrr.design`."""
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
+    declared = Domain.of(domain)
+    beside = PublicColumns.of(public).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
     if total is None:

@@ -285,8 +285,10 @@ class Domain:
             raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
 
     @classmethod
-    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> "Domain":
+    def of(cls, declared: "Domain | Mapping[str, int | Bins | Iterable[Category]]") -> "Domain":
         """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
+        if isinstance(declared, Domain):
+            return declared
         if not isinstance(declared, Mapping):
             raise InvalidInput(
                 f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"

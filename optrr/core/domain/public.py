@@ -147,8 +147,10 @@ class PublicColumns:
         return PublicColumns(record.weight, record.stratum, record.cluster, tuple(record.group))
 
     @staticmethod
-    def of(given: Mapping[str, Any]) -> PublicColumns:
+    def of(given: PublicColumns | Mapping[str, Any]) -> PublicColumns:
         """From a mapping of roles to names; a group may be one name or several. Raises InvalidInput."""
+        if isinstance(given, PublicColumns):
+            return given
         roles = [field.name for field in fields(PublicColumns)]
         for role, names in given.items():
             if role not in roles:

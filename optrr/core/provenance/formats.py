@@ -16,6 +16,7 @@ _LONGITUDINAL = "optrr.longitudinal.design"
 #     recompute(made)             every number of what a file would hold
 #     export(made, path, size)    writes the deployment file of a protocol and returns what it holds
 #     exports(made)               every content that an export of the protocol itself can have
+#     worksheet(made, records)    an evaluator's questions, answered
 #     instead                     what to do with a file of this kind that is given for a design
 FORMATS: dict[str, dict[str, str]] = {
     DESIGN: {
@@ -25,6 +26,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "recompute": "optrr.core.design.design_file:verification",
         "export": "optrr.devices.export:export_design",
         "exports": "optrr.devices.export:exports_of_design",
+        "worksheet": "optrr.devices.worksheet:records_worksheet",
         "instead": "design again",
     },
     "optrr-longitudinal": {
@@ -39,6 +41,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "verify": f"{_TABLES}:verify_sampled_tables",
         "export": "optrr.allocation.sampled_uses:export_questions",
         "exports": "optrr.allocation.sampled_uses:exports_of_questions",
+        "worksheet": "optrr.allocation.sampled_uses:questions_worksheet",
         "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
         "this needs a design of whole records (optrr allocate --way optimum)",
     },
