@@ -277,9 +277,11 @@ def test_the_program_is_pors_and_its_optimum_the_designs(tmp_path: Path) -> None
     np.testing.assert_array_equal(data["outputs"], counts)
 
 
-def test_wrong_wishes_are_refused_and_nothing_is_written(mechanism, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_CELLS", 5)
-    for names, suffix in ((("sex", "age"), "csv"), (("nobody",), "csv"), (("sex",), "txt"), (("sex", "sex"), "npz")):
+def test_wrong_wishes_are_refused_and_nothing_is_written(mechanism, tmp_path):
+    large = optrr.design({"a": 100, "b": 100}, 1.0).mechanism
+    with pytest.raises(InvalidInput, match="4096"):
+        tables.save_matrix(large, ["a", "b"], tmp_path / "m.csv")
+    for names, suffix in ((("nobody",), "csv"), (("sex",), "txt"), (("sex", "sex"), "npz")):
         with pytest.raises(InvalidInput):
             tables.save_matrix(mechanism, names, tmp_path / f"m.{suffix}")
     with pytest.raises(InvalidInput):
@@ -317,22 +319,12 @@ def test_names_with_commas_and_what_is_no_design(tmp_path, capsys, monkeypatch):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
 
 
-def test_a_name_that_ends_in_a_nul_character_is_written_whole(tmp_path: Path) -> None:
-    mechanism = optrr.design(optrr.Domain.of({"a\0": 2, "b": 2}), 1.0).mechanism
-    for suffix in ("json", "csv"):
-        tables.save_events(mechanism, tmp_path / f"e.{suffix}")
-        assert "a\0" in (tmp_path / f"e.{suffix}").read_text().encode().decode("unicode_escape")
-    with pytest.raises(InvalidInput, match="NUL"):
-        tables.save_events(mechanism, tmp_path / "e.npz")
-
-
 def test_what_would_read_alike_is_refused_but_in_json(tmp_path: Path) -> None:
-    labels = {"probability": 2, "a": ["", None, "x"], "z": ["z", "z\0"]}
+    labels = {"probability": 2, "a": ["", None, "x"], "z": 2}
     mechanism = optrr.design(optrr.Domain.of(labels), 1.0).mechanism
-    refused = [("a", "csv", "missing"), ("a", "npz", "missing"), ("z", "npz", "NUL")]
-    for name, suffix, why in refused:
-        with pytest.raises(InvalidInput, match=f"{why}.*json"):
-            tables.save_matrix(mechanism, [name], tmp_path / f"m.{suffix}")
+    for suffix in ("csv", "npz"):
+        with pytest.raises(InvalidInput, match=r"missing would read alike.*json"):
+            tables.save_matrix(mechanism, ["a"], tmp_path / f"m.{suffix}")
     with pytest.raises(InvalidInput, match=r"'probability' would be there twice; write to a \.json file"):
         tables.save_events(mechanism, tmp_path / "e.csv", ["probability"])
     assert list(tmp_path.iterdir()) == []
