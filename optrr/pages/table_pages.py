@@ -116,8 +116,6 @@ def _page(
     return given.page(title, [lead], [Section(heading, parts)], result.n, result.warnings)
 
 
-# Cells of a shaded table on a page.
-_SHADED = 400
 _NUMBERS = ["estimate", "standard error", "lower", "upper"]
 
 
@@ -145,7 +143,7 @@ def estimate_parts(estimated: Estimate, counts: Counts | None = None) -> list[Pa
     """The table, with the randomized reports beside it where ``counts`` are given, and the chart."""
     table = _table(estimated, counts).first(ROWS)
     size, described = estimated.proportions.size, crossed(estimated.domain.names)
-    if size > (_SHADED if estimated.domain.m == 2 else CHARTED) or estimated.interval == "none":
+    if size > CHARTED or estimated.interval == "none":
         return [table]
     said = f"Estimated proportions of {described} with {100 * estimated.confidence:g}% intervals, as in the table"
     return [Chart(figure_svg(estimated.plot()), description=said), table]

@@ -18,10 +18,9 @@ from optrr.analysis.measures.quantities import Inversion, Odds
 from optrr.core.display.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.core.display.parts import Table
 from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import category_word, crossed, records_enough
+from optrr.core.display.text import category_word, crossed
 from optrr.core.domain.domain import Category, Domain, checked_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.derived import enough
 from optrr.core.estimation.estimator import check_confidence, check_records
 from optrr.core.estimation.plausibility import CountedTable, counted_table
 from optrr.core.mechanisms.mechanism import Randomizer
@@ -247,7 +246,7 @@ def tested(
         rows.append(_filled(row, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
             wide[label(row) or name] = inversion
-    return tuple(rows), _said_of_wide(wide, table.domain, tail)
+    return tuple(rows), _said_of_wide(wide, table.domain)
 
 
 def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
@@ -266,27 +265,16 @@ def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
     )
 
 
-def _said_of_wide(wide: Mapping[str, Inversion], domain: Domain, tail: float) -> tuple[str, ...]:
+def _said_of_wide(wide: Mapping[str, Inversion], domain: Domain) -> tuple[str, ...]:
     """A sentence for each.
 
-    Where the mechanism causes much of the error, with the records that would do for the one that is known worst. Elsewhere a
-    larger epsilon is no remedy, and the rarest cells are named.
+    Where the mechanism causes little of the error, a larger epsilon is no remedy, and the rarest cells are named.
     """
-    noisy = {what: inversion for what, inversion in wide.items() if inversion.noise_share > _NOISY}
-    out, n = [], inf
-    if noisy:
-        worst = max(noisy.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
-
-        def narrow(n: float) -> bool:
-            low, high = worst.of_records(round(n)).limits(tail)
-            return high - low <= _WIDE
-
-        n = enough(worst.sampling.n, narrow)
-    remedy = f"{records_enough(n)}; else" if n < inf else "collect more, or"
+    out = []
     for what, inversion in wide.items():
         said = f"the records say next to nothing on {what}"
-        if what in noisy:
-            out.append(f"{said}; {remedy} give the attributes a larger epsilon")
+        if inversion.noise_share > _NOISY:
+            out.append(f"{said}; collect more, or give the attributes a larger epsilon")
             continue
         cells, people = inversion.rarest()
         marks = np.argwhere(cells.reshape(tuple(int(r) for r in domain.sizes)) > 0)

@@ -358,10 +358,6 @@ class Inversion:
         """The measure's own sums, sampled as the cells are."""
         return Inversion(odds, replace(sampling, sums=odds.sums), observed)
 
-    def of_records(self, n: int) -> "Inversion":
-        """What the same proportions of ``n`` reports would say."""
-        return replace(self, sampling=replace(self.sampling, n=n))
-
     @cached_property
     def _sums(self) -> FloatArray:
         return np.asarray(self.observed @ self.sampling.influence)
