@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.records.atomic import undo_killed_run
 from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,
@@ -64,7 +63,6 @@ class PlinkGenotypes:
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
         self.path = Path(path)
-        undo_killed_run(self.path)
         for suffix in PLINK_FILES:
             if not self.path.with_suffix(suffix).is_file():
                 raise InvalidInput(

@@ -211,7 +211,7 @@ def _together(places: Sequence[Path], provenance: Provenance | None) -> Iterator
     Existing files stay untouched until then. While they are moved the first is absent: it never stands beside files of others.
     """
     sidecar = [] if provenance is None else [sidecar_path(places[0])]
-    with whole_files([*places, *sidecar], withdraw=True) as written:
+    with whole_files([*places, *sidecar]) as written:
         yield written[: len(places)]
         if provenance is not None:
             write_sidecar(written[-1], provenance)
