@@ -441,7 +441,7 @@ class SampledTables(Asking):
             out = combined(domain, answered, confidence)
         else:
             out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.likely_chances(), confidence)
-        return replace(out, warnings=(*reports.twice, *out.warnings))
+        return out
 
     def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "CountedTable":
         """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.

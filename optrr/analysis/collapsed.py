@@ -25,7 +25,6 @@ from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
 from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.provenance.accounting import Release
 from optrr.core.records.counts import OpenedRecords, count_many
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
@@ -211,11 +210,6 @@ class PooledAsking:
             group[kept] = np.arange(len(kept))
             groups.append(group)
         return PooledMechanism(self.asking.mechanism, self.domain, tuple(groups))
-
-    @property
-    def earlier(self) -> tuple[Release, ...]:
-        """The design's."""
-        return tuple(self.asking.earlier)
 
     @property
     def public(self) -> PublicColumns:

@@ -135,8 +135,8 @@ class Reports(OpenedRecords):
         return PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))
 
     def warn(self, ignoring: PublicColumns | None = None) -> None:
-        """Warn of people who may count twice, and of ignored columns: all of the sample's unless given."""
-        warn([*self.pooled_notes, *self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+        """Warn of collapsed categories, and of ignored columns: all of the sample's unless given."""
+        warn([*self.pooled_notes, *(self.public if ignoring is None else ignoring).ignored()])
 
     def warn_unless(self, sample: PublicColumns) -> None:
         """Warn as :meth:`warn`; an analysis that takes the sample into account ignores nothing of it."""

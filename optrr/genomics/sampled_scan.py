@@ -320,7 +320,7 @@ def scan_answers(asking: SampledVariants, answers: Any, options: ScanOptions = _
     reports = OpenedRecords.of(asking, answers)
     (opened,) = reports.places
     scanned = associations_of(asking, asking.told(read_answers(opened)), options)
-    return replace(scanned, warnings=(*reports.unbound, *reports.twice, *scanned.warnings))
+    return replace(scanned, warnings=(*reports.unbound, *scanned.warnings))
 
 
 def associations_of(

@@ -194,7 +194,7 @@ def answers_report(asking: SampledVariants, answers: Any, by_status: bool = Fals
     unknown = np.full(len(asking.names), np.nan)
     rates = Proportions(unknown, unknown, unknown, unknown)
     out = _reported(asking.variants, tables, asking.kernel, rates, by_status)
-    return replace(out, warnings=(*opened.unbound, *opened.twice, *out.warnings))
+    return replace(out, warnings=(*opened.unbound, *out.warnings))
 
 
 def _reported(

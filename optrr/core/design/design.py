@@ -324,9 +324,9 @@ class FullRecords(Asking):
         from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (as above)
 
         reports = self.reports(answers)
-        twice, (counts,) = reports.twice, reports.counts(attributes)
+        (counts,) = reports.counts(attributes)
         out = estimate(counts, self.mechanism, confidence=confidence)
-        return replace(out, warnings=(*twice, *out.warnings, *reports.public.ignored()))
+        return replace(out, warnings=(*out.warnings, *reports.public.ignored()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

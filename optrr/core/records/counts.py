@@ -2,7 +2,7 @@
 
 An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
 errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
-(:attr:`OpenedRecords.twice`); only the files of one directory or pattern may be parts of a release. Whether counts can come
+(:attr:`OpenedRecords.origins`); only the files of one directory or pattern may be parts of a release. Whether counts can come
 from the mechanism at all is checked where they are estimated (:mod:`optrr.core.estimation.plausibility`).
 
 Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
@@ -11,12 +11,12 @@ tables of all attribute sets are filled from combined codes. Memory: the tables,
 O(n · number of sets).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from optrr.core.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Origin, Provenance, doubts, require_design
 from optrr.core.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.core.records.reading.device_reports import as_reports
@@ -289,29 +288,8 @@ class Asked(Protocol):
         """What its records say that they were randomized by."""
 
     @property
-    def earlier(self) -> tuple[Release, ...]:
-        """Releases that it was chosen from; they do not tell whose records follow them."""
-
-    @property
     def public(self) -> PublicColumns:
         """Columns that stand beside the attributes and are not randomized."""
-
-
-class _Part(NamedTuple):
-    """A file, database or frame, and one release that it holds; the numbers of what was given, and of the name in it."""
-
-    given: int
-    named: int
-    where: Any
-    origin: Origin
-
-    @property
-    def what(self) -> str:
-        return self.origin.what
-
-    @property
-    def release(self) -> Release | None:
-        return None if self.origin.provenance is None else self.origin.provenance.release
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,26 +322,37 @@ class OpenedRecords:
         return cls(asking, tuple(as_reports(g, asking) for g in opened))
 
     @cached_property
-    def _parts(self) -> list[_Part]:
-        """What every file says, for each release that it holds; raises as :meth:`of`."""
-        files, seen = list(_files(self.given)), set()
-        for _, _, where in files:
-            if not isinstance(where, RecordsAt):
-                continue
-            path = Path(str(where.place))
-            key = path.resolve() if path.exists() else str(where.place)
-            if key in seen:
-                raise InvalidInput(f"{where.place} is given twice, so its people would count twice; name it once")
-            seen.add(key)
-        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_of(where)]
-        for part in parts:
-            require_design(part.origin, self.asking.digest)
-        return parts
-
-    @cached_property
     def origins(self) -> tuple[tuple[Origin, ...], ...]:
-        """What each that is given says of its records, each different saying once."""
-        return tuple(tuple(different([p.origin for p in self._parts if p.given == k])) for k in range(len(self.given)))
+        """What each that is given says of its records, each different saying once.
+
+        Raises InvalidInput for records of another design, a place that is named twice, and two places in one that is given
+        which hold the same release.
+        """
+        places: set[Any] = set()
+        return tuple(tuple(different(self._said_by(each, places))) for each in self.given)
+
+    def _said_by(self, given: Any, places: set[Any]) -> Iterator[Origin]:
+        """What one that is given says, and the ``places`` that were read so far."""
+        where, known = place_of(given), dict[str, str]()
+        for one in [given] if where is None else [replace(where, place=place, origins=None) for place in where.named]:
+            for file in (each_file(one) or [one]) if isinstance(one, RecordsAt) else ():
+                path = Path(str(file.place))
+                place = path.resolve() if path.exists() else str(file.place)
+                if place in places:
+                    raise InvalidInput(f"{path} is given twice, so its people would count twice; name it once")
+                places.add(place)
+            found = origins_of(one)
+            # files of one directory or pattern may be parts of a release, and releases of a seed cannot be told apart
+            here = {o.provenance.release.id: o.what for o in found if o.provenance is not None}
+            for release in filter(None, here.keys() & known.keys()):
+                raise InvalidInput(
+                    f"{here[release]} and {known[release]} hold the same release, so its people would count twice; name one of "
+                    "them, or a directory with the parts of the release"
+                )
+            known |= here
+            for origin in found:
+                require_design(origin, self.asking.digest)
+                yield origin
 
     @property
     def stated(self) -> list[Provenance]:
@@ -372,8 +361,8 @@ class OpenedRecords:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """What is in doubt about them, one line each, to be shown beside every number. Raises InvalidInput as ``twice``."""
-        return list(dict.fromkeys([*self.pooled_notes, *self.unbound, *self.twice]))
+        """What is in doubt about them, one line each, to be shown beside every number."""
+        return list(dict.fromkeys([*self.pooled_notes, *self.unbound]))
 
     @property
     def mechanism(self) -> Any:
@@ -388,30 +377,7 @@ class OpenedRecords:
     @cached_property
     def unbound(self) -> list[str]:
         """Warnings about where records come from: no provenance metadata, or drawn from a seed."""
-        named = {(p.named, p.origin.provenance): p.origin for p in reversed(self._parts)}
-        return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
-
-    @cached_property
-    def twice(self) -> list[str]:
-        """Warnings about people who may count twice. Raises InvalidInput for a release that is read together with itself."""
-        held: dict[str, _Part] = {}
-        lines = []
-        for part in self._parts:
-            if part.release is None or not part.release.id:
-                continue  # releases of a seed cannot be told apart
-            first = held.setdefault(part.release.id, part)
-            if first.named == part.named:
-                continue
-            if first.given == part.given:
-                raise InvalidInput(
-                    f"{part.what} and {first.what} hold the same release, so its people would count twice; name one of them, "
-                    "or a directory with the parts of the release"
-                )
-            lines.append(
-                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they count "
-                "twice here"
-            )
-        return [*lines, *_same_people(held, self.asking.earlier)]
+        return list(dict.fromkeys(line for each in self.origins for origin in each for line in doubts(origin)))
 
     @property
     def public(self) -> PublicColumns:
@@ -460,33 +426,3 @@ class OpenedRecords:
         if wanted not in self.kept:
             self.kept[wanted] = made(wanted)
         return self.kept[wanted]
-
-
-def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
-    """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
-    named = 0
-    for k, each in enumerate(given):
-        where = place_of(each)
-        if where is None:
-            yield k, named, each
-            named += 1
-            continue
-        for name in where.named:
-            one = replace(where, place=name, watch=None, origins=None)
-            for file in each_file(one) or [one]:
-                yield k, named, file
-            named += 1
-
-
-def _same_people(held: Mapping[str, _Part], apart: Iterable[Release]) -> Iterator[str]:
-    """Warn of releases of the same people, by id: one followed the other, or both a third that is not in ``apart``."""
-    left_out = {release.id for release in apart} - held.keys()
-    first_of: dict[str, _Part] = {}
-    for part in held.values():
-        for release in part.origin.provenance.releases if part.origin.provenance else ():
-            first = first_of.setdefault(release.id, part)
-            if release.id and release.id not in left_out and first is not part:
-                yield (
-                    f"{first.what} and {part.what} are releases of the same people, who count twice here: errors are those of "
-                    "as many people as there are reports; use each release on its own"
-                )

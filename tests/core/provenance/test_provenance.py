@@ -6,7 +6,6 @@ import math
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -328,7 +327,7 @@ def answered_by(seed):
 
 @pytest.fixture(params=["csv", "parquet"])
 def kind(request, tmp_path, monkeypatch):
-    """r1 and its copy, r2 of the same people after r1, r3 after r1 too, and others of other people."""
+    """r1 and its copy, and others of other people."""
     monkeypatch.chdir(tmp_path)
     ending = request.param
     write = pa_csv.write_csv if ending == "csv" else pq.write_table
@@ -336,8 +335,6 @@ def kind(request, tmp_path, monkeypatch):
     write(answered_by(2), f"more.{ending}")
     optrr.save(optrr.design(ANSWERED, 1.5), "d.json")
     release(f"true.{ending}", f"r1.{ending}")
-    release(f"true.{ending}", f"r2.{ending}", "--after", f"r1.{ending}")
-    release(f"true.{ending}", f"r3.{ending}", "--after", f"r1.{ending}")
     release(f"more.{ending}", f"others.{ending}")
     shutil.copy(f"r1.{ending}", f"copy.{ending}")
     if ending == "csv":
@@ -365,31 +362,11 @@ def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, c
     assert pooled["n"] == 2 * N and pooled["doubts"] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", EACH)
-def test_releases_of_the_same_people_are_doubted(kind, capsys, command):
-    for two in (("r1", "r2"), ("r2", "r1"), ("r2", "r3")):
-        doubts = said(capsys, command, *(f"{name}.{kind}" for name in two))["doubts"]
-        assert len(doubts) == 1 and "are releases of the same people" in doubts[0]
-    assert said(capsys, command, f"r2.{kind}", f"others.{kind}")["doubts"] == []
-
-
 def test_a_group_against_itself(kind, capsys):
     options = ("--attributes", "a", "--test", "homogeneity", "--group")
     assert "would count twice" in said(capsys, "test", f"r1.{kind}", code=2, options=(*options, f"r1.{kind}"))
     # groups may be parts of one release
-    copied = said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))
-    assert ["hold records of one release" in line for line in copied["doubts"]] == [True]
-    later = said(capsys, "test", f"r1.{kind}", options=(*options, f"r2.{kind}"))
-    assert ["are releases of the same people" in line for line in later["doubts"]] == [True]
-    assert said(capsys, "test", f"r1.{kind}", options=(*options, f"others.{kind}"))["doubts"] == []
-
-
-def test_the_doubt_is_in_every_form_of_output(kind, capsys):
-    command = ["estimate", f"r1.{kind}", f"r2.{kind}", "--design", "d.json", "--attributes", "a"]
-    assert run([*command, "--report", "page.html", "-o", "table.json"]) == 0
-    seen = [capsys.readouterr().err, Path("page.html").read_text(), Path("table.json").read_text()]
-    assert ["are releases of the same people" in text for text in seen] == [True] * 3
+    assert said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))["doubts"] == []
 
 
 def test_from_python(kind):
@@ -397,19 +374,7 @@ def test_from_python(kind):
     for again in (f"copy.{kind}", f"r1.{kind}"):
         with pytest.raises(InvalidInput, match="would count twice"):
             design.estimate([f"r1.{kind}", again], "a")
-    later = design.estimate([f"r1.{kind}", f"r2.{kind}"], "a")
-    assert any("are releases of the same people" in line for line in later.warnings)
     assert design.estimate([f"r1.{kind}", f"others.{kind}"], "a").warnings == ()
-
-
-def test_a_design_after_a_release_does_not_make_everybody_the_same(kind, capsys):
-    pilot = origins_of(Path(f"r1.{kind}"))[0].provenance
-    optrr.save(replace(load_design("d.json"), earlier=pilot.releases), "d.json")
-    release(f"true.{kind}", f"one.{kind}")
-    release(f"more.{kind}", f"two.{kind}")
-    assert said(capsys, "estimate", f"one.{kind}", f"two.{kind}")["doubts"] == []
-    with_pilot = said(capsys, "estimate", f"one.{kind}", f"r1.{kind}")["doubts"]
-    assert ["are releases of the same people" in line for line in with_pilot] == [True]
 
 
 def test_a_directory_may_hold_parts_of_one_release(kind, capsys):
@@ -439,11 +404,8 @@ def test_answers_given_twice(tmp_path, monkeypatch, capsys):
     optrr.save(asking, "d.json")
     pq.write_table(answered_by(1), "true.parquet")
     release("true.parquet", "r1.parquet")
-    release("true.parquet", "r2.parquet", "--after", "r1.parquet")
     shutil.copy("r1.parquet", "copy.parquet")
     options = ("--attributes", "b")
     assert "would count twice" in said(capsys, "estimate", "r1.parquet", "copy.parquet", code=2, options=options)
-    later = said(capsys, "estimate", "r1.parquet", "r2.parquet", options=options)
-    assert sum("are releases of the same people" in line for line in later["doubts"] + later["warnings"]) == 1
     with pytest.raises(InvalidInput, match="would count twice"):
         asking.estimate(["r1.parquet", "copy.parquet"], "b")
