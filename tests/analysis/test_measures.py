@@ -298,12 +298,6 @@ def test_where_nothing_is_known_no_number_is_printed():
     assert result.plot() is not None
 
 
-def test_without_noise_a_wide_interval_is_put_down_to_the_rarest_cells() -> None:
-    (said,) = measure(Counts(PAIR, np.array([[40, 0], [2, 0]])), PLAIN, "odds-ratio").warnings
-    assert "about 0 records have group '0' and outcome '1'; collect more, or merge categories" in said
-    assert "epsilon" not in said
-
-
 @pytest.mark.parametrize("level", [0.05, 0.32, 0.001])
 @pytest.mark.parametrize("room", [(0.0, np.inf), (0.3, 20.0), (1.2, 2.0), (0.7, 0.9), (3.0, np.inf)])
 def test_outcomes_are_taken_in_feldman_and_cousins_order(level, room):

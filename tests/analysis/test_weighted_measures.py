@@ -326,21 +326,6 @@ def test_intervals_cover_the_population(related: bool) -> None:
     assert {name: int(held.sum()) for name, held in covered.items() if held.sum() < 129} == {}
 
 
-def test_ignorable_groups_that_may_be_empty_are_named_with_the_records_that_would_do() -> None:
-    frame = people(8, 400)
-    frame.loc[frame.level == 5, "town"] = None
-    table = reported(frame, 2.0).table("level", "town", ignorable="town")
-    (line,) = table.warnings
-    assert "people with level '5' who answered about town cannot be told from 0" in line and "records would" in line
-    assert (table.upper - table.lower)[2].min() > 0.1
-    two = reported(frame, 2.0).table("level", "sex", "town", ignorable="town").warnings[0]
-    assert "people with level '5' and sex 'f' who answered about town and of people with level '5' and sex 'm'" in two
-    clear = reported(people(8, 4000), 4.0).table("level", "town", ignorable="town")
-    assert clear.warnings == ()
-    nobody = reported(frame[frame.sex == "f"]).table("level", among={"sex": "m"})
-    assert "people with sex 'm' cannot be told from 0" in nobody.warnings[0]
-
-
 @pytest.mark.parametrize("weight", ["-1", "much", None, [1], True, float("nan"), 10**400])
 def test_weights_of_shares_that_are_no_numbers_are_named(
     weight: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]

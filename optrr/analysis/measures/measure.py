@@ -4,7 +4,7 @@ Each may be of the people whose true answers are among some categories (:mod:`op
 equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.analysis.measures import quantities
-from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among, said_categories, said_of
+from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among
 from optrr.analysis.measures.quantities import Inversion, Odds
 from optrr.core.display.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.core.display.parts import Table
@@ -54,8 +54,6 @@ _ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": qu
 MAX_CELLS = 512
 # An interval over more than this share of all positions says next to nothing.
 _WIDE = 0.9
-# Share of the variance from which on the mechanism is to blame.
-_NOISY = 0.2
 
 
 @dataclass(frozen=True)
@@ -239,14 +237,15 @@ def tested(
     compared: Iterable[tuple[Row, Odds]], name: str, table: CountedTable, tail: float
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
-    rows, wide = [], dict[str, Inversion]()
+    rows, warnings = [], []
     for row, odds in compared:
         inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
         limits = inversion.limits(tail)
         rows.append(_filled(row, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
-            wide[label(row) or name] = inversion
-    return tuple(rows), _said_of_wide(wide, table.domain)
+            remedy = "collect more, merge categories, or give the attributes a larger epsilon"
+            warnings.append(f"the records say next to nothing on {label(row) or name}; {remedy}")
+    return tuple(rows), tuple(warnings)
 
 
 def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
@@ -263,25 +262,6 @@ def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
         lower=odds.shown(limits[0]),
         upper=odds.shown(limits[1]),
     )
-
-
-def _said_of_wide(wide: Mapping[str, Inversion], domain: Domain) -> tuple[str, ...]:
-    """A sentence for each.
-
-    Where the mechanism causes little of the error, a larger epsilon is no remedy, and the rarest cells are named.
-    """
-    out = []
-    for what, inversion in wide.items():
-        said = f"the records say next to nothing on {what}"
-        if inversion.noise_share > _NOISY:
-            out.append(f"{said}; collect more, or give the attributes a larger epsilon")
-            continue
-        cells, people = inversion.rarest()
-        marks = np.argwhere(cells.reshape(tuple(int(r) for r in domain.sizes)) > 0)
-        codes = {a.name: np.unique(marks[:, k]).tolist() for k, a in enumerate(domain)}
-        whose = said_of(said_categories(domain, {name: c for name, c in codes.items() if len(c) < domain[name].size}))
-        out.append(f"{said}: about {people:.0f} records have {whose}; collect more, or merge categories")
-    return tuple(out)
 
 
 def _check(domain: Domain, name: str, comparing: Comparing) -> None:

@@ -485,20 +485,6 @@ class Inversion:
         )
         return sqrt(max(own if own > padded / 4 else padded, 0.0)) / total if total > 0 else float("nan")
 
-    @property
-    def noise_share(self) -> float:
-        """Share of the variance of G at the estimate that the mechanism causes; 1 where there is no variance."""
-        reports = self.sampling.padded(self.observed)
-        slope = self.odds.equation(self.position, self._sums).gradient
-        variance = float(slope @ self.sampling.covariance(reports) @ slope)
-        return self._noise(reports, slope) ** 2 / variance if variance > 0 else 1.0
-
-    def rarest(self) -> tuple[FloatArray, float]:
-        """The sum of cells with the fewest people, (R,), and their estimated number, at least 0."""
-        people = self.sampling.n * self._sums / self.odds.sums.max(axis=1)
-        k = int(np.argmin(people))
-        return self.odds.sums[k], max(float(people[k]), 0.0)
-
     @cached_property
     def _faint(self) -> bool:
         """Whether L + U may be 0 as far as the mechanism's noise goes."""

@@ -19,7 +19,7 @@ so that how they vary together is exact, whether groups overlap or not.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from optrr.analysis.measures.among import (
 )
 from optrr.analysis.measures.measure import Measures, Row, tested
 from optrr.analysis.measures.quantities import Inversion, Odds
-from optrr.core.display.text import amount, brief
+from optrr.core.display.text import brief
 from optrr.core.domain.domain import Category, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with
@@ -51,8 +51,6 @@ from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, real
 
-# Groups that are named in a warning; it says how many more there are.
-_NAMED = 3
 # Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.
 _MOST_GROUPS = 8
 _BIAS = "a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative"
@@ -148,7 +146,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         interval="score",
         bias=_BIAS,
         simultaneous=simultaneous,
-        warnings=(*_faint(wanted.divided_by(kept), table), *table.notes),
+        warnings=(*_faint(kept, table), *table.notes),
         among=kept.texts,
         share=total,
         note=wanted.note,
@@ -156,21 +154,16 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     )
 
 
-def _faint(totals: Mapping[str, FloatArray], table: CountedTable) -> list[str]:
-    """A sentence on totals that shares are divided by and that noise may hide; marks of cells (R,) by whose they are."""
-    sampling, observed = replace(table.sampling, sums=np.stack(list(totals.values()))), table.observed.ravel()
-    errors = np.sqrt(np.maximum(np.diag(sampling.mechanism_noise(observed)), 0.0))
-    shares = observed @ sampling.influence
-    ratios = np.divide(shares, errors, out=np.where(shares > 0, np.inf, 0.0), where=errors > 0)
-    open_ones = [name for name, ratio in zip(totals, ratios, strict=True) if ratio < CLEAR_OF_ZERO]
-    if not open_ones:
+def _faint(kept: Kept, table: CountedTable) -> list[str]:
+    """A sentence where noise may hide the people that shares are of."""
+    sampling, observed = replace(table.sampling, sums=(kept.place >= 0)[None] * 1.0), table.observed.ravel()
+    error = sqrt(max(float(sampling.mechanism_noise(observed)[0, 0]), 0.0))
+    share = float((observed @ sampling.influence)[0])
+    if share >= CLEAR_OF_ZERO * error and share > 0:
         return []
-    more = len(open_ones) - _NAMED
-    named = [f"of {whose}" for whose in open_ones[:_NAMED] + ([amount(more, "other group")] if more > 0 else [])]
-    said = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
     return [
-        f"the share {said} cannot be told from 0, so the records say next to nothing on them; "
-        f"{clear_with(table.n, float(ratios.min()))}"
+        f"the share of {said_people(kept.texts)} cannot be told from 0, so the records say next to nothing on them; "
+        f"{clear_with(table.n, share / error if error > 0 else 0.0)}"
     ]
 
 
@@ -203,23 +196,6 @@ class _Cells:
         sizes = tuple(int(r) for r in table.sizes)
         left = Kept.of(table, {name: answers}).domain
         return _Cells(left, sizes, table.index(name), codes, said_ignorable(name, others))
-
-    def divided_by(self, kept: Kept) -> dict[str, FloatArray]:
-        """What shares are divided by, by whose it is: everybody kept, and within each group those who answered; (R,) marks."""
-        inside = kept.place >= 0
-        out = {said_people(kept.texts): inside.astype(np.float64)}
-        if self.axis is None:
-            return out
-        at = np.unravel_index(np.where(inside, kept.place, 0), self.sizes)
-        told = inside & np.isin(at[self.axis], self.answers)
-        others = [k for k in range(len(self.sizes)) if k != self.axis]
-        name = self.domain.names[self.axis]
-        for group in np.ndindex(tuple(self.sizes[k] for k in others)):
-            alike = told & np.all([at[k] == code for k, code in zip(others, group, strict=True)], axis=0)
-            codes = {self.domain.names[k]: [code] for k, code in zip(others, group, strict=True)}
-            whose = {**kept.texts, **said_categories(self.domain, codes)}
-            out[f"{said_people(whose)} who answered about {name}"] = alike.astype(np.float64)
-        return out
 
     def odds(self) -> Iterator[Odds]:
         """Each cell's share, of the cells of the table."""

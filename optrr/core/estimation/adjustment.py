@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput
 from optrr.core.estimation.simplex import Convergence, clip
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
@@ -97,19 +96,18 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
 
     ``margins`` are the groups' estimated distributions (at least 0, sum 1), of the shape of their sizes; ``groups`` the
     positions of their attributes, "clusters" in MDR's words, and single attributes unless given. Stops when every cell of every
-    margin is within the tolerance of its target, or after so many rounds. Raises InvalidInput for margins that are not
-    distributions or do not fit the codes, or weights that are no weights of the records.
+    margin is within the tolerance of its target, or after so many rounds.
     """
     rows = np.asarray(codes, dtype=np.int64)
     chosen = groups if groups is not None else [(i,) for i in range(rows.shape[1])]
     targets = [np.asarray(m, dtype=np.float64) for m in margins]
-    if len(targets) != len(chosen):
-        raise InvalidInput(f"{len(targets)} margins for {len(chosen)} groups of attributes; give one for each")
-    positions = [_positions(rows, group, target) for group, target in zip(chosen, targets, strict=True)]
+    # each record's cell in every margin
+    positions = [
+        np.ravel_multi_index(tuple(rows[:, list(group)].T), target.shape)
+        for group, target in zip(chosen, targets, strict=True)
+    ]
     flat = [t.ravel() for t in targets]
     w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (rows.shape[0],) or not (w >= 0).all() or not w.sum() > 0:
-        raise InvalidInput(f"weights of shape {w.shape}; give {rows.shape[0]} numbers of at least 0, not all 0")
     w, distance, rounds = _fitted(w / w.sum(), positions, flat, tolerance, min(_FIRST_ROUNDS, max_rounds))
     forced = 0
     if distance > tolerance and rounds < max_rounds:
@@ -127,22 +125,6 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
         tolerance=tolerance,
     )
     return AdjustedRecords(rows, w / w.sum(), convergence, forced)
-
-
-def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntArray:
-    """Each record's cell in the group's margin."""
-    if target.ndim != len(group):
-        raise InvalidInput(
-            f"the margin of attributes {tuple(group)} has {target.ndim} axes; give one for each attribute"
-        )
-    if target.min() < 0 or not np.isclose(target.sum(), 1):
-        raise InvalidInput(
-            f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, projection)"
-        )
-    inside = rows[:, list(group)]
-    if inside.min(initial=0) < 0 or np.any(inside >= np.array(target.shape)):
-        raise InvalidInput(f"a code of attributes {tuple(group)} lies outside their margin of shape {target.shape}")
-    return np.asarray(np.ravel_multi_index(tuple(inside.T), target.shape), dtype=np.int64)
 
 
 def _fitted(
