@@ -180,7 +180,7 @@ WRONG: dict[str, list[Any]] = {
         [{"name": "a", "size": 2}, {"name": "a", "size": 2}],
         [{"name": "a", "size": 2, "path": "/etc/passwd"}],
     ],
-    "title": [5, [], {}, None],
+    "title": [5, [], {}],
     "public": [5, [], {"weight": 5}, {"nobody": "a"}],
     "language": [5, []],
     "path": ["/etc/passwd"],

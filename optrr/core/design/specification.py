@@ -9,7 +9,7 @@ undeclared. A top-level ``epsilon`` serves attributes that give none. ``public``
 and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
 ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 
-Messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
+The types of :class:`Spec` say what a file may hold; messages name the attribute and the key.
 """
 
 import codecs
@@ -38,8 +38,7 @@ from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.problem import SIZE_RANGE
 
 
-@dataclass(frozen=True)
-class AttributeSpec:
+class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     """One attribute, as the file says it."""
 
     name: str
@@ -50,12 +49,11 @@ class AttributeSpec:
     bins: list[Any] | None = None
     closed: Closed = "left"
     ordered: bool = False
-    missing: list[Category] | bool = False
+    missing: list[str | int | float] | bool = False
     rest: str | None = None
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(msgspec.Struct, forbid_unknown_fields=True):
     """A whole file, as it says it."""
 
     attributes: list[AttributeSpec]
@@ -69,54 +67,10 @@ class Spec:
 
 # Points in a key, which the TOML reader takes the square of in time and memory, and what ends a key.
 _MOST_PARTS, _BETWEEN_KEYS = 300, re.compile(r"[,=\[\]{}\n]")
-# What a key may hold: its Python types, and how a person would say it.
-_Kind = tuple[tuple[type, ...], str]
-_TEXT: _Kind = ((str,), "a text in quotes")
-_NUMBER: _Kind = ((int, float), "a number of nats without quotes, such as 1.0")
-_ATTRIBUTE: dict[str, _Kind] = {
-    "name": _TEXT,
-    "size": ((int,), "a whole number without quotes"),
-    "categories": ((list,), "a list in brackets"),
-    "epsilon": _NUMBER,
-    "question": _TEXT,
-    "bins": ((list,), "a list of edges, such as [-inf, 18, 65, inf]"),
-    "closed": ((str,), '"left" or "right"'),
-    "ordered": ((bool,), "true or false"),
-    "missing": ((list, bool), 'a list of marks, such as ["NA", "."], or true'),
-    "rest": _TEXT,
-}
-_WHOLE: dict[str, _Kind] = {
-    "attributes": ((list,), "a list of attributes, each under [[attributes]]"),
-    "epsilon": _NUMBER,
-    "title": _TEXT,
-    "asker": _TEXT,
-    "introduction": _TEXT,
-    "language": _TEXT,
-    "public": ((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
-}
 # The first key of a plan, which has attributes, too.
 _PLAN = re.compile(rb'\s*format\s*=\s*"optrr-plan/')
 # A line of TOML with which attributes begin.
 _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
-
-
-def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) -> None:
-    for key, value in given.items():
-        if key not in keys:
-            hint = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
-            raise InvalidInput(f"{place} has the unknown key {shown(key)}{hint}")
-        types, said = keys[key]
-        # Python takes true for a whole number; a person who writes it does not mean one
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            raise InvalidInput(f"{place} has {key} = {_said(value)}; give {said}")
-
-
-def _said(value: Any) -> str:
-    """A value as a message shows it."""
-    if value is None:
-        return "null"
-    # of a number no more digits than anybody writes
-    return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
 
 
 def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o {}") -> None:
@@ -351,22 +305,48 @@ def declared(raw: Any) -> Specification:
 
     Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
     """
-    if not isinstance(raw, Mapping):
-        raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
-    _checked(raw, _WHOLE, "the specification")
-    if "attributes" not in raw:
-        raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
-    attributes = []
-    for number, given in enumerate(raw["attributes"], 1):
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
-        named = given.get("name")
-        place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
-        _checked(given, _ATTRIBUTE, place)
-        if named is None:
-            raise InvalidInput(f"{place} has no name; give it one")
-        attributes.append(AttributeSpec(**given))
-    return _specification(Spec(**{**raw, "attributes": attributes}))
+    try:
+        spec = msgspec.convert(raw, Spec)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(_in_words(error, raw)) from error
+    return _specification(spec)
+
+
+# How the schema library says what is wrong and where, and which key it does not know.
+_AT = re.compile(r" - at `\$(?:\.attributes\[(\d+)\])?\.?(.*)`$")
+_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
+_MISSING_KEY = re.compile(r"Object missing required field `(.*)`")
+_WRONG_KIND = re.compile(r"Expected `(.*)`, got `(.*)`")
+_KINDS = {
+    "str": "a text in quotes",
+    "int": "a whole number without quotes",
+    "float": "a number without quotes, such as 1.0",
+    "bool": "true or false",
+    "array": "a list in brackets",
+    "object": "keys with their values",
+}
+
+
+def _in_words(error: msgspec.ValidationError, raw: Any) -> str:
+    """What is wrong, with the attribute's name and the key that was probably meant."""
+    said, place = str(error), "the specification"
+    keys = Spec.__struct_fields__
+    if at := _AT.search(said):
+        said = said[: at.start()]
+        if at[1] is not None:
+            given, keys = raw["attributes"][int(at[1])], AttributeSpec.__struct_fields__
+            name = given.get("name") if isinstance(given, Mapping) else None
+            place = f"attribute {shown(name)}" if isinstance(name, str) else f"attribute {int(at[1]) + 1}"
+        place += f", {at[2]}" if at[2] else ""
+    if unknown := _UNKNOWN_KEY.match(said):
+        hint = did_you_mean(unknown[1], keys) or f"; the keys are {', '.join(keys)}"
+        said = f"it has the unknown key {shown(unknown[1])}{hint}"
+    elif missing := _MISSING_KEY.match(said):
+        said = f"it has no key {shown(missing[1])}; add it"
+    elif wrong := _WRONG_KIND.match(said):
+        kinds = [_KINDS.get(kind, kind) for kind in wrong[1].split(" | ") if kind != "null"]
+        said = f"it is of type {wrong[2]}; give {' or '.join(kinds)}"
+    return f"{place}: {in_one_line(said)}"
 
 
 def read_declared(path: Given, what: str, parts: str) -> Any:

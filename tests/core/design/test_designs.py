@@ -351,7 +351,7 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
             '{"attributes": [{"name": "a", "size": 2, "epsilon": 1, "epsilon": 9}]}',
             "'epsilon' is given twice",
         ),
-        ("s.toml", "attributes = 3", "give a list of attributes"),
+        ("s.toml", "attributes = 3", "give a list in brackets"),
         ("s.toml", 'title = " "\n[[attributes]]\nname = "a"\nsize = 2', "title is ' '"),
         ("s.toml", '[[attributes]]\nname = "a"\nsize = 2\nquestion = ""', "the question of 'a' is ''"),
         ("s.toml", "x = " + "[" * 100_000, "recursion"),
