@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.core.domain.domain import Attribute, Domain, listed, numbered
+from optrr.core.domain.domain import Attribute, Domain, listed
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.genotypes import GENOTYPES
@@ -73,7 +73,8 @@ def genomic_domain(
     if STATUS in names:
         raise InvalidInput(f"a variant is called {STATUS!r}, which is the name of the phenotype; rename it")
     # plain sizes share one tuple of categories, however many variants there are
-    plain, last = numbered(GENOTYPES, missing), (None,) if missing else ()
+    last = (None,) if missing else ()
+    plain = (*range(GENOTYPES), *last)
     pairs, labels = alleles or [_UNNAMED] * len(names), places or [""] * len(names)
     variants = (
         Attribute(name, (*_genotype_categories(pair), *last) if all(pair) else plain, label=label)

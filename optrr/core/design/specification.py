@@ -30,7 +30,7 @@ import numpy as np
 from optrr.core.design.infer import Proposing, propose
 from optrr.core.display.text import brief, one_line, prints
 from optrr.core.domain.bins import Bins, Closed, bins_of
-from optrr.core.domain.domain import Attribute, Category, Domain, category_text, numbered, shown
+from optrr.core.domain.domain import Attribute, Category, Domain, category_text, shown
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line, warn
 from optrr.core.provenance.sealed import Given, path_of, read_named
@@ -449,7 +449,7 @@ def _attribute(spec: AttributeSpec) -> Attribute:
     marks = () if isinstance(spec.missing, bool) else tuple(str(category_text(m)) for m in spec.missing)
     categories = _categories(spec, bins)
     if spec.missing is True and None not in categories:
-        categories = (*categories, None) if spec.size is None else numbered(spec.size, True)
+        categories = (*categories, None)
     return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
 
 
@@ -471,4 +471,4 @@ def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
             f"attribute {shown(spec.name)} has size {str(spec.size)[:_SHOWN]}; a size is a whole number from "
             f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
         )
-    return numbered(spec.size, False)
+    return tuple(range(spec.size))

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
@@ -41,8 +41,6 @@ Category = str | int | float | bool | None
 
 # Types of categories that need no second look.
 _PLAIN = {str, int, bool, type(None)}
-# More digits than the number of any category has.
-_DIGITS = 10
 # An error message lists this many names or categories, and then says how many more there are.
 _LISTED = 10
 # Characters of one name or category that a message shows.
@@ -67,37 +65,6 @@ def listed(values: Sequence[object]) -> str:
     """The first few values for an error message, and how many more there are."""
     more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
     return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
-
-
-# Sizes up to which the numbers of a domain's categories are made anew for each.
-_FEW = 1024
-
-
-@lru_cache(maxsize=1)
-def _all_numbers() -> tuple[int, ...]:
-    # the tuples of many large attributes then hold the same numbers
-    return tuple(range(SIZE_RANGE[1]))
-
-
-@lru_cache(maxsize=256)
-def numbered(size: int, missing: bool, /) -> tuple[Category, ...]:
-    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
-    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
-    return (*numbers, None) if missing else numbers
-
-
-def _as_numbered(categories: tuple[Category, ...]) -> tuple[Category, ...] | None:
-    """The shared tuple that is equal to this one, where there is one."""
-    missing = bool(categories) and categories[-1] is None
-    size = len(categories) - missing
-    if not 1 <= size <= SIZE_RANGE[1]:
-        return None
-    shared = numbered(size, missing)
-    # True and 1.0 are equal to 1, and are other categories
-    whole = categories is shared or (
-        categories[size - 1] == size - 1 and categories == shared and set(map(type, categories[:size])) == {int}
-    )
-    return shared if whole else None
 
 
 # Attributes that a domain names when it is printed.
@@ -148,9 +115,9 @@ class Attribute:
         given = tuple(self.categories) or (() if self.bins is None else self.bins.labels)
         if not set(map(type, given)) <= _PLAIN:
             given = tuple(self._checked(c) for c in given)
-        object.__setattr__(self, "categories", _as_numbered(given) or given)
+        object.__setattr__(self, "categories", given)
         self._check_missing()
-        if self.rest is not None and not self._lists(self.rest):
+        if self.rest is not None and self.rest not in self.codes:
             raise InvalidInput(
                 f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
             )
@@ -164,8 +131,9 @@ class Attribute:
                 )
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(self.name, self.size))
-        # of a million numbers it is known that they differ; looking would be slow
-        if self.numbers is None and len(self.codes) < self.size:
+        # whole numbers, or texts, that differ have texts that differ, which need not be made for it
+        kinds = set(map(type, self.categories)) - {type(None)}
+        if len(set(self.categories if kinds in ({int}, {str}) else self.texts)) < self.size:
             raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
 
     def _checked(self, value: object) -> Category:
@@ -184,17 +152,17 @@ class Attribute:
     def _check_missing(self) -> None:
         marks = (self.missing,) if isinstance(self.missing, str | int | float) else self.missing
         texts = tuple(category_text(self._checked(mark)) for mark in marks)
-        known = set() if self.numbers is not None or not texts else {category_text(c) for c in self.categories}
         for text in texts:
-            if text is None or (text in known if self.numbers is None else self._lists(text)):
+            if text is None or text in self.codes:
                 raise InvalidInput(
                     f"attribute {self.name!r} has {text!r} among the marks of a missing value and among its categories; "
                     "keep it in one of the two"
                 )
         object.__setattr__(self, "missing", texts)
-        if texts and None not in self.categories[-1:] and None not in self.categories:
-            n = self.numbers
-            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, True))
+        if texts and None not in self.categories:
+            object.__setattr__(self, "categories", (*self.categories, None))
+            for known in ("texts", "codes"):
+                self.__dict__.pop(known, None)
 
     def _repeated(self) -> str | None:
         seen: set[str | None] = set()
@@ -203,16 +171,9 @@ class Attribute:
     @property
     def numbers(self) -> int | None:
         """How many numbers 0, 1, … the categories are, the missing value behind them aside; None where they are others."""
-        missing = self.categories[-1:] == (None,)
-        size = self.size - missing
-        return size if 1 <= size <= SIZE_RANGE[1] and self.categories is numbered(size, missing) else None
-
-    def _lists(self, text: str) -> bool:
-        """Whether a text is that of a category."""
-        if self.numbers is None:
-            return text in self.codes
-        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS
-        return short and str(int(text)) == text and int(text) < self.numbers
+        known = self.categories[: self.size - (self.categories[-1:] == (None,))]
+        # True and 1.0 are equal to 1, and are other categories
+        return len(known) if known == tuple(range(len(known))) and set(map(type, known)) == {int} else None
 
     @property
     def size(self) -> int:
@@ -300,7 +261,7 @@ class Domain:
             elif isinstance(value, int | np.integer) and not isinstance(value, bool):
                 if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
                     raise InvalidInput(_bad_size(name, int(value)))
-                attributes.append(Attribute(name, numbered(int(value), False)))
+                attributes.append(Attribute(name, tuple(range(int(value)))))
             elif isinstance(value, str) or not isinstance(value, Iterable):
                 raise InvalidInput(
                     f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories"
