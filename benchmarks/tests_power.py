@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
-from test_levels import limit_or_simulated
 from writing import markdown, three_decimals, write
 
 from optrr import Domain, design
@@ -32,8 +31,8 @@ from optrr.analysis.regression.building import DistinctReports, every_combinatio
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.regression.solving import Equations, solve, test
-from optrr.core.inference.calibration import chi_square_limit
-from optrr.core.inference.homogeneity import goodness_tests, homogeneity_tests
+from optrr.core.inference.associations import association
+from optrr.core.inference.homogeneity import Homogeneity, goodness_tests
 from optrr.core.inference.power_analysis import (
     Alternative,
     alternative_of,
@@ -43,7 +42,6 @@ from optrr.core.inference.power_analysis import (
     required_records,
 )
 from optrr.core.inference.simulation import Simulation
-from optrr.core.inference.testing import association
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray
 
@@ -95,9 +93,9 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         tables = drawn(kernel.expected(pair), n, rng)
-        return limit_or_simulated(chosen, tables, chi_square_limit(chosen, tables), rng, RULE)[0]
+        return chosen.calibrated(tables, chosen.tested(tables), rng, RULE).p_value
 
-    return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))  # type: ignore[arg-type]  # one of the names
+    return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))
 
 
 def of_goodness(name: str, mechanism: Randomizer) -> Tested:
@@ -120,7 +118,7 @@ def of_homogeneity(name: str, mechanism: Randomizer) -> Tested:
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         tables = np.stack([drawn(kernel.expected(g), n // 2, rng) for g in groups], axis=1)
-        return homogeneity_tests(tables.astype(np.int64), rng, RULE).p_value
+        return Homogeneity(None).tested(tables.astype(np.int64), rng, RULE).p_value
 
     return Tested(p_values, homogeneity_alternative(list(groups), kernel))
 

@@ -58,7 +58,7 @@ worksheet d.json
 gwas-design snps.csv --total-epsilon 20 -o snps.json
 gwas-perturb snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
 gwas snps-out.csv --design snps.json
-gwas-variants snps-out.csv --design snps.json --ld 2
+gwas-variants snps-out.csv --design snps.json
 gwas-study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2
 serve d.json --port 0 --database kept.db
 demo --random-state 1

@@ -58,7 +58,7 @@ from optrr.core.estimation.estimator import check_confidence, check_records
 from optrr.core.estimation.intervals import Sampling
 from optrr.core.estimation.plausibility import CountedTable
 from optrr.core.estimation.simplex import projection
-from optrr.core.inference.homogeneity import checked_hypothesis
+from optrr.core.inference.homogeneity import checked_proportions
 from optrr.core.inference.result import TestResult, check_testable
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -138,7 +138,7 @@ def test_estimated(
     estimate = table.observed.ravel()
     chosen: PairScores | None = None
     if name == "goodness-of-fit" and proportions is not None:
-        fixed = checked_hypothesis(proportions, table.kernel.sizes).ravel()
+        fixed = checked_proportions(proportions, table.kernel.sizes).ravel()
         added = np.eye(fixed.size)[:-1]
         along = Whitened(table.sampling, fixed).of((estimate - fixed)[None])[:, 0]
     else:

@@ -203,4 +203,4 @@ def _effect(  # noqa: PLR0913 (as in test)
         return goodness_alternative(truth, proportions, kernel)
     if within:
         return stratified_alternative(truth, domain, design.mechanism, hypothesis or _WITHIN_STRATA, scores)  # type: ignore[arg-type]
-    return alternative_of(hypothesis or "independence", truth, kernel, scores, domain)  # type: ignore[arg-type]
+    return alternative_of(hypothesis or "independence", truth, kernel, scores, domain)

@@ -44,7 +44,6 @@ from optrr.genomics.covariates import (
 from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
-from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.people_tables import table_columns
 from optrr.genomics.person_reports import CollectedReports, holds_reports, read_reports
@@ -277,17 +276,11 @@ def gwas_variants(
     design_file: Path = DESIGN_FILE,
     output: Path | None = option("Table of the variants to write (tab separated).", "-o", type=TABBED),
     by_status: bool = option("Add frequencies in cases and in controls."),
-    window: int | None = option(
-        "Add r² of variants up to so many apart.", "--ld", type=click.IntRange(min=1), metavar="VARIANTS"
-    ),
-    ld_output: Path | None = option(
-        "Table of r² of pairs to write (tab separated); needs --ld.", type=TABBED, needs="window"
-    ),
     report: Path | None = REPORT,
     phenotype: PhenotypeColumns = PHENOTYPE,
     chosen: GenotypeFilter = FILTER,
 ) -> None:
-    """What already randomized INPUT says of every variant: allele frequencies, call rates, Hardy-Weinberg tests, r².
+    """What already randomized INPUT says of every variant: allele frequencies, call rates, Hardy-Weinberg tests.
 
     \b
     Columns of the table that -o writes, NA where undefined:
@@ -299,49 +292,29 @@ def gwas_variants(
       HWE_STAT HWE_P      test of Hardy-Weinberg proportions in everybody with two copies (1 df)
       HWE_STAT_U HWE_P_U  in controls
       F_A ... F_U ...     with --by-status: the frequency in cases and in controls
-
-    \b
-    Columns of the table that --ld-output writes, a row for each pair on one chromosome:
-      R2 SE L95 U95       squared correlation of the numbers of A1 (as plink --r2; on chromosome X
-                          of women only, unlike plink), without the noise's bias, its standard
-                          error and 95 % interval; R2 and SE are NA where noise would bias what is
-                          shown, limits are always there
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, ld_output, report], [input, design_file, phenotype.table, chosen.keep])
+    check_outputs([output, report], [input, design_file, phenotype.table, chosen.keep])
     design = load_genomic_design(design_file)
-    pairs: Linkage | None = None
     given = _given(input, design)
     if isinstance(design, SampledVariants):
-        if window is not None:
-            raise InvalidInput(
-                "answers tell of one variant each, or of few; r² of pairs needs whole records: leave out --ld"
-            )
         estimated = answers_report(design, given.reports, by_status)
     else:
         cohort, turned = given.people(design, phenotype, chosen)
         warn(turned)
-        layout = layout_of(design.domain)
         with progress_bar("counting") as progress:
-            estimated = variant_report(cohort, design.law, layout, by_status, progress)
-        if window is not None:
-            with progress_bar("pairs") as progress:
-                pairs = linkage(cohort, design.law, layout, window, progress)
+            estimated = variant_report(cohort, design.law, layout_of(design.domain), by_status, progress)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
-    warn(dict.fromkeys([*given.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
+    warn(dict.fromkeys([*given.doubts, *estimated.warnings, *left_out]))
 
     with held_back():
-        for path, table in ((output, estimated), (ld_output, pairs)):
-            if path is not None and table is not None:
-                table.write_tsv(path)
+        if output is not None:
+            estimated.write_tsv(output)
         title = f"Variants of {input.name}"
-        write_report(report, lambda: variants_page(estimated, pairs, design, title, given.page(design, design_file)))
+        write_report(report, lambda: variants_page(estimated, design, title, given.page(design, design_file)))
     if is_json():
-        linked = {} if pairs is None else {"linkage": pairs.summary()}
-        print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": given.doubts})
+        print_json(estimated.summary() | {"epsilon": design.epsilon, "doubts": given.doubts})
         return
     shown = estimated.brief(SHOWN)
     print_shown(estimated.headline(), shown)
     if shown.note:
         click.echo(shown.note)
-    if pairs is not None:
-        print_shown(pairs.headline(), pairs.top_table())

@@ -14,7 +14,6 @@ from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
 from optrr.core.design.specification import refuse_specification
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.testing import GENOTYPE_TESTS
 from optrr.core.provenance.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
@@ -22,7 +21,7 @@ from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.plots import check_plot
 from optrr.genomics.sampled_variants import SampledVariants, load_sampled_variants
 from optrr.genomics.scan import PLOTS, Thresholds
-from optrr.genomics.score_tests import Progress
+from optrr.genomics.score_tests import Progress, genotype_tests
 from optrr.genomics.writing import is_written_vcf
 
 
@@ -92,8 +91,8 @@ FILTER_OPTIONS = ("regions", "keep", "all_filters")
 STATUS_OPTIONS = tuple(signature(_phenotype).parameters)
 DESIGN_FILE = option("Design file from optrr gwas-design.", "--design", required=True)
 TEST = option(
-    "trend: one effect per copy of A1; genotypic: any difference of the genotypes (two degrees of freedom).",
-    type=click.Choice(list(GENOTYPE_TESTS)),
+    "; ".join(f"{name}: {text}" for name, text in genotype_tests().items()) + ".",
+    type=click.Choice(list(genotype_tests())),
     default="trend",
 )
 

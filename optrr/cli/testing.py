@@ -23,8 +23,9 @@ from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scor
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import power_analysis
+from optrr.core.inference.associations import ASSOCIATIONS
 from optrr.core.inference.result import Adjustment, TestFamily, TestResult, check_distinct, family
-from optrr.core.inference.testing import TESTS, CalibrationName
+from optrr.core.inference.testing import CALIBRATIONS
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
 from optrr_solvers.allocation.delsarte import energy_cap
 from optrr_solvers.laws import ProductLaw
@@ -59,7 +60,7 @@ def test(
     name: str | None = option(
         "The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
         "--test",
-        type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
+        type=click.Choice([*ASSOCIATIONS, *STRATIFIED, *_OTHERS]),
     ),
     given: str | None = option(
         "For tests within strata: the attributes whose categories together are the strata.", metavar="C,…"
@@ -71,8 +72,9 @@ def test(
         metavar="INPUT",
     ),
     scores: tuple[str, ...] = inputs.SCORES,
-    calibration: CalibrationName = option(
+    calibration: str = option(
         "Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
+        type=click.Choice(list(CALIBRATIONS)),
         default="auto",
     ),
     bootstrap: int = option("Number of tables that a bootstrap draws.", type=click.IntRange(min=1), default=1999),
@@ -234,8 +236,8 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
             raise InvalidInput(f"{flag} is for --test {own}; leave it out for {name}")
     if needed is not None and calibration != "auto":
         raise InvalidInput(
-            f"--test {name} has {'exact' if name in _OTHERS else 'simulated'} p-values where χ² is not good enough, and no "
-            f"other calibration; leave out --calibration {calibration}"
+            f"--test {name} has simulated p-values where χ² is not good enough, and no other "
+            f"calibration; leave out --calibration {calibration}"
         )
     if needed is not None:
         refuse_options(
@@ -259,7 +261,6 @@ def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str
 
 # What is said of a power that is not that of the χ² limit.
 _SOURCES = {
-    "enumerated": "counted over all outcomes with the test's exact p-values: some report is rare",
     "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
 }
@@ -279,7 +280,7 @@ def power(
     name: str | None = option(
         "The test whose power is computed: independence unless given, and conditional-independence with --given.",
         "--test",
-        type=click.Choice([*TESTS, *STRATIFIED, *_AGAINST]),
+        type=click.Choice([*ASSOCIATIONS, *STRATIFIED, *_AGAINST]),
     ),
     given: str | None = option(
         "For tests within strata: the attributes whose categories are the strata.", metavar="C,…"
@@ -372,7 +373,7 @@ def _effect(
         )
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
-    return power_analysis.alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
+    return power_analysis.alternative_of(name, tables[0], kernel, scores, domain)
 
 
 def _print_power(answers: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ _SOLVED = 1e-11
 _FARTHEST = 20.0
 # A variance below this share of what it would be without covariates is rounding.
 _ROUNDING = 1e-10
-# p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.core.inference.calibration`).
+# p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.genomics.tail`).
 KEPT = 0.0455
 # Chances of alleles and cases are kept this far from 0 and 1.
 _LEAST_CHANCE = 1e-9

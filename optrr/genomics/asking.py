@@ -28,7 +28,6 @@ from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_cova
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
 from optrr.genomics.genotypes import Codes, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
-from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.person_reports import read_reports, report_once
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_scan import scan_answers
@@ -166,10 +165,6 @@ class GenomicReports:
         ``by_status``: frequencies in cases and in controls, too. Time O(n V).
         """
         return variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status)
-
-    def linkage(self, window: int = 50) -> Linkage:
-        """r² of every two variants that are at most so many variants apart (:mod:`optrr.genomics.linkage`); O(n V window)."""
-        return linkage(self.cohort, self.asking.design.law, self.asking.layout, window)
 
 
 _LEFT_OUT = (

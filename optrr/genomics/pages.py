@@ -7,7 +7,6 @@ from optrr.core.display.charts import figure_svg
 from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
 from optrr.core.display.result import SHOWN
 from optrr.core.display.text import bound_text, epsilon_text
-from optrr.genomics.linkage import Linkage
 from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, Associations
@@ -109,19 +108,15 @@ def _top_variants(associations: Associations) -> Table:
 
 def variants_page(
     report: VariantReport,
-    pairs: Linkage | None,
     design: Design | SampledVariants,
     title: str,
     given: "Given | None" = None,
 ) -> Page:
-    """The page of :class:`VariantReport` and, where they were asked for, of pairs; ``given`` as in :func:`scan_page`."""
-    remarks = warned([*report.warnings, *(() if pairs is None else pairs.warnings)])
+    """The page of :class:`VariantReport` ; ``given`` as in :func:`scan_page`."""
+    remarks = warned(report.warnings)
     if report.skipped:
         remarks.append(Table(["left out", "how many"], list(report.skipped.items())))
     proportions = qq({"everybody": report.proportions.p_value, "controls": report.proportions_in_controls.p_value})
-    linked = (
-        [] if pairs is None else [Section("Pairs of largest r²", [Text(f"{pairs.headline()}."), pairs.top_table()])]
-    )
     people = int(report.n.max())
     asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
     return Page(
@@ -131,7 +126,6 @@ def variants_page(
             *([Section("To know", remarks)] if remarks else []),
             Section("Variants", [report.brief(SHOWN), Text(_ESTIMATES)]),
             Section("Hardy-Weinberg tests", [Chart(figure_svg(proportions))]),
-            *linked,
             *asked,
         ],
         (f"{report.headline()}.", f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats."),

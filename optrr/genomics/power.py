@@ -29,16 +29,16 @@ from optrr.core.display.result import TableResult, arrow_rows, in_json
 from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import norm
+from optrr.core.inference.associations import Trend
 from optrr.core.inference.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.core.inference.power_analysis import (
     LARGEST_SURVEY,
     Alternative,
-    alternative,
+    association_alternative,
     power,
     relative_spread,
     required_records,
 )
-from optrr.core.inference.testing import genotype_test
 from optrr.core.mechanisms.kernel import Kernel, unrandomized
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES
@@ -153,7 +153,7 @@ class SeenInRecords:
     def effect(self, table: FloatArray, _people: float = 0.0) -> Alternative:
         """What the test sees of these shares (3, 2), whatever the number of people."""
         longer = np.pad(table, ((0, self.kernel.sizes[0] - GENOTYPES), (0, 0)))
-        limit = alternative(longer, self.kernel, *genotype_test("trend"))
+        limit = association_alternative(longer, Trend(self.kernel, rows=GENOTYPES))
         law = self.kernel.expected(longer)
 
         def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

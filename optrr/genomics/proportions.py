@@ -24,9 +24,8 @@ of genotypes, 0 of all other cells: missing calls, and people of the other statu
 that of h, and λ_0 the reports' law under the fit, the statistic is n (mean ψ)² / Σ λ_0 ψ². The fit is the likeliest p, with
 the shares of the other cells, which are free (Fisher scoring); so it is Rao's test, n Σ (λ̂ − λ_0)²/λ_0, and without a
 mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of what shares can be, the nearest
-proper ones are the fit, as in :mod:`optrr.core.inference.nullfit`. Small p-values, and those of tables with few
-expected reports,
-are by a saddlepoint given the fit (:mod:`optrr.core.inference.tail`): without a mechanism, near the tails of the exact
+proper ones are the fit, as in :mod:`optrr.core.inference.nullfit`. Small p-values, and those of tables with few expected
+reports, are by a saddlepoint given the fit (:mod:`optrr.genomics.tail`): without a mechanism, near the tails of the exact
 test given the counts of alleles, by half of the chance of the table itself (mid-p). Where homozygotes come one by one and the
 mechanism invents hardly any, p goes in steps, and some levels are passed more often than they say: where some report of a
 genotype is expected less than `STEPPED` times, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24 % below .1 %;
@@ -46,10 +45,10 @@ from numpy.typing import NDArray
 
 from optrr.core.estimation.score_interval import wilson
 from optrr.core.estimation.simplex import projection
-from optrr.core.inference.calibration import tail_of_one
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr.genomics.score_tests import CopyTables
+from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
 
 CONTROLS, CASES = 0, 1

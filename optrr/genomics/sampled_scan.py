@@ -37,7 +37,6 @@ from scipy.special import expit, softmax
 
 from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.inference.calibration import tail_of_one
 from optrr.core.records.counts import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
@@ -51,6 +50,7 @@ from optrr.genomics.score_tests import (
     noncentralities,
     score_test,
 )
+from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers beside each category of what is free.

@@ -40,9 +40,7 @@ from optrr.core.display.text import amount
 from optrr.core.domain.domain import listed
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation.plausibility import Observed, impossible_tables
-from optrr.core.inference.calibration import FEW_EXPECTED
 from optrr.core.inference.result import bonferroni, false_discovery_rate
-from optrr.core.inference.testing import ABSENT, GENOTYPE_TESTS
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
@@ -60,6 +58,7 @@ from optrr.genomics.score_tests import (
     controlled_p,
     copy_tables,
     genomic_control,
+    genotype_tests,
     inflation_chance,
     naive_is_harmless,
     naive_score_test,
@@ -67,6 +66,7 @@ from optrr.genomics.score_tests import (
     people_with,
     score_test,
 )
+from optrr.genomics.tail import FEW_EXPECTED
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 
@@ -304,7 +304,7 @@ _NOBODY = "on a chromosome of which nobody has two copies: a scan with covariate
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism.
+    """``test``: one of :func:`optrr.genomics.score_tests.genotype_tests`; ``naive``: also the test that ignores the mechanism.
 
     ``thresholds`` leave variants out, as above.
     """
@@ -314,8 +314,8 @@ class ScanOptions:
     thresholds: Thresholds = NO_THRESHOLDS
 
     def __post_init__(self) -> None:
-        if self.test not in GENOTYPE_TESTS:
-            raise InvalidInput(f"unknown test {self.test!r}; choose among {', '.join(GENOTYPE_TESTS)}")
+        if self.test not in genotype_tests():
+            raise InvalidInput(f"unknown test {self.test!r}; choose among {', '.join(genotype_tests())}")
 
 
 def scan(
@@ -463,7 +463,4 @@ def _doubts(scores: Scores, test: str) -> list[str]:
             f"some cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} observed records expected without an "
             f"association (EXPECTED); small p-values there come from {source}, not from the χ² limit"
         )
-    fewer = int(np.sum(scores.absent >= 0))
-    if fewer:
-        out.append(f"in {amount(fewer, 'variant')} {ABSENT} (DF)")
-    return out
+    return [*out, *(f"in {amount(count, 'variant')} {note} (DF)" for note, count in scores.notes.items())]

@@ -1,10 +1,10 @@
 """Association of genotype and status from randomized tables of many variants: trend and genotypic tests.
 
-The tests are those of :mod:`optrr.core.inference`, contrasts and null hypotheses from :mod:`optrr.core.inference.testing`, null
-fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
-from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
-part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men have of X,
-are counted apart; the tests are of those who have two, as PLINK's --model is.
+The tests are those of :mod:`optrr.core.inference.associations` that are of genotypes: null fit and statistic are the same for
+one table and for a scan, and p-values are the scan's own (:mod:`optrr.genomics.tail`). The target is the population the people
+were drawn from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing":
+it takes part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men
+have of X, are counted apart; the tests are of those who have two, as PLINK's --model is.
 
 The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
 which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
@@ -12,8 +12,8 @@ a margin is uniform. Elsewhere its statistic is shifted by about what it gives f
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,20 +21,18 @@ from scipy.stats import beta, chi2, ncx2
 
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.inference.calibration import calibrated
-from optrr.core.inference.nullfit import NullFit, influence, score_tests
-from optrr.core.inference.testing import GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
+from optrr.core.inference.associations import ASSOCIATIONS, Association, association_class
+from optrr.core.inference.nullfit import NullFit, influence
 from optrr.core.mechanisms.kernel import Kernel, unrandomized
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import BLOCK, MISSING, Codes, copies, single_copy_chromosomes
+from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, copies, single_copy_chromosomes
+from optrr.genomics.tail import saddlepoint
 from optrr_solvers.arrays import FloatArray, IntArray
 
 Progress = Callable[[int, int], None]
 
 # Genome-wide significance for common variants (Pe'er et al. 2008).
 GENOME_WIDE = 5e-8
-# Variants, rows, statuses.
-_AXES = 3
 # A byte can count this many ones.
 _ROWS = 255
 # Records that noncentralities are worked out for: so many that shares are as good as exact.
@@ -47,16 +45,28 @@ _INFLATED = 0.01
 _NO_VARIANCE = 1e-15
 
 
+def genotype_tests() -> dict[str, str]:
+    """The statistics that scans of variants offer, by name, each with a line on it."""
+    known = {name: association_class(name).of_genotypes for name in ASSOCIATIONS}
+    return {name: text for name, text in known.items() if text}
+
+
+def _statistic(test: str, kernel: Kernel) -> Association:
+    """The statistic of tables of genotypes, and of missing calls in a fourth row, or of two alleles; by status."""
+    return association_class(test)(kernel, rows=min(kernel.sizes[0], GENOTYPES))
+
+
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
     """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
 
     n θ̂ᵀ V⁻¹ θ̂ less what the mechanism's noise adds to it on average, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ² of a
     table lies. For POR's error measure |χ² − χ²_true|.
     """
-    contrasts, fitter = genotype_test(test, min(counts.shape[1], GENOTYPES))
+    chosen = _statistic(test, kernel)
+    contrasts = chosen.contrasts
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / np.maximum(n, 1.0)[:, None, None]
-    fit = fitter(observed, kernel)
+    fit = chosen.fit(observed, kernel)
     plain, seen = covariances(fit, kernel, contrasts)
     # a genotype or a status that nobody has leaves a contrast without variance
     plain += np.eye(contrasts.shape[0]) * _NO_VARIANCE
@@ -69,9 +79,7 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
 
 def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
     """By how much the mechanism's own dependence shifts the naive statistic under the null hypothesis, shape (V,)."""
-    contrasts, fitter = genotype_test(test, fit.rows.shape[1])
-    sizes = fit.expected.shape[1:]
-    return np.asarray(n * score_tests(fit.expected, unrandomized(sizes), contrasts, fitter).statistic)
+    return np.asarray(n * _statistic(test, unrandomized(fit.expected.shape[1:])).tested(fit.expected).statistic)
 
 
 def naive_is_harmless(shift: FloatArray, df: ArrayLike) -> NDArray[np.bool_]:
@@ -136,7 +144,7 @@ def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
 class Scores:
     """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
 
-    ``df`` are degrees of freedom: genotypic has one where a genotype is ``absent``, which is then its number, else −1.
+    ``df`` are degrees of freedom, and ``notes`` what must be known of some variants, with how many.
     ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
     of missing calls, nor of heterozygotes of one copy; ``fit`` the null fits of the variants that were tested, ``tested`` which
     these are, and ``n`` their people.
@@ -149,7 +157,7 @@ class Scores:
     fit: NullFit | None
     tested: IntArray
     n: FloatArray
-    absent: IntArray
+    notes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_one(
@@ -157,7 +165,7 @@ class Scores:
     ) -> "Scores":
         """Tests of 1 degree of freedom that have no null fit to show; ``n`` of those ``tested``."""
         one = np.ones(statistic.size, dtype=np.int64)
-        return cls(statistic, one, p_value, expected, None, tested, n, -one)
+        return cls(statistic, one, p_value, expected, None, tested, n)
 
     @property
     def independence(self) -> NullFit | None:
@@ -177,47 +185,43 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
         of the mechanism that randomized them, one for all variants or one for each;
         :func:`optrr.core.mechanisms.kernel.unrandomized` for data that are not randomized.
     test
-        trend or genotypic.
+        one of :func:`genotype_tests`.
     tail
-        whether small p-values come from :mod:`optrr.core.inference.calibration`, which is more accurate there; False
-        takes all of
-        them from the χ² limit.
+        whether small p-values come from :mod:`optrr.genomics.tail`, which is more accurate there; False takes all of them from
+        the χ² limit.
 
     Raises
     ------
     InvalidInput
         for an unknown test or tables of another shape.
     """
-    rows = counts.shape[1] if counts.ndim == _AXES and counts.shape[2] == 2 else 0
-    if test not in GENOTYPE_TESTS or rows not in ((3, 4) if test == "genotypic" else (2, 3, 4)):
+    if counts.shape[1:] not in ((2, 2), (3, 2), (4, 2)) or counts.shape[1:] != kernel.sizes:
         raise InvalidInput(
-            f"{test!r} of counts of shape {counts.shape}; give one of {', '.join(GENOTYPE_TESTS)}, and tables of 3 or 4 "
-            "genotypes (2 alleles will do, but not for genotypic) by 2 statuses, shape (variants, rows, 2)"
+            f"{test!r} of counts of shape {counts.shape}; give tables of 3 or 4 genotypes, or of 2 alleles, by 2 statuses, "
+            "shape (variants, rows, 2)"
         )
-    v = counts.shape[0]
-    which = np.flatnonzero(_varies(counts))
-    out, absent = np.full((3, v), np.nan), np.full(v, -1)
-    df = np.full(v, genotype_test(test, min(rows, GENOTYPES))[0].shape[0])
+    v, which = counts.shape[0], np.flatnonzero(_varies(counts))
+    out, statistic = np.full((3, v), np.nan), _statistic(test, kernel)
+    df = np.full(v, len(statistic.contrasts))
     if not which.size:
-        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0), absent)
+        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0))
     chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
-    absent[which] = absent_genotypes(test, chosen, own)
     fits, order = [], []
-    for g in np.unique(absent[which]):
-        at = np.flatnonzero(absent[which] == g)
-        contrasts, fitter = genotype_test(test, min(rows, GENOTYPES), int(g))
-        these, theirs = (chosen, own) if at.size == which.size else (chosen[at], own.part(at))
-        tested = score_tests(these, theirs, contrasts, fitter)
-        p = calibrated(tested, these, theirs, contrasts, fitter).p_value if tail else tested.p_value
+    notes: dict[str, int] = {}
+    for at, form in statistic.through(own).forms(chosen):
+        these = chosen if at.size == which.size else chosen[at]
+        tested = form.tested(these)
+        p = saddlepoint(form, these, tested).p_value if tail else tested.p_value
         out[:2, which[at]], df[which[at]] = (tested.statistic, p), tested.df
         fits.append(tested.fit)
         order.append(at)
+        notes |= dict.fromkeys(form.warnings, at.size)
     fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
     n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
     # a missing call says nothing of an association, so its row may be as empty as it likes
     of_genotypes = np.moveaxis(fit.expected[:, :GENOTYPES], 0, -1)
     out[2, which] = n * np.min(of_genotypes.reshape(-1, which.size), axis=0)
-    return Scores(out[0], df, out[1], out[2], fit, which, n, absent)
+    return Scores(out[0], df, out[1], out[2], fit, which, n, notes)
 
 
 def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
@@ -230,8 +234,7 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
 
-    It is valid only where the mechanism happens to make no dependence of its own; see
-    :func:`optrr.genomics.score_tests.naive_shift`.
+    It is valid only where the mechanism happens to make no dependence of its own; see :func:`naive_shift`.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
 

@@ -21,7 +21,7 @@ from optrr.genomics.genotypes import required
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
 PLOTS = {"--manhattan", "--qq", "--figures"}
-WRITTEN = {"--output", "--report", "--plant", "--ld-output", *PLOTS}
+WRITTEN = {"--output", "--report", "--plant", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:

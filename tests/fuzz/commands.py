@@ -105,7 +105,7 @@ _LINES = (
     "longitudinal-design spec.json --forever 4 --one-report 1 --second kronecker -o new.json --json",
     "longitudinal-estimate one.csv two.csv --design long.json --person person --attributes sex,age --change --json",
     "gwas gout.csv --design g.json --test trend --maf 0.05 --hwe 1e-6 --json",
-    "gwas-variants gout.csv --design g.json --by-status --ld 3 --json",
+    "gwas-variants gout.csv --design g.json --by-status --json",
     "estimate one.csv --design long.json --attributes sex --format csv --delimiter ; --encoding latin-1",
 )  # fmt: skip
 

@@ -418,20 +418,19 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     for asked in ("gwas", "gwas-variants"):
         code, _, error = command(capsys, asked, "raw.csv", *who, "--design", "noisy.json")
         assert code == 0 and error.count("does not look like data randomized by this design") == 1
-    given = ["gwas-variants", "out.csv", "--design", "d.json", "--by-status", "--ld", 2]
-    code, out, error = command(capsys, *given, "-o", "table.tsv", "--ld-output", "pairs.tsv", "--json")
+    given = ["gwas-variants", "out.csv", "--design", "d.json", "--by-status"]
+    code, out, error = command(capsys, *given, "-o", "table.tsv", "--json")
     assert code == 0, error
     said = json.loads(out)
     header, *rows = [line.split("\t") for line in Path("table.tsv").read_text().splitlines()]
     assert [r[1] for r in rows] == ["rs0", "rs1", "rs2", "rs3"] and header[-1] == "U95_U"
     for row, result in zip(rows, said["results"], strict=True):
         assert float(row[header.index("FREQ")]) == pytest.approx(result["FREQ"], rel=1e-5)
-    assert said["variants"] == 4 and said["linkage"]["pairs"] == 5
-    assert len(Path("pairs.tsv").read_text().splitlines()) == 6
+    assert said["variants"] == 4
     code, out, _ = command(capsys, *given, "--report", "page.html")
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "Hardy-Weinberg tests" in page and "Pairs of largest r²" in page and str(tmp_path) not in page
-    assert code == 0 and "4 variants" in out and "r² of 5 pairs" in out
+    assert "Hardy-Weinberg tests" in page and str(tmp_path) not in page
+    assert code == 0 and "4 variants" in out
     code, out, error = command(capsys, "gwas", "out.csv", "--design", "d.json", "--maf", 0.1, "--naive", "--json")
     assert code == 0 and json.loads(out)["variants"] + sum(json.loads(out)["skipped"].values()) == 4
     # which of the two depends on the records drawn

@@ -49,9 +49,10 @@ from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.plausibility import warn_of_records
 from optrr.core.inference import simulation
-from optrr.core.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
+from optrr.core.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from
+from optrr.core.inference.homogeneity import checked_proportions
 from optrr.core.inference.nullfit import trend_contrast
-from optrr.core.inference.power_analysis import Alternative, checked_effect, spread_towards
+from optrr.core.inference.power_analysis import Alternative, spread_towards
 from optrr.core.inference.result import TestResult, check_testable, simulated_result
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts
@@ -346,7 +347,7 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
     if not out.simulated[0]:
         return plain
-    drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
+    drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule)
     if out.by_ratio[0]:
         few = out.worth[0] < LEAST_WORTH or out.shown[0] < LEAST_SHOWN
         faint = (
@@ -391,7 +392,7 @@ def stratified_alternative(
 def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     """What the test of a log-linear model against a larger one sees of a true distribution."""
     kernel = test.null.kernel
-    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "effect"))
     tables = MANY_RECORDS * expected[None]
     fits = test.null.fitted(tables)
     noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
@@ -420,5 +421,5 @@ def _clear(test: ModelTest, fits: TableFits) -> float:
     for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
         rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
         shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
-        records.append(records_clear(shares, part.exact_variance(reports, 1.0)))
+        records.append(simulation.records_clear(shares, part.exact_variance(reports, 1.0)))
     return max(records)

@@ -1,16 +1,12 @@
 """Tests of the proportions of one attribute set: in one group against given ones, and in several groups against each other.
 
-With one mechanism the law of the counts under the null hypothesis is known exactly, so that small p-values and sparse tables
-are exact, too; χ² stands in where every cell expects so many records that it is right to within a factor of two:
-
     Goodness of fit, π = π_0:    T = n Σ (λ̂ − λ_0)²/λ_0,  λ_0 = Pᵀπ_0,  df = R − 1, counts multinomial (n, λ_0): Rao's score
                                  test, because P is invertible and the alternative therefore leaves λ free;
-    Homogeneity of G groups:     T = Σ_g n_g Σ (λ̂_g − λ̂)²/λ̂,  λ̂ of all groups together, df = (G−1)(R−1). Given the groups'
-                                 sizes and the categories' totals, every way to deal the reports to the groups is alike.
+    Homogeneity of G groups:     T = Σ_g n_g Σ (λ̂_g − λ̂)²/λ̂,  λ̂ of all groups together, df = (G−1)(R−1).
 
-The second is a permutation test: a mechanism that treats all people alike makes reports exchangeable where people are, and
-Pᵀ is injective, so reports have the same law in every group only where people have. No fit enters either law, hence none of
-its errors either.
+p-values come from χ², or, where some report expects few records, from tables drawn from λ_0 or λ̂: the first is the exact law,
+so that a drawn test rejects at level α at most α of the time. Pᵀ is injective, so reports have the same law in every group only
+where people have.
 
 With mechanisms P_g that differ between groups:
 
@@ -19,8 +15,7 @@ With mechanisms P_g that differ between groups:
 with π̃ the likeliest common *proper* distribution. The minimum is over every π that sums to 1, proper or not, as the
 alternative leaves every λ_g free: were π kept proper there, a category that nobody has would add its noise to T and to nothing
 else. π̃ only weighs, so that its own errors do not count at first order, and it is never near an impossible report. With one
-mechanism, and no estimate below 0, T is Pearson's statistic. p-values come from χ², or, where some report expects few records,
-from tables drawn from π̃.
+mechanism, and no estimate below 0, T is Pearson's statistic.
 
 The test that is wrong on randomized records is here for warnings and comparisons only (design §4.4, POR §V-B). Pearson's χ² of
 the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its type I error
@@ -34,7 +29,7 @@ attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,68 +38,40 @@ from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.likelihood import likeliest_weights
 from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.inference.result import Calibration, TestResult, check_testable, simulated_result
-from optrr.core.inference.simulation import MOST_RECORDS, Draw, LimitOrDrawn, Simulation, dealt, in_blocks
+from optrr.core.inference.result import TestResult, calibrated_result, check_testable
+from optrr.core.inference.simulation import Draw, LimitOrDrawn, Simulation, drawn_statistics, in_blocks
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Randomizer, kernel_from
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Sums of squares that are 1 may differ from it by this much: rounding, far below what changes a p-value.
-_ROUNDING = 1e-13
 # The most cells drawn for one p-value: random tables for about two seconds.
 _MOST_CELLS = 20_000_000
+# Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
+_MAX_CELLS = 1024
+# Bound on the distance of the common fit from the likeliest one, in nats per record. The fit only sets weights, so this need
+# not be small.
+_TOLERANCE = 1e-10
+# Work of one simulation between different mechanisms: draws times the cube of the cells, a few seconds.
+_MOST_WORK = 50_000_000
+_FEWEST_DRAWS = 1999
+# An expected share this small is 0: the mechanism changes nothing there and nobody reports it.
+_IMPOSSIBLE = 1e-12
 
 
 def goodness_tests(
     tables: FloatArray, expected: FloatArray, rng: np.random.Generator, rule: Simulation | None = None
 ) -> LimitOrDrawn:
     """Tables of counts (B, R) against expected proportions (R,) that sum to 1. Cells that expect nothing may be 0 only."""
-    n = tables.sum(axis=1).astype(np.int64)
-    statistic = _distance(tables, n[:, None] * expected)
+    n, cells = tables.sum(axis=1), expected.size
 
-    def draw(of: IntArray, size: int) -> FloatArray:
-        drawn = rng.multinomial(n[of, None], expected, size=(of.size, size))
-        return _distance(drawn.astype(np.float64), n[of, None, None] * expected)
+    def statistics(counts: FloatArray) -> FloatArray:
+        return _distance(counts, counts.sum(axis=1, keepdims=True) * expected)
 
-    cells = expected.size
-    return LimitOrDrawn.of(
-        statistic,
-        cells - 1,
-        n * expected.min(),
-        lambda where: lambda of, size: in_blocks(where[of], size, cells, draw),
-        rule or _rule(cells),
-    )
+    def draw(where: IntArray) -> Draw:
+        return drawn_statistics(n[where], np.tile(expected, (where.size, 1)), statistics, cells, rng)
 
-
-def homogeneity_tests(tables: IntArray, rng: np.random.Generator, rule: Simulation | None = None) -> LimitOrDrawn:
-    """Tables of counts (B, G, R), a row for each group; every group has at least one record."""
-    groups, cells = tables.shape[1:]
-    rows, columns = tables.sum(axis=2), tables.sum(axis=1)
-    n = rows.sum(axis=1)
-    # margins of 0 do not change the statistic
-    weights = np.divide(1.0, columns, out=np.zeros(columns.shape), where=columns > 0)
-
-    def distance(counts: IntArray, of: IntArray) -> FloatArray:
-        """Of tables (len(of), size, G, R): n (Σ x²/(row · column) − 1)."""
-        squares = np.einsum("bsgr,bg,br->bs", counts.astype(np.float64) ** 2, 1 / rows[of], weights[of])
-        # where the groups are exactly alike, as where all records are in one category, only rounding is left
-        return np.asarray(n[of, None] * np.where(squares - 1 > _ROUNDING, squares - 1, 0.0))
-
-    def draw(of: IntArray, size: int) -> FloatArray:
-        return distance(dealt(rows[of], columns[of], size, rng), of)
-
-    statistic = distance(tables[:, None], np.arange(n.size))[:, 0]
-    fewest = rows.min(axis=1) * columns.min(axis=1) / n
-    df = (groups - 1) * (cells - 1)
-    return LimitOrDrawn.of(
-        statistic,
-        df,
-        fewest,
-        lambda where: lambda of, size: in_blocks(where[of], size, groups * cells, draw),
-        rule or _rule(groups * cells),
-        possible=n < MOST_RECORDS,
-    )
+    return LimitOrDrawn.of(statistics(tables), cells - 1, n * expected.min(), draw, rule or _rule(cells))
 
 
 def _rule(cells: int) -> Simulation:
@@ -140,7 +107,7 @@ def goodness_of_fit(
 ) -> TestResult:
     """Test that the true proportions of the counts' attribute set are the given ones.
 
-    ``random_state`` is of the simulation of small p-values and sparse tables; see :mod:`optrr.core.inference.tail`.
+    ``random_state`` is of the simulation of sparse tables.
 
     Raises
     ------
@@ -152,34 +119,21 @@ def goodness_of_fit(
     check_testable(counts.n, "how well proportions fit")
     warn_of_records([counts], mechanism)
     kernel.check_invertible()
-    expected = kernel.expected(checked_hypothesis(proportions, counts.table.shape)).ravel()
-    tested = goodness_tests(
-        counts.table.reshape(1, -1).astype(np.float64), expected / expected.sum(), np.random.default_rng(random_state)
-    )
-    return result_of_one("goodness-of-fit", tested, counts.n)
+    expected = kernel.expected(checked_proportions(proportions, counts.table.shape)).ravel()
+    table, rng = counts.table.reshape(1, -1).astype(np.float64), np.random.default_rng(random_state)
+    return calibrated_result("goodness-of-fit", goodness_tests(table, expected / expected.sum(), rng), counts.n)
 
 
-def checked_hypothesis(proportions: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+def checked_proportions(proportions: ArrayLike, shape: tuple[int, ...], what: str = "hypothesis") -> FloatArray:
     """Proportions of this shape, summing to 1. Raises InvalidInput for others."""
     pi = np.asarray(proportions, dtype=np.float64)
+    # written as a condition that must hold, so that a NaN is refused too
     if pi.shape != shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
-            f"the hypothesis must be proportions of shape {shape}, none negative, that sum to 1, got shape "
-            f"{pi.shape}, sum {pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
+            f"the {what} must be proportions of shape {shape}, none negative, that sum to 1, got shape {pi.shape}, sum "
+            f"{pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
         )
     return np.asarray(pi / pi.sum())
-
-
-def result_of_one(name: str, tested: LimitOrDrawn, n: int, source: Calibration = "exact") -> TestResult:
-    """The result of a batch of one table, which was drawn from the ``source`` where it was drawn."""
-    plain = TestResult(name, float(tested.statistic[0]), tested.df, float(tested.p_value[0]), n)
-    if not tested.simulated[0]:
-        return plain
-    drawn = simulated_result(plain, tested.p_value[0], tested.reached[0], tested.rule, source)
-    if tested.p_value[0] >= 1 / (tested.rule.most + 1):
-        return drawn
-    # the χ² limit shows how much smaller the p-value may be, though not within a factor of two
-    return replace(drawn, calibration="asymptotic", relative_error=None)
 
 
 def check_sizes(counts: Counts, kernel: Kernel) -> None:
@@ -190,18 +144,6 @@ def check_sizes(counts: Counts, kernel: Kernel) -> None:
         )
     if counts.n == 0:
         raise InvalidInput("a table counts no records; leave it out")
-
-
-# Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
-_MAX_CELLS = 1024
-# Bound on the distance of the common fit from the likeliest one, in nats per record. The fit only sets weights, so this need
-# not be small.
-_TOLERANCE = 1e-10
-# Work of one simulation: draws times the cube of the cells, a few seconds.
-_MOST_WORK = 50_000_000
-_FEWEST_DRAWS = 1999
-# An expected share this small is 0: the mechanism changes nothing there and nobody reports it.
-_IMPOSSIBLE = 1e-12
 
 
 def homogeneity(
@@ -219,7 +161,7 @@ def homogeneity(
     mechanisms
         one for all groups or one for each.
     random_state
-        of the simulation of small p-values and sparse tables.
+        of the simulation of sparse tables.
 
     Raises
     ------
@@ -232,49 +174,41 @@ def homogeneity(
     each = list(mechanisms) if isinstance(mechanisms, Sequence) else [mechanisms]
     if len(each) not in (1, len(groups)):
         raise InvalidInput(f"{len(each)} mechanisms for {len(groups)} groups; give one for all or one for each")
+    each = each * len(groups) if len(each) == 1 else each
     kernels = [kernel_from(m, groups[0].domain.names) for m in each]
-    for group in groups:
-        for kernel in kernels:
-            check_sizes(group, kernel)
-    # each group by itself, so that every one that is in doubt is told of
-    for group, mechanism in zip(groups, each * len(groups) if len(each) == 1 else each, strict=True):
+    for group, mechanism, kernel in zip(groups, each, kernels, strict=True):
+        check_sizes(group, kernel)
+        # each group by itself, so that every one that is in doubt is told of
         warn_of_records([group], mechanism)
-    rng = np.random.default_rng(random_state)
     tables = np.stack([g.table.ravel() for g in groups])[None]
-    n = int(tables.sum())
-    if _alike(kernels):
-        kernels[0].check_invertible()
-        return result_of_one("homogeneity", homogeneity_tests(tables, rng), n)
-    for kernel in kernels:
-        kernel.check_invertible()
-    return result_of_one("homogeneity", DifferentMechanisms.of(kernels).tested(tables, rng), n, "bootstrap")
-
-
-def _alike(kernels: Sequence[Kernel]) -> bool:
-    first = kernels[0]
-    if all(k is first for k in kernels):
-        return True
-    if first.cells > _MAX_CELLS:
-        raise InvalidInput(
-            f"the table has {first.cells} cells; homogeneity between different mechanisms takes at most {_MAX_CELLS}"
-        )
-    matrix = first.matrix()
-    return all(np.array_equal(k.matrix(), matrix) for k in kernels[1:])
+    tested = Homogeneity.of(kernels).tested(tables, np.random.default_rng(random_state))
+    return calibrated_result("homogeneity", tested, int(tables.sum()))
 
 
 @dataclass(frozen=True, eq=False)
-class DifferentMechanisms:
-    """The test for groups whose reports come from different mechanisms; ``matrices`` P_g, (G, R, R)."""
+class Homogeneity:
+    """The test for groups; ``matrices`` P_g, (G, R, R), or None where all groups have one mechanism."""
 
-    matrices: FloatArray
-    draws: int
+    matrices: FloatArray | None
 
     @classmethod
-    def of(cls, kernels: Sequence[Kernel]) -> "DifferentMechanisms":
-        """For groups with these kernels."""
+    def of(cls, kernels: Sequence[Kernel]) -> "Homogeneity":
+        """For groups with these kernels. Raises InvalidInput for different ones of many cells; SingularMarginal."""
+        first = kernels[0]
+        for kernel in dict.fromkeys(kernels):
+            kernel.check_invertible()
+        if all(k is first for k in kernels):
+            return cls(None)
+        if first.cells > _MAX_CELLS:
+            raise InvalidInput(
+                f"the table has {first.cells} cells; homogeneity between different mechanisms takes at most {_MAX_CELLS}"
+            )
         matrices = np.stack([k.matrix() for k in kernels])
-        affordable = _MOST_WORK // (kernels[0].cells ** 2 * len(kernels))
-        return cls(matrices, min(Simulation.most, max(_FEWEST_DRAWS, affordable)))
+        return cls(None if np.array_equal(matrices, np.broadcast_to(matrices[0], matrices.shape)) else matrices)
+
+    def work(self, groups: int, cells: int) -> int:
+        """Multiplications that one table takes, about."""
+        return groups * cells if self.matrices is None else 5000 + 10 * cells**2 * (groups + cells)
 
     def tested(
         self, tables: NDArray[np.integer], rng: np.random.Generator, rule: Simulation | None = None
@@ -291,16 +225,20 @@ class DifferentMechanisms:
                 drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
                 return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
 
-            return lambda of, size: in_blocks(of, size, cells**2 * groups, draw)
+            return lambda of, size: in_blocks(of, size, groups * cells * (1 if self.matrices is None else cells), draw)
 
+        affordable = Simulation.most if self.matrices is None else max(_FEWEST_DRAWS, _MOST_WORK // (cells**2 * groups))
+        rule = rule or Simulation(most=min(_rule(groups * cells).most, affordable))
         fewest = (n[:, None] * expected).min(axis=(1, 2))
-        rule = rule or Simulation(most=self.draws)
-        return LimitOrDrawn.of(statistic, (groups - 1) * (cells - 1), fewest, draw_from, rule, beyond=False)
+        return LimitOrDrawn.of(statistic, (groups - 1) * (cells - 1), fewest, draw_from, rule)
 
     def statistics(self, tables: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
         """T of tables (B, G, R) with the same number of records in each group, and λ̃, (B, G, R)."""
         n = tables[0].sum(axis=1).astype(np.float64)
         observed = tables / n[:, None]
+        if self.matrices is None:
+            pooled = np.broadcast_to(tables.sum(axis=1, keepdims=True) / n.sum(), tables.shape)
+            return np.sum(_distance(n[:, None] * observed, n[:, None] * pooled), axis=1), pooled
         expected = self._likeliest(observed, n)
         difference = observed - expected
         scaled = n[:, None] / expected
@@ -316,6 +254,7 @@ class DifferentMechanisms:
 
     def _likeliest(self, observed: FloatArray, n: FloatArray) -> FloatArray:
         """Expected reports at the likeliest common proper π: a mixture over (group, report)."""
+        assert self.matrices is not None
         groups, cells = observed.shape[1:]
         share = n / n.sum()
         components = np.moveaxis(share[:, None, None] * self.matrices, 0, 1).reshape(1, cells, groups * cells)

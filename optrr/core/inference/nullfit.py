@@ -6,7 +6,7 @@ parameters and D = diag λ,
     step = (Jᵀ D⁻¹ J)⁻¹ Jᵀ D⁻¹ (λ̂ − λ).
 
 Scoring doubles the right digits in every step near the answer. With this fit the tests are Rao's score tests, and the tables
-that share a fit are those on which the scores of the free parameters sum to 0 (see :mod:`optrr.core.inference.tail`).
+that share a fit are those on which the scores of the free parameters sum to 0 (see :mod:`optrr.genomics.tail`).
 
 Where noise takes an unbiased margin out of the proportions, the nearest proper margins are the fit. They are consistent, which
 is all that a score test needs, and better there: margins that the table hardly shows would be fitted to its joint effect, the

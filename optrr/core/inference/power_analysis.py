@@ -11,8 +11,8 @@ see :mod:`optrr.core.inference.drawn_power`. And how many records make the inter
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,10 +22,10 @@ from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.estimator import check_confidence, estimate
 from optrr.core.inference import drawn_power
-from optrr.core.inference.calibration import Association
-from optrr.core.inference.homogeneity import DifferentMechanisms, goodness_tests
-from optrr.core.inference.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
-from optrr.core.inference.testing import TestName, association, of_genotypes_there
+from optrr.core.inference.associations import Association, association, association_class
+from optrr.core.inference.homogeneity import Homogeneity, checked_proportions, goodness_tests
+from optrr.core.inference.nullfit import influence
+from optrr.core.inference.simulation import Simulation
 from optrr.core.mechanisms.kernel import Kernel, unrandomized
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts
@@ -45,6 +45,8 @@ _SURE = 1e-3
 _GUESSES = 8
 # Smaller noncentralities may be what a fit stopped short of.
 _LEAST_SEEN = 1e-9
+# Where statistics alone are wanted.
+_ONCE = Simulation(1, 1)
 # Angles between −π/2 and π/2, and Gauss and Legendre's weights: integrals are exact to ten digits down to levels of 1e-50.
 _ANGLES, _WEIGHTS = (np.pi / 2 * x for x in np.polynomial.legendre.leggauss(400))
 
@@ -60,26 +62,11 @@ class Alternative:
     noncentrality: float
     df: int
     spread: float
-    surveys: drawn_power.Surveys | drawn_power.TwoReports | None = field(default=None, repr=False, compare=False)
+    surveys: drawn_power.Surveys | None = field(default=None, repr=False, compare=False)
 
     def power_source(self, n: float, level: float) -> drawn_power.Source:
         """Where :func:`power` takes the power of n records from."""
         return "limit" if self.surveys is None else self.surveys.source(n, level)
-
-
-def alternative(
-    proportions: ArrayLike, kernel: Kernel, contrasts: FloatArray | None = None, fitter: Fitter = independence_fit
-) -> Alternative:
-    """What a test sees of a true joint distribution (r_a, r_b) through a mechanism.
-
-    Raises InvalidInput where ``proportions`` is not a distribution of the kernel's shape.
-    """
-    pi = checked_effect(proportions, kernel.sizes)
-    chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
-    expected = kernel.expected(pi)
-    seen = score_tests(expected[None], kernel, chosen, fitter)
-    spread = spread_towards(influence(seen.fit, kernel, chosen)[0], seen.fit.expected[0].ravel(), expected.ravel())
-    return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)
 
 
 def spread_towards(scores: FloatArray, null: FloatArray, expected: FloatArray) -> float:
@@ -97,18 +84,18 @@ def relative_spread(weights: FloatArray, null: FloatArray, expected: FloatArray)
 
 
 def alternative_of(
-    test: TestName,
+    test: str,
     proportions: ArrayLike,
     kernel: Kernel,
     scores: GivenScores | None = None,
     domain: Domain | None = None,
 ) -> Alternative:
-    """What one of `TESTS` sees of a true joint distribution (r_a, r_b) through a mechanism.
+    """What a test of an association sees of a true joint distribution (r_a, r_b) through a mechanism.
 
     Parameters
     ----------
     test
-        one of `TESTS`.
+        one of `optrr.core.inference.associations.ASSOCIATIONS`.
     proportions
         the truth, (r_a, r_b).
     kernel
@@ -121,53 +108,37 @@ def alternative_of(
     Raises
     ------
     InvalidInput
-        as :func:`alternative`, where the table is not one that the test takes, and for a trend of more than two categories
-        without scores and domain.
+        where ``proportions`` is not a distribution of the kernel's shape or the table is not one that the test takes, and for a
+        trend of more than two categories without scores and domain.
     """
-    if (
-        domain is None
-        and test == "trend"
-        and max(kernel.sizes) > 2
-        and (scores is None or any(s is None for s in scores))
-    ):
+    known = domain is not None or (scores is not None and all(s is not None for s in scores))
+    if association_class(test).takes_scores and not known and max(kernel.sizes) > 2:
         raise InvalidInput("a trend counts categories by their numbers; give their domain (domain=) or scores for both")
     if domain is not None and tuple(domain.sizes) != kernel.sizes:
         raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
-    true = checked_effect(proportions, kernel.sizes)
-    chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
     kernel.check_invertible()
-    expected = kernel.expected(true)
-    surveys = association_surveys(expected, chosen)
-    if not chosen.is_ratio:
-        return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
+    true = checked_proportions(proportions, kernel.sizes, "effect")
+    # the form of the statistic is that of the truth
+    ((_, plain),) = association(unrandomized(kernel.sizes), test, scores, domain).forms(true[None])
+    return association_alternative(true, plain.through(kernel))
+
+
+def association_alternative(proportions: FloatArray, chosen: Association) -> Alternative:
+    """What a statistic sees of true proportions of the table that its kernel randomizes."""
+    kernel = chosen.kernel
+    expected = kernel.expected(proportions)
     seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
-    noncentrality = float(seen.statistic[0]) / drawn_power.MANY_RECORDS
-    # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
-    ratios = np.divide(expected, seen.fit.expected[0], out=np.ones_like(expected), where=expected > 0)
-    variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
-    spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
-    return Alternative(noncentrality, seen.df, spread, surveys)
-
-
-def association_surveys(expected: FloatArray, chosen: Association) -> drawn_power.Surveys:
-    """Of people whose reports have chances ``expected`` (r_a, r_b)."""
+    null = seen.fit.expected[0]
+    spread = spread_towards(influence(seen.fit, kernel, chosen.contrasts)[0], null.ravel(), expected.ravel())
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         tests = chosen.tested(tables)
         return tests.statistic, tests.p_value
 
-    seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
-    fit, null = seen.fit, seen.fit.expected[0]
-    fewest, clear, work = float(min(expected.min(), null.min())), 0.0, chosen.work
-    if chosen.is_ratio:
-        # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
-        kernel = chosen.kernel
-        pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
-        clear = max(drawn_power.records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
-        work += drawn_power.FIT_WORK
-    return drawn_power.Surveys(
-        drawn_power.drawn_from(expected), tested, seen.df, fewest, work, drawn_power.drawn_from(null), clear
-    )
+    fewest, clear = float(min(expected.min(), null.min())), chosen.clear_from(seen.fit, expected)
+    draws = (drawn_power.drawn_from(expected), drawn_power.drawn_from(null))
+    surveys = drawn_power.Surveys(draws[0], tested, seen.df, fewest, chosen.work, draws[1], clear)
+    return Alternative(float(seen.statistic[0]) / drawn_power.MANY_RECORDS, seen.df, spread, surveys)
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -181,12 +152,9 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
     spread = spread_towards(np.diag(1 / null), null, true) if null.min() > 0 else 1.0
     noncentrality, df = float(np.sum((true - null) ** 2 / null)), kernel.cells - 1
     fewest = float(min(true.min(), null.min()))
-    # where a report is impossible, the statistic is infinite or has fewer degrees of freedom
-    if true.size == 2 and fewest > 0:
-        return Alternative(noncentrality, df, spread, drawn_power.TwoReports(true, null))
 
     def tested(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        tests = goodness_tests(tables, null, rng, drawn_power.ONCE)
+        tests = goodness_tests(tables, null, rng, _ONCE)
         return tests.statistic, tests.p_value
 
     surveys = drawn_power.Surveys(
@@ -213,13 +181,11 @@ def homogeneity_alternative(
         )
     if not (weights.min() > 0 and np.isclose(weights.sum(), 1)):
         raise InvalidInput(f"the groups' shares are {weights.tolist()}; give positive ones that sum to 1")
-    for kernel in each:
-        kernel.check_invertible()
     expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
-    weights = weights / weights.sum()
+    weights, several = weights / weights.sum(), Homogeneity.of(each)
     tables = np.rint(drawn_power.MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
-    several = DifferentMechanisms.of(each)
     statistic, (common,) = several.statistics(tables[None])
+    common = common / common.sum(axis=1, keepdims=True)
     # in the direction in which the groups' reports differ from those that they have in common
     away = expected / common - 1
     under, own = (
@@ -227,26 +193,27 @@ def homogeneity_alternative(
         for law in (common, expected)
     )
     spread = float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
-    surveys = drawn_power.homogeneity_surveys(expected, common, weights, several)
-    return Alternative(float(statistic[0]) / int(tables.sum()), surveys.df, spread, surveys)
+
+    def draw(law: FloatArray, n: int, size: int, rng: np.random.Generator) -> FloatArray:
+        sizes = np.maximum(np.diff(np.rint(n * np.cumsum([0.0, *weights]))), 1).astype(np.int64)
+        return rng.multinomial(sizes[None], law[None], size=(size, count)).astype(np.float64)
+
+    def tested(drawn: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        each = several.statistics(drawn.astype(np.int64))[0]
+        return each, np.asarray(chi2.sf(each, df))
+
+    cells = expected.shape[1]
+    df, fewest = (count - 1) * (cells - 1), float((weights[:, None] * np.minimum(expected, common)).min())
+    surveys = drawn_power.Surveys(
+        partial(draw, expected), tested, df, fewest, several.work(count, cells), partial(draw, common)
+    )
+    return Alternative(float(statistic[0]) / int(tables.sum()), df, spread, surveys)
 
 
 def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
     """Chances (R,) of the reports of people with these true proportions."""
-    expected = kernel.expected(checked_effect(proportions, kernel.sizes)).ravel()
+    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "effect")).ravel()
     return np.asarray(expected / expected.sum())
-
-
-def checked_effect(proportions: ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
-    """True proportions of this shape. Raises InvalidInput where they are no distribution of it."""
-    pi = np.asarray(proportions, dtype=np.float64)
-    # written as a condition that must hold, so that a NaN is refused too
-    if pi.shape != sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
-        raise InvalidInput(
-            f"the effect must be proportions of shape {sizes}, none negative, that sum to 1, got shape {pi.shape}, "
-            f"sum {pi.sum():.6g} and smallest {pi.min():.3g}; of estimates take those of method projection"
-        )
-    return pi
 
 
 def power(effect: Alternative, n: float, level: float = 0.05) -> float:
@@ -382,7 +349,7 @@ class IntervalWidths:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        checked_effect(self.proportions, self._kernel.sizes)
+        checked_proportions(self.proportions, self._kernel.sizes, "effect")
         self._kernel.check_invertible()
 
     @cached_property

@@ -24,21 +24,16 @@ from optrr.core.display.result import Result, TableResult, arrow_rows
 from optrr.core.display.text import amount, crossed
 from optrr.core.domain.domain import PlainScores
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.inference.simulation import Simulation
+from optrr.core.inference.simulation import LimitOrDrawn, Simulation
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-# Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
-# the fitted null hypothesis, tilted towards the tail or plain.
-Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap", "rao-scott"]
+# Where a p-value comes from; calibrations of extensions go by their names.
 _SOURCES: dict[str, str] = {
     "asymptotic": "χ² limit",
-    "exact": "exact law: a test at level α rejects at most α of the time",
-    "saddlepoint": "saddlepoint tail",
-    "tilted": "simulated tail",
     "bootstrap": "bootstrap",
     "rao-scott": "Rao and Scott's second-order correction for the sample",
 }
@@ -71,11 +66,10 @@ class TestResult(Result):
     effect
         signed root of the statistic for one degree of freedom, None otherwise. Positive: scores rise together.
     calibration
-        "asymptotic", "saddlepoint" (the tail given the null fit, where the χ² limit is off),
-        "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
-        "tilted" (simulated tail with likelihood-ratio weights), "bootstrap", or "rao-scott" (samples by weights or clusters).
+        "asymptotic", "bootstrap" (drawn under the null hypothesis), "rao-scott" (samples by weights or clusters), or one of
+        `optrr.core.inference.testing.CALIBRATIONS`.
     relative_error
-        of a simulated p-value; None for asymptotic ones.
+        of a simulated p-value; None for others.
     reliable_down_to
         p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
     scores
@@ -92,7 +86,7 @@ class TestResult(Result):
     p_value: float
     n: int
     effect: float | None = None
-    calibration: Calibration = "asymptotic"
+    calibration: str = "asymptotic"
     relative_error: float | None = None
     reliable_down_to: float = 0.0
     warnings: tuple[str, ...] = field(default=())
@@ -107,7 +101,7 @@ class TestResult(Result):
     @property
     def source(self) -> str:
         """Where the p-value comes from, in words."""
-        return _SOURCES[self.calibration]
+        return _SOURCES.get(self.calibration, self.calibration)
 
     @property
     def freedom(self) -> str:
@@ -131,7 +125,7 @@ class TestResult(Result):
 
     def headline(self) -> str:
         """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
-        freedom = "" if self.calibration in ("exact", "tilted", "bootstrap") else f" {self.df} df,"
+        freedom = "" if self.calibration == "bootstrap" else f" {self.df} df,"
         p = f"p = {self.p_value:.3g}"
         return f"{self.test}: statistic {self.statistic:.4g},{freedom} {p}, {self.n} records{self.said_missing}"
 
@@ -170,10 +164,29 @@ def check_testable(n: int, shown: str = "an association") -> None:
         raise TooFewRecords(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
 
 
-def simulated_result(
-    plain: TestResult, p: float, reached: int, rule: Simulation, calibration: Calibration
-) -> TestResult:
-    """The result of a simulation in place of the χ² limit's.
+def calibrated_result(test: str, made: LimitOrDrawn, n: int) -> TestResult:
+    """The result of a batch of one table, with what is in doubt of its p-value."""
+    p, down_to = float(made.p_value[0]), float(made.down_to[0])
+    plain = TestResult(test, float(made.statistic[0]), made.df, p, n, calibration=str(made.source[0]))
+    if made.simulated[0]:
+        drawn = simulated_result(plain, p, int(made.reached[0]), made.rule)
+        # where the limit is smaller than any drawn p-value it shows the order of magnitude, though not within a factor of two
+        small = p < 1 / (made.rule.most + 1)
+        return replace(drawn, calibration="asymptotic", relative_error=None) if small else drawn
+    plain = replace(plain, reliable_down_to=min(down_to, 1.0))
+    if plain.reliable and down_to <= 1:
+        return plain
+    warning = f"below {down_to:.2g} the χ² limit may be off by more than a factor of two"
+    if not np.isfinite(down_to):
+        warning = (
+            "the χ² limit may be off, because some reports expect few records or some fitted cells are near 0; leave the "
+            "calibration to auto, or merge categories"
+        )
+    return replace(plain, warnings=(warning,))
+
+
+def simulated_result(plain: TestResult, p: float, reached: int, rule: Simulation) -> TestResult:
+    """The result of a bootstrap in place of the χ² limit's.
 
     Fewer statistics that reached the observed one than make the relative error `TOO_NOISY` leave only the p-value's order.
     """
@@ -188,7 +201,7 @@ def simulated_result(
     return replace(
         plain,
         p_value=float(p),
-        calibration=calibration,
+        calibration="bootstrap",
         relative_error=float(((1 - p) / max(reached, 1)) ** 0.5),
         reliable_down_to=down_to,
         warnings=warnings,

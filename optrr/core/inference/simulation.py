@@ -1,13 +1,18 @@
-"""Where the χ² limit of a statistic can be believed, and p-values by simulation elsewhere, which stop once known well enough.
+"""Two calibrations of a statistic: the χ² limit where it serves, and the parametric bootstrap elsewhere.
 
-Statistics are drawn under the null hypothesis one after the other (Besag & Clifford 1991). With T the observed one:
+A statistic's p-value is that of χ² where every report expects `MANY_EXPECTED` records and the p-value is not so far in the tail
+that the limit may be off by a factor of two: at t standard deviations towards a cell that expects μ records, the tails of both
+sides together are cosh(t³/(6√μ)) times the normal ones (Cramér's series). It is the reports that count: categories that nobody
+has do no harm where the mechanism fills them.
+
+Elsewhere statistics are drawn under the null hypothesis one after the other (Besag & Clifford 1991). With T the observed one:
 
     h of them reached T, the h-th at draw l:        p = h/l
     all N are drawn and only k < h reached T:       p = (k + 1)/(N + 1)
 
 Where the observed statistic is drawn from the same law, Pr(p ≤ α) ≤ α for every α, whatever h and N are, with equality up to
-ties and steps: no limit theorem is needed. A p-value near 1 costs about h draws and a small one N; its relative standard
-error is about 1/√h, or 1/√(k + 1) at the end of the draws. No p-value is below 1/(N + 1).
+ties and steps. A p-value near 1 costs about h draws and a small one N; its relative standard error is about 1/√h, or 1/√(k + 1)
+at the end of the draws. No p-value is below 1/(N + 1).
 """
 
 from collections.abc import Callable
@@ -20,12 +25,22 @@ from optrr.core.estimation.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Statistics that differ by less than this, relatively or in units of χ², are equal: they are rounded sums. Where all records
-# have one category of an attribute, every table that may be dealt is the observed one, and rounding is all that differs.
+# have one category of an attribute, every table that may be drawn is the observed one, and rounding is all that differs.
 _EQUAL, _ROUNDING = 1e-9, 1e-6
-# numpy deals at most this many records at random.
-MOST_RECORDS = 10**9
 # Doubles held at once: 32 MB.
 HELD = 1 << 22
+# Records that a report must be expected of. Reports that expect fewer make χ² too large a p-value (levels of 1.5 to 4 % at
+# nominal 5 %) or, where several attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %).
+MANY_EXPECTED = 50.0
+# Standard errors above 0 of every fitted cell that a likelihood ratio asks for: one that far above 0 is estimated below 0 in 3
+# of 10^5 tables, and at 0 the ratio falls short of χ².
+CLEAR_OF_ZERO = 4.0
+# Standard errors above 0 from which no survey has estimates at 0 or one whose test doubts that it is clear of 0.
+_CLEAR = CLEAR_OF_ZERO + 2
+# arcosh 2: where t³/(6√μ) reaches this number, the tail is twice the normal one.
+_DOUBLED = 1.317
+# p-values of χ² this far below the least that draws can give are not drawn: no drawn statistic would reach the observed one.
+_HOPELESS = 1e-3
 # Statistics (len(of), size) of data sets drawn under the null hypothesis that belongs to each of the tables ``of``.
 Draw = Callable[[IntArray, int], FloatArray]
 
@@ -93,63 +108,48 @@ def drawn_statistics(
     return lambda of, size: in_blocks(of, size, doubles, draw)
 
 
-def dealt(rows: IntArray, columns: IntArray, size: int, rng: np.random.Generator) -> IntArray:
-    """Tables with these margins (B, G) and (B, R), by dealing the records at random: (B, size, G, R).
+def reliable_down_to(df: int, fewest: FloatArray) -> FloatArray:
+    """Smallest p-values of χ² within a factor of two where reports expect at least ``fewest`` records; infinite where none is.
 
-    A record of a column is any row's with the same chance as any other: hypergeometric, cell after cell. Below 10^9 records.
+    The statistic is taken as if all of it came from the rarest report.
     """
-    groups, cells = rows.shape[1], columns.shape[1]
-    out = np.empty((rows.shape[0], size, groups, cells), dtype=np.int64)
-    left = np.broadcast_to(columns[:, None, :], (rows.shape[0], size, cells)).copy()
-    for g in range(groups - 1):
-        wanted = np.broadcast_to(rows[:, None, g], left.shape[:2]).copy()
-        others = left.sum(axis=2)
-        for r in range(cells):
-            others -= left[:, :, r]
-            out[:, :, g, r] = rng.hypergeometric(left[:, :, r], others, wanted)
-            wanted -= out[:, :, g, r]
-        left -= out[:, :, g]
-    out[:, :, -1] = left
-    return out
-
-
-# Records that a report must be expected of. Reports that expect fewer make χ² too large a p-value (levels of 1.5 to 4 % at
-# nominal 5 %) or, where several attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %); steps of one record
-# show in the tail, so that χ² is off at the usual levels, too, and says nothing of p-values that no simulated table reaches.
-# Where every report expects this many and χ² still does not hold, the p-value is far in the tail.
-MANY_EXPECTED = 50.0
-# Standard errors above 0 of every fitted cell that a likelihood ratio asks for: one that far above 0 is estimated below 0 in 3
-# of 10^5 tables, and at 0 the ratio falls short of χ².
-CLEAR_OF_ZERO = 4.0
-# arcosh 2: where t³/(6√μ) reaches this number, the tail is twice the normal one.
-_DOUBLED = 1.317
+    farthest = (6 * _DOUBLED * np.sqrt(fewest)) ** (1 / 3)
+    return np.where(fewest >= MANY_EXPECTED, chi2.sf(farthest**2, df), np.inf)
 
 
 def chi_square_holds(p: FloatArray, df: int, fewest: FloatArray) -> NDArray[np.bool_]:
-    """Whether the χ² limit's p-values are within a factor of two, for these smallest expected counts μ, shape (B,).
+    """Whether the χ² limit's p-values are within a factor of two, for these smallest expected counts, shape (B,)."""
+    return np.asarray(p >= reliable_down_to(df, fewest))
 
-    At t standard deviations towards a cell that expects μ records, the tails of both sides together are cosh(t³/(6√μ)) times
-    the normal ones (Cramér's series). The statistic is taken as if all of it came from the rarest cell.
-    """
-    farthest = (6 * _DOUBLED * np.sqrt(fewest)) ** (1 / 3)
-    return np.asarray((fewest >= MANY_EXPECTED) & (p >= chi2.sf(farthest**2, df)))
+
+def records_clear(shares: FloatArray, variance: FloatArray) -> float:
+    """Records that put estimates of these shares far above 0; ``variance`` is that of estimates from one record."""
+    ratios = np.divide(variance, shares**2, out=np.full(shares.shape, np.inf), where=shares > 0)
+    return float(_CLEAR**2 * ratios.max())
 
 
 @dataclass(frozen=True, eq=False)
 class LimitOrDrawn:
     """Tests of a batch, shape (B,).
 
-    ``simulated`` says where the law under the null hypothesis was drawn from and ``reached`` how many statistics drawn by
-    ``rule`` were as large. Where none was, p is 1/(most + 1), an upper bound, or the χ² limit's smaller value where that has
-    the right order of magnitude.
+    ``source`` says where each p-value is from: "asymptotic", "bootstrap", or what an extension calls its own calibration.
+    ``reached``: how many statistics drawn by ``rule`` were as large. Where none was, p is 1/(most + 1), an upper bound, or the
+    χ² limit's smaller value where that has the right order of magnitude. ``down_to``: the p-value down to which one that was
+    not drawn is within a factor of two.
     """
 
     statistic: FloatArray
     df: int
     p_value: FloatArray
-    simulated: NDArray[np.bool_]
+    source: NDArray[np.object_]
     reached: IntArray
     rule: Simulation
+    down_to: FloatArray
+
+    @property
+    def simulated(self) -> NDArray[np.bool_]:
+        """Where statistics were drawn."""
+        return np.asarray(self.source == "bootstrap")
 
     @classmethod
     def of(  # noqa: PLR0913 (each argument a property of the batch)
@@ -171,10 +171,13 @@ class LimitOrDrawn:
         """
         limit = np.asarray(chi2.sf(statistic, df))
         p, reached = limit.copy(), np.zeros(statistic.size, dtype=np.int64)
-        simulated = ~(chi_square_holds(limit, df, fewest) & clear) & possible
+        down_to = np.where(clear, reliable_down_to(df, fewest), np.inf)
+        # χ² has the right order of magnitude where records are many
+        ordered = (fewest >= MANY_EXPECTED) & clear & beyond
+        simulated = (limit < down_to) & possible & ~(ordered & (limit < _HOPELESS / (rule.most + 1)))
         where = np.flatnonzero(simulated)
         if where.size:
             p[where], reached[where] = simulated_p_values(statistic[where], draw(where), rule)
-        # where no simulated table reached the statistic, χ² still has the right order of magnitude if records are many
-        ordered = simulated & (reached == 0) & (fewest >= MANY_EXPECTED) & clear & beyond
-        return cls(statistic, df, np.where(ordered, np.minimum(p, limit), p), simulated, reached, rule)
+        p = np.where(ordered & simulated & (reached == 0), np.minimum(p, limit), p)
+        source = np.where(simulated, "bootstrap", "asymptotic").astype(object)
+        return cls(statistic, df, p, source, reached, rule, down_to)

@@ -133,7 +133,7 @@ class NoisyTables(StudiedWay):
         else:
             p_value = chi_squared_tails(statistic, 1)
         one, everything = np.ones(n.size, dtype=np.int64), np.arange(n.size)
-        scores = Scores(statistic, one, p_value, tables.min(axis=(1, 2)), None, everything, n, -one)
+        scores = Scores(statistic, one, p_value, tables.min(axis=(1, 2)), None, everything, n)
         estimate = np.clip((u * u - added) / plain, 0.0, n)
         return Seen(scores, None, estimate, lambda which: _noisy_odds(tables[which], n[which], self.noise))
 

@@ -91,7 +91,6 @@ MADE = {
     "PanelEstimate": asked_twice,
     "Associations": scanned,
     "VariantReport": lambda: reported().variants(by_status=True),
-    "Linkage": lambda: reported().linkage(2),
     "Sight": lambda: genomics.sight(genomics.Wanted(["v1", "v2"]), 8.0, genomics.PlannedScan(2000, frequencies=(0.2,))),
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }

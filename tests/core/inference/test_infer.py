@@ -8,22 +8,17 @@ import cvxpy
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.stats import binom, chi2, chi2_contingency, chisquare, multivariate_hypergeom, norm
+from scipy.stats import binom, chi2, chi2_contingency, chisquare, norm
 
 from optrr import Counts, Domain, InvalidInput, design, estimate
-from optrr.core.inference import simulation
-from optrr.core.inference.calibration import (
-    is_separable,
-    likeliest_product,
-    likelihood_ratios,
-    near_boundary,
-    padded_null,
-)
+from optrr.core.inference import likelihood_ratio
+from optrr.core.inference.associations import ASSOCIATIONS, Independence, Trend, padded_null
 from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity, naive_pearson
-from optrr.core.inference.nullfit import all_contrasts, independence_fit, score_tests, trend_contrast
-from optrr.core.inference.power_analysis import IntervalWidths, alternative, power, required_records
+from optrr.core.inference.likelihood_ratio import LikelihoodRatio, likeliest_product
+from optrr.core.inference.nullfit import independence_fit, score_tests, trend_contrast
+from optrr.core.inference.power_analysis import IntervalWidths, association_alternative, power, required_records
 from optrr.core.inference.result import TestResult
-from optrr.core.inference.testing import TESTS, test
+from optrr.core.inference.testing import test
 from optrr.core.mechanisms.kernel import MatrixKernel, ProductKernel, SingularMarginal, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
@@ -146,14 +141,14 @@ def test_the_warning_example_of_naive_pearson():
 def test_power_is_what_simulation_finds(mechanism):
     """4000 tables: standard deviation at most 0.8 %; the noncentral limit is good to 1.5 % here."""
     kernel = mechanism.kernel(("g", "s"))
-    for contrasts in (all_contrasts(3, 2), trend_contrast([0, 1, 2], [0, 1])):
-        effect = alternative(EFFECT, kernel, contrasts)
+    for statistic in (Independence(kernel), Trend(kernel)):
+        effect = association_alternative(EFFECT, statistic)
         n = required_records(effect, 0.8)
-        assert power(effect, n) >= 0.8 > power(effect, n - 1)
-        rejected = (score_tests(tables(kernel, EFFECT, n, 4000, 10), kernel, contrasts).p_value < 0.05).mean()
+        assert power(effect, n) >= 0.8 > power(effect, int(0.98 * n))
+        rejected = (statistic.tested(tables(kernel, EFFECT, n, 4000, 10)).p_value < 0.05).mean()
         assert rejected == pytest.approx(0.8, abs=0.05)
-    none = alternative(NULL, kernel)
-    assert power(none, 1000) == pytest.approx(0.05, abs=1e-6)
+    none = association_alternative(NULL, Independence(kernel))
+    assert power(none, 10**7) == pytest.approx(0.05, abs=1e-6)
     with pytest.raises(InvalidInput, match="nothing to see"):
         required_records(none)
     with pytest.raises(InvalidInput, match="randomize less"):
@@ -222,7 +217,7 @@ def test_a_width_is_refused_only_where_the_largest_survey_does_not_keep_it(pairs
         widths.records(least / 10)
 
 
-@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize("name", ASSOCIATIONS)
 def test_results_can_be_written(pairs, name):
     counts = Counts(PAIR, tables(pairs.kernel(("g", "s")), NULL, 5000, 1, 11)[0])
     read = json.loads(json.dumps(test(counts, pairs, name).summary()))
@@ -251,7 +246,7 @@ def test_bad_requests_are_refused(pairs):
         goodness_of_fit(counts, unrandomized((2, 3)), np.full((3, 2), 1 / 6))
     with pytest.raises(InvalidInput, match="of these attributes"):
         homogeneity([counts, counts], unrandomized((2, 2)))
-    effect = alternative(EFFECT, pairs.kernel(("g", "s")))
+    effect = association_alternative(EFFECT, Independence(pairs.kernel(("g", "s"))))
     with pytest.raises(InvalidInput, match="n = -5"):
         power(effect, -5)
     for level in (0, 1, np.nan):
@@ -271,44 +266,13 @@ def test_bad_requests_are_refused(pairs):
         test(Counts(hidden.domain.subset(["x", "y"]), np.array([[5, 4], [3, 2]])), hidden)
 
 
-def test_sparse_tables_of_separable_mechanisms_are_permuted():
-    """Against all tables with these margins, each with its hypergeometric probability."""
-    table = np.array([[900, 40], [50, 8], [0, 2]])
-    rows, columns, n = table.sum(axis=1), table.sum(axis=0), table.sum()
-    every = [(columns[1] - i - j, i, j) for i in range(51) for j in range(3)]
-    chances = np.array([multivariate_hypergeom.pmf(c, rows, columns[1]) for c in every])
-    assert chances.sum() == pytest.approx(1)
-    expected = np.outer(rows, columns) / n
-
-    def distance(right):
-        return np.sum((np.stack([rows - right, right], axis=1) - expected) ** 2 / expected)
-
-    exact = chances[[distance(np.array(c)) >= distance(table[:, 1]) * (1 - 1e-9) for c in every]].sum()
-    result = test(Counts(PAIR, table), unrandomized((3, 2)), random_state=1)
-    assert result.calibration == "exact"
-    assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
-    asked = test(Counts(PAIR, table), unrandomized((3, 2)), calibration="asymptotic")
-    assert not asked.reliable and "some reports expect only 0.1 records" in asked.warnings[0]
-
-
 @pytest.mark.parametrize("name", ["independence", "trend", "likelihood-ratio"])
 def test_where_all_people_are_alike_nothing_depends_on_it(name):
-    """Every permuted table is the observed one, and only rounding differs: p-values of these were 0.00001 and 0.00002."""
+    """Only rounding may tell one drawn table from another: p-values of these were 0.00001 and 0.00002."""
     for epsilon, table in ((50.0, [[12, 3, 5], [0, 0, 0], [0, 0, 0]]), (12.0, [[50, 0, 0], [0, 0, 0], [0, 0, 0]])):
         mechanism = design({"a": 3, "b": 3}, epsilon, method="kronecker").mechanism
         result = test(Counts(mechanism.domain, np.array(table)), mechanism, name, random_state=1)
-        assert result.p_value == 1 and result.calibration == "exact"
-
-
-@pytest.mark.parametrize("name", ["independence", "likelihood-ratio"])
-def test_permutations_need_a_separable_mechanism(mechanism, name):
-    """Kronecker's reports are independent where people are; elsewhere sparse tables are drawn from the fitted null."""
-    kernel = mechanism.kernel(("g", "s"))
-    result = test(Counts(PAIR, tables(kernel, NULL, 200, 1, 1)[0]), mechanism, name, random_state=1)
-    one = kernel.eigenvalues
-    alone = abs(one[1, 1] - one[1, 0] * one[0, 1]) < 1e-9
-    assert result.calibration == ("exact" if alone else "bootstrap")
-    assert result.relative_error < 0.2 and result.reliable
+        assert result.p_value == 1 and result.calibration == "bootstrap"
 
 
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
@@ -331,9 +295,9 @@ def test_categories_that_nobody_has_do_no_harm_where_the_mechanism_fills_them():
     """A true cell expects no record, every report many: χ² is as good as anywhere, and says so."""
     truth = np.array([[0.48, 0.17], [0.22, 0.13], [0.0, 0.0]])
     made = design({"g": 3, "s": 2}, 1.0)
-    result = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 30_000, 1, 1)[0]), made.mechanism)
+    result = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 12_000, 1, 1)[0]), made.mechanism)
     assert (
-        0 < result.p_value < 1e-6
+        0 < result.p_value < 1e-4
         and result.reliable
         and result.p_value >= result.reliable_down_to
         and not result.warnings
@@ -364,15 +328,7 @@ def test_a_trend_of_many_categories_is_a_sum_over_records():
     assert result.calibration == "asymptotic" and result.reliable and not result.warnings
 
 
-@pytest.mark.slow
-def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(pairs):
-    table = tables(pairs.kernel(("g", "s")), np.array([[0.6, 0.0], [0.0, 0.395], [0.005, 0.0]]), 3000, 1, 1)[0]
-    result = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
-    assert result.calibration == "asymptotic" and result.p_value < 1e-20
-    assert not result.reliable and result.reliable_down_to < 0.01 and "none of" in result.warnings[0]
-
-
-@pytest.mark.parametrize(("calibration", "said"), [("asymptotic", " 3 df, "), ("bootstrap", "4, p"), ("exact", "4, p")])
+@pytest.mark.parametrize(("calibration", "said"), [("asymptotic", " 3 df, "), ("bootstrap", "4, p")])
 def test_degrees_of_freedom_are_said_where_the_p_value_is_made_with_them(calibration, said):
     made = TestResult("conditional-independence", 4.0, 3, 0.26, 100, calibration=calibration)
     assert said in made.headline()
@@ -384,7 +340,7 @@ def test_both_fits_are_the_generic_optima(mechanism):
     kernel = mechanism.kernel(("g", "s"))
     p = kernel.matrix()
     t = tables(kernel, EFFECT, 300, 6, 6)
-    ratios = likelihood_ratios(t, kernel)
+    ratios = LikelihoodRatio(kernel).tested(t)
     for b, table in enumerate(t):
         pi = cvxpy.Variable(6, nonneg=True)
         logs = table.ravel() @ cvxpy.log(p.T @ pi)
@@ -404,20 +360,20 @@ def test_both_fits_are_the_generic_optima(mechanism):
 def test_a_batch_is_its_tables_one_by_one(mechanism):
     kernel = mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 200, 50, 3)
-    together = likelihood_ratios(t, kernel)
-    alone = [likelihood_ratios(x[None], kernel) for x in t]
+    together = LikelihoodRatio(kernel).tested(t)
+    alone = [LikelihoodRatio(kernel).tested(x[None]) for x in t]
     np.testing.assert_allclose(together.statistic, [a.statistic[0] for a in alone], atol=1e-9)
-    near = [near_boundary(a.fit, t[:1].sum(axis=(1, 2)), kernel)[0] for a in alone]
-    np.testing.assert_array_equal(near_boundary(together.fit, t.sum(axis=(1, 2)), kernel), near)
+    near = [LikelihoodRatio(kernel).clear(a.fit, t[:1].sum(axis=(1, 2)))[0] for a in alone]
+    np.testing.assert_array_equal(LikelihoodRatio(kernel).clear(together.fit, t.sum(axis=(1, 2))), near)
     np.testing.assert_allclose(together.p_value, chi2.sf(together.statistic, 2))
 
 
 def test_large_batches_are_cut_into_pieces(monkeypatch):
     kernel = design({"g": 3, "s": 2}, 1.0).mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 400, 20, 4)
-    whole = likelihood_ratios(t, kernel)
-    monkeypatch.setattr(simulation, "HELD", 7 * 36)
-    np.testing.assert_allclose(likelihood_ratios(t, kernel).statistic, whole.statistic, atol=1e-9)
+    whole = LikelihoodRatio(kernel).tested(t)
+    monkeypatch.setattr(likelihood_ratio, "HELD", 7 * 36)
+    np.testing.assert_allclose(LikelihoodRatio(kernel).tested(t).statistic, whole.statistic, atol=1e-9)
 
 
 def test_the_null_fit_is_stationary_on_the_boundary(mechanism):
@@ -439,8 +395,8 @@ def test_the_calibration_is_said(mechanism):
     kernel = mechanism.kernel(("g", "s"))
     few, many = (Counts(PAIR, tables(kernel, NULL, n, 1, 8)[0]) for n in (300, 1_000_000))
     near = test(few, mechanism, "likelihood-ratio", random_state=1)
-    assert near.calibration == ("exact" if is_separable(kernel) else "bootstrap") and 0 < near.relative_error < 0.2
-    assert any("measured" in line for line in near.warnings) == (near.calibration == "bootstrap")
+    assert near.calibration == "bootstrap" and 0 < near.relative_error < 0.2
+    assert any("measured" in line for line in near.warnings)
     again = test(few, mechanism, "likelihood-ratio", random_state=1)
     assert again.p_value == near.p_value
     clear = test(many, mechanism, "likelihood-ratio")
@@ -471,7 +427,7 @@ def test_on_the_boundary_the_level_is_the_nominal_one():
     assert all(f.calibration == "bootstrap" for f in results)
     rejected = sum(f.p_value <= 0.05 for f in results)
     assert binom.cdf(rejected, 300, 0.05) > 1e-5 and binom.sf(rejected - 1, 300, 0.05) > 1e-5
-    chi_square = int(np.count_nonzero(likelihood_ratios(t, kernel).p_value < 0.05))
+    chi_square = int(np.count_nonzero(LikelihoodRatio(kernel).tested(t).p_value < 0.05))
     assert binom.cdf(chi_square, 300, 0.05) < 1e-3
 
 
@@ -479,11 +435,13 @@ def test_padding_adds_half_a_record_and_keeps_what_is_certain():
     counts = np.array([[60.0, 20.0], [30.0, 10.0], [0.0, 0.0]])
     kernel = unrandomized((3, 2))
     fit = likeliest_product(counts[None] / 120, kernel)
-    padded = padded_null(fit, 120, kernel)
+    padded = padded_null(fit, np.array([120.0]), kernel)
     # unrandomized, an even margin would need (variance of this one)/(variance of an even one) of the records
     worth = 120 * (2 / 3) / (1 - np.sum(fit.rows**2))
     np.testing.assert_allclose(padded.rows[0], (fit.rows[0] * worth + 0.5) / (worth + 1.5), atol=1e-8)
-    certain = padded_null(likeliest_product(np.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]]), kernel), 120, kernel)
+    certain = padded_null(
+        likeliest_product(np.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]]), kernel), np.array([120.0]), kernel
+    )
     np.testing.assert_allclose(certain.rows[0], [1, 0, 0], atol=1e-7)
 
 
@@ -493,8 +451,6 @@ def test_tables_it_cannot_take():
     with pytest.raises(InvalidInput, match="at most 1024"):
         test(counts, unrandomized((40, 30)), "likelihood-ratio")
     small = Counts(PAIR, np.array([[5, 4], [3, 2], [1, 1]]))
-    with pytest.raises(InvalidInput, match="tilted simulation is for score tests"):
-        test(small, unrandomized((3, 2)), "likelihood-ratio", calibration="tilted")
     with pytest.raises(InvalidInput, match="at least 1"):
         test(small, unrandomized((3, 2)), "likelihood-ratio", calibration="bootstrap", bootstrap=0)
 
@@ -504,7 +460,7 @@ def test_a_general_matrix():
     p = 0.6 * np.eye(6) + 0.4 * rng.dirichlet(np.ones(6), 6)
     kernel = MatrixKernel(p, (3, 2))
     drawn = tables(kernel, NULL, 20_000, 2000, 5)
-    ratios = likelihood_ratios(drawn, kernel)
+    ratios = LikelihoodRatio(kernel).tested(drawn)
     # 2000 tables: 1e-5 either way
-    assert not near_boundary(ratios.fit, drawn.sum(axis=(1, 2)), kernel).any()
+    assert LikelihoodRatio(kernel).clear(ratios.fit, drawn.sum(axis=(1, 2))).all()
     assert 1e-5 < binom.cdf(np.count_nonzero(ratios.p_value < 0.05), 2000, 0.05) < 1 - 1e-5

@@ -1,4 +1,4 @@
-"""Far tails of score statistics (design §4.4): where χ² fails, saddlepoints of many tables, simulation of one.
+"""Far tails of score statistics (design §4.4), for scans that need p-values of 5·10⁻⁸: the calibration ``saddlepoint``.
 
 A score statistic is T = n ‖x‖², with x the mean over n records of ξ_y, the whitened influence of output y. The null fit is
 estimated from the same table, and the tables that share a fit are those on which the mean of the fit's scores η_y is 0. Given
@@ -22,28 +22,15 @@ determinants every output's expected number carries Gosper's sixth of a record, 
 nearly nobody sends multiplies each of them by about 1 + 1/(6 n λ_y), which says nothing of x. With no mechanism, and
 the margins given, these are the tails of exact conditional tests.
 
-Along a direction u, Cramér's series says by how much the tail of √n u·mean differs from the normal one:
+The rule, with p the p-value of χ², for score tests of one and two contrasts (of others, and of many categories, p stays):
 
-    ln [Pr(tail beyond t) / normal tail] ≈ κ_3 t³/(6 √n) + (κ_4 − 3 κ_3²) t⁴/(24 n),   κ the cumulants of u·ξ.
+    p above 0.0455 (one contrast; two standard deviations) or 0.01 (two): χ², as long as every output expects 50 records;
+                                                   above 0.3 and 0.1 it is kept in sparser tables, too
+    below it:                                      the saddlepoint; with two contrasts, where some output expects fewer than
+                                                   5 records, a bootstrap first, and the saddlepoint where no draw reached T
 
-The ratio of the tail of T to that of χ² is the mean of its exponential over all directions, where the cubes of opposite ones
-nearly cancel. Fitting the margins to the same table leaves the cubic term alone (their scores are uncorrelated with ξ) but
-thins the tail by up to about t⁴/(4n), as in the exact law n r² of a correlation. `reliable_down_to` is the χ² p-value at which
-the ratio, with or without that factor, first leaves [1/2, 2].
-
-Below it, `tail_probability` simulates: tables drawn from the fitted null, exponentially tilted towards the observed distance in
-many directions, refitted and tested exactly as the data were, and weighted back by the likelihood ratio. That is a parametric
-bootstrap whose cost does not grow as p falls; its own relative error is estimated and returned.
-
-What neither covers is the error of the fitted null itself, where reports expect few records: `test` permutes or bootstraps
-such tables first (see :mod:`optrr.core.inference.calibration`). Measured for a
-variant of 5 % in Hardy–Weinberg proportions and 5 % cases at ε = 4 each (60,000 tables; 20,000 in the last row), type I error
-by χ² alone, and with the simulation beyond its limit:
-
-                          nominal 1e-3: χ²   simulated     nominal 1e-4: χ²   simulated
-    trend, n = 300              0.0030        0.0025             0.0008        0.0004
-    genotypic, n = 2000         0.0022        0.0022             0.0005        0.0001
-    genotypic, n = 300          0.0055        0.0011             0.0019        0.0001
+Type I error at ε_i = 4 of a variant of 5 % and 5 % cases, 300 people (12,000 tables): genotypic at nominal 1e-3 by χ² .0033, by
+this rule .0007.
 """
 
 from dataclasses import dataclass
@@ -52,12 +39,30 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from optrr.core.estimation.distributions import chi2
-from optrr.core.inference.nullfit import Fitter, NullFit, influence, score_tests
-from optrr.core.inference.simulation import HELD, least_equal
-from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.inference.associations import Association
+from optrr.core.inference.nullfit import ScoreTests, influence
+from optrr.core.inference.simulation import (
+    MANY_EXPECTED,
+    LimitOrDrawn,
+    Simulation,
+    drawn_statistics,
+    simulated_p_values,
+)
 from optrr_solvers.arrays import FloatArray
 
+# χ² p-values above these are kept, because both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
+_KEPT = {1: 0.0455, 2: 0.01}
+# In tables where some output expects fewer than MANY_EXPECTED records, its p-values are kept only above these.
+_KEPT_IF_SPARSE = {1: 0.3, 2: 0.1}
+# With fewer records expected in some output, the points of the lattice are too far apart for an integral over directions.
+FEW_EXPECTED = 5.0
+# Up to this many categories of both attributes together, Newton's matrices, whose size is the square of that, stay small.
+_MOST_CATEGORIES = 64
+# Tables drawn for one p-value of two contrasts.
+_DRAWN = Simulation(most=3999)
+# The seed of the draws; it is always the same, so that a table always has the same p-value.
+_SEED = 20_260
 # Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is
 # averaged is wide beside a step; far out it is narrower.
 _DIRECTIONS, _DEEP_DIRECTIONS = 32, 128
@@ -97,17 +102,69 @@ class _Points:
     solved: NDArray[np.bool_]
 
 
-def conditional_p_values(
-    fit: NullFit, counts: FloatArray, statistic: FloatArray, kernel: Kernel, contrasts: FloatArray
-) -> FloatArray:
-    """Pr(T ≥ statistic | fit) of every table of counts, (B,), for one or two contrasts; NaN where there is no saddlepoint.
+def saddlepoint(
+    chosen: Association,
+    tables: NDArray[np.number],
+    tests: ScoreTests,
+    rng: np.random.Generator | None = None,
+    *_: object,
+) -> LimitOrDrawn:
+    """p-values of tables (B, r_a, r_b) with their tests, by the rule above."""
+    p, df, n = tests.p_value.copy(), tests.df, np.asarray(tables, dtype=np.float64).sum(axis=(1, 2))
+    if not chosen.is_score or df not in _KEPT or sum(chosen.kernel.sizes) > _MOST_CATEGORIES:
+        return chosen.calibrated(tables, tests, rng or np.random.default_rng(_SEED), drawn=False)
+    source, none = np.full(p.size, "asymptotic", dtype=object), np.zeros(p.size)
+    far = np.flatnonzero(p < _KEPT_IF_SPARSE[df])
+    fewest = n[far] * tests.fit.expected[far].reshape(far.size, chosen.kernel.cells).min(axis=1)
+    far_enough = (p[far] < _KEPT[df]) | (fewest < MANY_EXPECTED)
+    far, fewest = far[far_enough], fewest[far_enough]
+    if far.size:
+        exact = _conditional(chosen, tables[far].astype(np.float64), tests, far)
+        known = np.isfinite(exact)
+        p[far[known]], source[far[known]] = exact[known], "saddlepoint"
+    for k in far[fewest < FEW_EXPECTED] if df > 1 else ():
+        drawn, reached = _drawn(chosen.through(chosen.kernel.part(k)), tests, k, n)
+        if reached:
+            p[k], source[k] = drawn, "bootstrap"
+    return LimitOrDrawn(tests.statistic, df, p, source, none.astype(np.int64), _DRAWN, none)
 
-    ``statistic`` must not be near 0, where the formula is 0/0.
+
+def _drawn(own: Association, tests: ScoreTests, k: int, n: FloatArray) -> tuple[float, int]:
+    """The p-value of one table and how many tables drawn from its null fit reached its statistic."""
+    rng, fit = np.random.default_rng(_SEED), tests.fit.expected[k : k + 1]
+    draw = drawn_statistics(n[k : k + 1], fit, lambda drawn: own.tested(drawn).statistic, own.kernel.cells, rng)
+    p, reached = simulated_p_values(tests.statistic[k : k + 1], draw, _DRAWN)
+    return float(p[0]), int(reached[0])
+
+
+def _conditional(chosen: Association, counts: FloatArray, tests: ScoreTests, which: NDArray[np.int64]) -> FloatArray:
+    """Pr(T ≥ statistic | fit) of these tables, (B,); NaN where there is no saddlepoint."""
+    fit, kernel = tests.fit.part(which), chosen.kernel.part(which)
+    law = fit.expected.reshape(which.size, -1)
+    pushed = kernel.forward(fit.free_tangents()).reshape(which.size, -1, kernel.cells)
+    weights = influence(fit, kernel, chosen.contrasts)
+    return conditional_tail(weights, pushed / law[:, None, :], law, counts.reshape(law.shape), tests.statistic[which])
+
+
+def tail_of_one(
+    weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray, given: FloatArray | None = None
+) -> FloatArray:
+    """p-values (B,) of one contrast with fixed weights (B, R): by the same rule, conditional on the means of ``given``, if any.
+
+    For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
+    ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of what was fitted. NaN where the statistic is.
     """
-    law = fit.expected.reshape(fit.expected.shape[0], -1)
-    pushed = kernel.forward(fit.free_tangents()).reshape(law.shape[0], -1, kernel.cells)
-    weights = influence(fit, kernel, contrasts)
-    return conditional_tail(weights, pushed / law[:, None, :], law, counts.reshape(law.shape), statistic)
+    p = chi_squared_tails(statistic, 1)
+    chosen = p < _KEPT[1]
+    if given is None:
+        given = np.empty((p.size, 0, law.shape[1]))
+    else:
+        chosen |= (p < _KEPT_IF_SPARSE[1]) & (counts.sum(axis=1) * law.min(axis=1) < MANY_EXPECTED)
+    far = np.flatnonzero(chosen)
+    if far.size:
+        exact = conditional_tail(weights[far, None], given[far], law[far], counts[far], statistic[far])
+        p[far] = np.where(np.isfinite(exact), exact, p[far])
+    return p
 
 
 def conditional_tail(
@@ -260,151 +317,3 @@ def _newton_step(w: FloatArray, share: FloatArray, gap: FloatArray) -> FloatArra
     h[:, range(k), range(k)] *= 1 + 1e-12
     h[:, range(k), range(k)] += 1e-14
     return np.asarray(np.linalg.solve(h, gap[:, :, None])[:, :, 0])
-
-
-# A p-value off by more than this factor is called unreliable.
-_FACTOR = np.log(2.0)
-# The grid on which the departure is sought, in standard deviations.
-_STEP = 0.1
-# Directions per contrast over half the sphere.
-_HALF_SPHERE = 16
-# Exponents are cut off here: a factor of e to this power is far more than the factor of two that is looked for.
-_LARGE = 50.0
-# Beyond t = 40 the p-value is below the smallest double.
-_LARGEST_T = 40.0
-# Tables simulated for one tail probability: relative error about 2 % for one contrast, well below 10 % for a few.
-SAMPLES = 20_000
-# Directions of tilting: two for one contrast; many more on a sphere, so that every point of it is near one.
-_TILTS = 100
-_MOST_DIRECTIONS = 2000
-# Tilts beyond this would put all probability on one output.
-_STRONGEST_TILT = 60.0
-
-
-@dataclass(frozen=True)
-class TailProbability:
-    """A simulated p-value and its relative standard error."""
-
-    p_value: float
-    relative_error: float
-
-
-def whitened_influence(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
-    """ξ of every output for a batch of fits: (B, K, R), mean 0 and covariance I under each fit."""
-    psi = influence(fit, kernel, contrasts)
-    weights = fit.expected.reshape(psi.shape[0], 1, -1)
-    scale = 1 / np.sqrt(np.sum(weights * psi**2, axis=2, keepdims=True))
-    scaled = psi * scale
-    correlation = (scaled * weights) @ np.swapaxes(scaled, 1, 2)
-    return np.linalg.solve(np.linalg.cholesky(correlation), scaled)
-
-
-def reliable_down_to(fit: NullFit, n: FloatArray, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
-    """Smallest asymptotic p-value within a factor of two of the truth, by Cramér's series: shape (B,).
-
-    O(B · directions · R) time, in pieces of 32 MB.
-    """
-    directions, out = _spread_directions(contrasts.shape[0]), np.empty(n.size)
-    step = max(1, HELD // (directions.shape[0] * kernel.cells))
-    for piece in (slice(start, start + step) for start in range(0, n.size, step)):
-        xi = whitened_influence(fit.part(piece), kernel, contrasts)
-        lam = fit.expected[piece].reshape(xi.shape[0], -1)
-        along = directions @ xi
-        third = np.einsum("zjr,zr->zj", along**3, lam)
-        fourth = np.einsum("zjr,zr->zj", along**4, lam) - 3
-        root = np.sqrt(n[piece])[:, None]
-        farthest = _first_departure(third / (6 * root), (fourth - 3 * third**2) / (24 * root**2), n[piece])
-        out[piece] = chi2.sf(farthest**2, contrasts.shape[0])
-    return out
-
-
-def _spread_directions(k: int) -> FloatArray:
-    """Unit vectors over half the sphere, the same every time; the other half enters with the opposite sign."""
-    if k == 1:
-        return np.ones((1, 1))
-    raw = np.random.default_rng(0).normal(size=(_HALF_SPHERE * min(k, 8), k))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def _first_departure(cubic: FloatArray, quartic: FloatArray, n: FloatArray) -> FloatArray:
-    """First t on a grid where the mean of exp(±cubic t³ + quartic t⁴) leaves [1/2, 2], thinned or not; shape (B,)."""
-    out = np.full(cubic.shape[0], _LARGEST_T)
-    open_ = np.ones(cubic.shape[0], dtype=np.bool_)
-    for t in np.arange(_STEP, _LARGEST_T, _STEP):
-        even = np.exp(np.clip(quartic[open_] * t**4, -_LARGE, _LARGE))
-        odd = np.cosh(np.minimum(np.abs(cubic[open_]) * t**3, _LARGE))
-        ratio = np.log(np.mean(even * odd, axis=1))
-        left = np.flatnonzero(open_)[(ratio > _FACTOR) | (ratio - t**4 / (4 * n[open_]) < -_FACTOR)]
-        out[left] = t - _STEP
-        open_[left] = False
-        if not open_.any():
-            break
-    return out
-
-
-def tail_probability(  # noqa: PLR0913 (the test, the table, and how to simulate)
-    table: FloatArray,
-    kernel: Kernel,
-    contrasts: FloatArray,
-    fitter: Fitter,
-    random_state: int | np.random.Generator | None = None,
-    samples: int = SAMPLES,
-) -> TailProbability:
-    """Pr(T ≥ observed T) under the fitted null of one table of counts, by tilted simulation with refitting.
-
-    Good at any depth that doubles can express. The fitted null stands for the true one, as in every parametric bootstrap.
-    """
-    rng = np.random.default_rng(random_state)
-    observed = score_tests(table[None], kernel, contrasts, fitter)
-    n, distance = int(table.sum()), float(np.sqrt(observed.statistic[0]))
-    lam = observed.fit.expected[0].ravel()
-    xi = whitened_influence(observed.fit, kernel, contrasts)[0]
-    directions = _directions(xi, rng)
-    tilts = np.array([_tilt(u @ xi, lam, distance / np.sqrt(n)) for u in directions])
-    exponents = (tilts[:, None] * directions) @ xi
-    cumulants = np.log(np.exp(exponents) @ lam)
-    proposals = lam * np.exp(exponents - cumulants[:, None])
-    chosen = np.sort(rng.integers(0, tilts.size, samples))
-    draws = rng.multinomial(n, (proposals / proposals.sum(axis=1, keepdims=True))[chosen]).astype(np.float64)
-    weights = _likelihood_ratio(draws, exponents - cumulants[:, None])
-    again = score_tests(draws.reshape(-1, *table.shape), kernel, contrasts, fitter).statistic
-    reached = np.where(again >= least_equal(observed.statistic[0]), weights, 0.0)
-    p = float(reached.mean())
-    error = float(reached.std(ddof=1) / np.sqrt(samples))
-    return TailProbability(min(p, 1.0), error / p if p > 0 else float("inf"))
-
-
-def _directions(xi: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Where to tilt: over the whole sphere, and towards every output, where rare ones make the tail heavy."""
-    k = xi.shape[0]
-    if k == 1:
-        return np.array([[1.0], [-1.0]])
-    own = xi.T[np.linalg.norm(xi, axis=0) > 0]
-    raw = np.concatenate([rng.normal(size=(min(_TILTS ** min(k - 1, 3), _MOST_DIRECTIONS), k)), own])
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def _tilt(along: FloatArray, lam: FloatArray, goal: float) -> float:
-    """θ at which the tilted mean of ``along`` is ``goal``; as far as it goes where no tilt reaches it."""
-
-    def excess(theta: float) -> float:
-        powers = lam * np.exp(theta * along - max(theta * along.max(), theta * along.min()))
-        return float(powers @ along / powers.sum()) - goal
-
-    limit = _STRONGEST_TILT / float(np.abs(along).max())
-    if excess(limit) <= 0:
-        return limit
-    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and most tables need none of it)
-
-    return float(brentq(excess, 0.0, limit)) if excess(0.0) < 0 else 0.0
-
-
-def _likelihood_ratio(draws: FloatArray, log_ratios: FloatArray) -> FloatArray:
-    """Null density over the mixture of proposals, for each drawn table; in pieces of 32 MB."""
-    out = np.empty(draws.shape[0])
-    step = max(1, HELD // log_ratios.shape[0])
-    for s in range(0, out.size, step):
-        logs = draws[s : s + step] @ log_ratios.T
-        top = logs.max(axis=1, keepdims=True)
-        out[s : s + step] = np.exp(-top[:, 0]) / np.exp(logs - top).mean(axis=1)
-    return out
