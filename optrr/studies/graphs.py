@@ -64,7 +64,7 @@ Laplace noise).
 Noise is drawn in double precision, whose low-order bits are known to leak (Mironov 2012): these are comparators for studies.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -106,7 +106,6 @@ class Graph:
 
     n: int
     edges: IntArray
-    labels: tuple[Hashable, ...] | None = None
 
     @property
     def slots(self) -> int:
@@ -129,11 +128,11 @@ class Graph:
         return np.asarray(_row_starts(self.n)[i] + j - i - 1)
 
 
-def from_slots(n: int, slots: IntArray, labels: tuple[Hashable, ...] | None = None) -> Graph:
+def from_slots(n: int, slots: IntArray) -> Graph:
     """The graph whose edges are these slots, ascending and different."""
     starts = _row_starts(n)
     i = np.searchsorted(starts, slots, side="right") - 1
-    return Graph(n, np.column_stack([i, slots - starts[i] + i + 1]), labels)
+    return Graph(n, np.column_stack([i, slots - starts[i] + i + 1]))
 
 
 def _row_starts(n: int) -> IntArray:
@@ -142,86 +141,45 @@ def _row_starts(n: int) -> IntArray:
     return rows * (2 * n - rows - 1) // 2
 
 
-def as_graph(source: Any, nodes: int | Sequence[Hashable] | None = None) -> Graph:
-    """A checked graph from a networkx graph, a :class:`Graph`, or an edge list (pairs, or an integer array (E, 2)).
+def as_graph(source: Any, nodes: int | None = None) -> Graph:
+    """A checked graph from a networkx graph, a :class:`Graph`, or pairs of whole numbers below ``nodes``, in any order.
 
-    Parameters
-    ----------
-    nodes
-        with an edge list: how many nodes there are (they are called 0..nodes−1) or their labels. They must be declared:
-        a node read off the edges would publish that it has one.
+    Nodes of pairs must be declared: a node read off the edges would publish that it has one. Those of a networkx graph are
+    numbered in its order.
 
-    Raises
-    ------
-    InvalidInput
-        for directed graphs, multigraphs and repeated edges, self-loops, unknown nodes, fewer than two nodes.
+    Raises InvalidInput for directed graphs and multigraphs, repeated edges, self-loops, unknown nodes, fewer than two nodes.
     """
     if isinstance(source, Graph):
         return source
     if hasattr(source, "is_directed"):
-        if source.is_directed():
-            raise InvalidInput("the graph is directed; ties here are mutual: pass graph.to_undirected()")
-        if source.is_multigraph():
-            raise InvalidInput("the graph allows several edges between two nodes; pass networkx.Graph(graph)")
-        return _from_pairs(list(source.edges()), list(source.nodes()))
+        if source.is_directed() or source.is_multigraph():
+            raise InvalidInput(
+                "the graph is directed or has several edges between two nodes; pass networkx.Graph(graph)"
+            )
+        place = {node: k for k, node in enumerate(source.nodes())}
+        source, nodes = [(place[a], place[b]) for a, b in source.edges()], len(place)
     if nodes is None:
-        raise InvalidInput("an edge list does not say which nodes exist; pass nodes=, their number or their labels")
-    return _from_pairs(source, nodes)
-
-
-def _from_pairs(pairs: Any, nodes: int | Sequence[Hashable]) -> Graph:
-    labels = None if isinstance(nodes, int | np.integer) else tuple(nodes)
-    n = int(nodes) if labels is None else len(labels)  # type: ignore[arg-type]
-    if n < 2:
-        raise InvalidInput(f"a graph of {n} nodes has no pairs; give at least two nodes")
-    if labels is not None and len(set(labels)) < n:
-        raise InvalidInput("two nodes have one label; give every node its own")
-    ends = _numbered(pairs, n, labels)
-    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
-    if loops.size:
-        raise InvalidInput(f"edge {int(loops[0]) + 1} is a self-loop at {_label(ends[loops[0], 0], labels)}; remove it")
+        raise InvalidInput("an edge list does not say which nodes exist; pass nodes=, their number")
+    if nodes < 2:
+        raise InvalidInput(f"a graph of {nodes} nodes has no pairs; give at least two nodes")
+    given = np.asarray(source)
+    if given.size and (given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer)):
+        raise InvalidInput(f"an edge list is pairs of whole numbers, got shape {given.shape} of type {given.dtype}")
+    ends = given.astype(np.int64).reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
-    slots = _row_starts(n)[low] + high - low - 1
+    slots = _row_starts(nodes)[low.clip(0, nodes - 1)] + high - low - 1
     order = np.argsort(slots, kind="stable")
-    twice = np.flatnonzero(np.diff(slots[order]) == 0)
-    if twice.size:
-        k = order[twice[0] + 1]
-        shown = f"{_label(low[k], labels)} and {_label(high[k], labels)}"
-        raise InvalidInput(f"edge {int(k) + 1} between {shown} is listed twice; list every edge once")
-    return Graph(n, np.column_stack([low, high])[order], labels)
-
-
-def _numbered(pairs: Any, n: int, labels: tuple[Hashable, ...] | None) -> IntArray:
-    if labels is not None:
-        place = {label: k for k, label in enumerate(labels)}
-        pairs = [_places(k, pair, place) for k, pair in enumerate(pairs)]
-    try:
-        ends = np.asarray(pairs if isinstance(pairs, np.ndarray) else list(pairs))
-    except (TypeError, ValueError):
-        raise InvalidInput("an edge list is a sequence of pairs of nodes; this one is not") from None
-    if not ends.size:
-        return np.empty((0, 2), dtype=np.int64)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer):
-        raise InvalidInput(f"an edge list is pairs of whole numbers, got shape {ends.shape} of type {ends.dtype}")
-    outside = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
-    if outside.size:
-        k = int(outside[0])
-        raise InvalidInput(f"edge {k + 1} is {tuple(ends[k].tolist())}; nodes are numbered 0..{n - 1}")
-    return ends.astype(np.int64)
-
-
-def _places(k: int, pair: object, place: dict[Hashable, int]) -> tuple[int, int]:
-    ends = tuple(pair) if isinstance(pair, Iterable) else (pair,)
-    if len(ends) != 2:
-        raise InvalidInput(f"edge {k + 1} is {pair!r}; an edge is a pair of nodes")
-    for end in ends:
-        if end not in place:
-            raise InvalidInput(f"edge {k + 1} names {end!r}, which is not among the declared nodes")
-    return place[ends[0]], place[ends[1]]
-
-
-def _label(k: int, labels: tuple[Hashable, ...] | None) -> str:
-    return repr(labels[k] if labels is not None else int(k))
+    twice = np.zeros(len(ends), dtype=np.bool_)
+    twice[order[1:]] = np.diff(slots[order]) == 0
+    for wrong, why in (
+        ((low < 0) | (high >= nodes), f"names a node outside 0..{nodes - 1}"),
+        (low == high, "is a self-loop; remove it"),
+        (twice, "is listed twice; list every edge once"),
+    ):
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise InvalidInput(f"edge {k + 1}, {tuple(ends[k].tolist())}, {why}")
+    return Graph(nodes, np.column_stack([low, high])[order])
 
 
 @dataclass(frozen=True)
@@ -288,14 +246,14 @@ class RandomizedGraph:
         return self.reported.n
 
 
-def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state: RandomState = None) -> RandomizedGraph:
-    """Every pair's bit through the channel, once; ``graph`` and ``nodes`` as for :func:`optrr.studies.graphs.as_graph`.
+def randomize(graph: Any, channel: EdgeChannel, random_state: RandomState = None) -> RandomizedGraph:
+    """Every pair's bit through the channel, once.
 
     O(n²) random bytes, memory for the reported edges and a few megabytes.
 
     Raises InvalidInput where more than 2^25 reported edges are to be expected.
     """
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     expected = channel.flip * given.slots + len(given.edges)
     if expected > MAX_EDGES:
         raise InvalidInput(
@@ -304,7 +262,7 @@ def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state:
         )
     flipped = _flipped(given.slots, channel, as_source(random_state))
     slots = np.setxor1d(given.edge_slots(), flipped, assume_unique=True)
-    return RandomizedGraph(from_slots(given.n, slots, given.labels), channel)
+    return RandomizedGraph(from_slots(given.n, slots), channel)
 
 
 def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
@@ -366,14 +324,14 @@ def estimate_triangles(randomized: RandomizedGraph) -> NodeEstimate:
     return NodeEstimate(values, variance, naive.astype(np.int64))
 
 
-def triangles(graph: Any, nodes: Any = None) -> IntArray:
+def triangles(graph: Any) -> IntArray:
     """Number of triangles at every node of a graph, shape (n,)."""
-    return _tally(as_graph(graph, nodes), 0.0).triangles.astype(np.int64)
+    return _tally(as_graph(graph), 0.0).triangles.astype(np.int64)
 
 
-def triangle_variance(graph: Any, channel: EdgeChannel, nodes: Any = None) -> FloatArray:
+def triangle_variance(graph: Any, channel: EdgeChannel) -> FloatArray:
     """Exact variance of every T̂_i for a known graph, shape (n,): for planning and for comparisons."""
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     d = given.degrees().astype(np.float64)
     common = _tally(given, 0.0).common_squares
     return _variance(given.n, channel.noise, common + d * (d - 1) / 2, d, float(len(given.edges)))
@@ -442,29 +400,29 @@ class NoisyAnswer:
     scale: float
 
 
-def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
+def degree_query(graph: Any, epsilon: float, random_state: RandomState = None) -> NoisyAnswer:
     """Degrees plus Laplace noise of scale 2/ε."""
     checked_epsilon(epsilon)
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     return _laplace(given.degrees(), 2 / epsilon, (epsilon, 0.0), as_source(random_state))
 
 
-def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
+def triangle_query(graph: Any, epsilon: float, random_state: RandomState = None) -> NoisyAnswer:
     """Triangle sequence plus Laplace noise of scale 3(n−2)/ε."""
     checked_epsilon(epsilon)
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     return _laplace(triangles(given), 3 * (given.n - 2) / epsilon, (epsilon, 0.0), as_source(random_state))
 
 
 def smooth_triangle_query(
-    graph: Any, epsilon: float, delta: float = 1e-6, nodes: Any = None, random_state: RandomState = None
+    graph: Any, epsilon: float, delta: float = 1e-6, random_state: RandomState = None
 ) -> NoisyAnswer:
     """Triangle sequence plus noise by smooth sensitivity: Laplace and (ε, δ), or Cauchy and pure where ``delta`` is 0.
 
     Raises InvalidInput above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
     """
     checked_epsilon(epsilon)
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     source = as_source(random_state)
     if delta == 0:
         scale = 2 * smooth_triangle_sensitivity(given, epsilon / (2 * given.n)) / epsilon
@@ -475,9 +433,9 @@ def smooth_triangle_query(
     return _laplace(triangles(given), scale, (epsilon, delta), source)
 
 
-def smooth_triangle_sensitivity(graph: Any, beta: float, nodes: Any = None) -> float:
+def smooth_triangle_sensitivity(graph: Any, beta: float) -> float:
     """S(G) = max_k e^{−βk} A_k(G) of the triangle sequence, in L1. O(n²) time, blocks of rows."""
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     if given.n > MAX_SMOOTH_NODES:
         raise InvalidInput(
             f"smooth sensitivity looks at all pairs of {given.n} nodes; give at most {MAX_SMOOTH_NODES}, or use "
@@ -487,9 +445,9 @@ def smooth_triangle_sensitivity(graph: Any, beta: float, nodes: Any = None) -> f
     return float(np.max(np.exp(-beta * np.arange(local.size)) * local))
 
 
-def local_triangle_sensitivities(graph: Any, nodes: Any = None) -> FloatArray:
+def local_triangle_sensitivities(graph: Any) -> FloatArray:
     """A_k for k = 0, 1, … until it reaches 3(n−2), its largest value."""
-    given = as_graph(graph, nodes)
+    given = as_graph(graph)
     most = given.n - 2
     single = _singly_joined(given)
     common = np.flatnonzero(single >= 0)
