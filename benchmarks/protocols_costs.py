@@ -117,7 +117,7 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
         ("secure sum: bytes to one party (§4.2, §4.3)", "m", "O(cells): m²", attributes, [a for a, _ in sums_m]),
         ("secure sum: one party's time", "n", "O(n · cells)", parties, [party_seconds(n, 3) for n in parties]),
         ("secure sum: one party's time", "m", "O(cells): m²", attributes, [party_seconds(4, m) for m in attributes]),
-        ("clustering, Algorithm 1: time", "m", "none stated; here O(m²) to O(m² log m)", large, greedy),
+        ("clustering, Algorithm 1: time", "m", "none stated; here O(m² log m)", large, greedy),
         ("clustering, power iteration: time", "m", "none stated; O(m²) a step", large, power),
         ("clustering, power iteration: multiplications", "m", "steps · m²", large, list(map(walk_operations, large))),
     ]

@@ -6,9 +6,7 @@ over, and stops below T_d.
 
 The paper recomputes and sorts the list after every merge. But clusters only grow, so a pair that was too large stays too large;
 and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
-descending order therefore makes the same merges. It sorts them in portions, strongest first, and after each portion drops
-the pairs that are within one cluster or too large by then, most of those that are left: O(m²) memory, and time between O(m²)
-and O(m² log m), where the literal loop takes O(m² log m) per merge.
+descending order therefore makes the same merges, in O(m² log m) where the literal loop takes as much per merge.
 
 Power iteration (SIC §4; Lin & Cohen, ICML 2010) and spectral clustering have no limit on combinations, and put every attribute
 into some group, however weak its dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and
@@ -29,7 +27,7 @@ attributes have equal row sums look alike to the walk from its first step on, an
 
 Where every pair of attributes is dependent, no clustering keeps n ≫ Π r_i, and SIC merges categories instead. Each step
 merges, in the attribute with the most categories, the two that together are rarest (neighbours only, where the categories are
-in order): O(r log r) for an attribute of r categories. How common they are may come from public data or from an estimate;
+in order). How common they are may come from public data or from an estimate;
 without it they count as equally common. The merging must not be decided by looking at protected records.
 
 Where two attributes depend on each other almost fully, one of them represents both: it alone enters the mechanism, and
@@ -155,12 +153,6 @@ def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: in
     return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))
 
 
-# A margin far above the rounding of logarithms.
-_ROUNDING = 1e-6
-# Pairs per attribute in the first portion; a few times the merges there can be.
-_FIRST_PORTION = 8
-
-
 def greedy_clusters(
     dependence: ArrayLike, sizes: Sequence[int], max_combinations: int, min_dependence: float
 ) -> Clusters:
@@ -185,55 +177,21 @@ def greedy_clusters(
     m = len(sizes)
     strength = checked_matrix(dependence, m)
     check_limits(max_combinations, min_dependence)
-    merging = _Merging(sizes, max_combinations)
-    # pairs as positions in the flattened matrix: ascending, they are in the order of the attributes
-    left = np.flatnonzero(np.triu(strength >= min_dependence, 1))
-    values, portion = strength.ravel()[left], _FIRST_PORTION * m
-    while left.size:
-        # the strongest so many, and all that equal the least of them
-        least = max(values.size - portion, 0)
-        strongest = values >= np.partition(values, least)[least]
-        pairs = left[strongest]
-        for pair in pairs[np.argsort(-values[strongest], kind="stable")].tolist():
-            merging.merge(*divmod(pair, m))
-        rest = np.flatnonzero(~strongest)
-        rest = rest[merging.possible(*np.divmod(left[rest], m))]
-        left, values, portion = left[rest], values[rest], 2 * portion
-    return merging.clusters()
-
-
-class _Merging:
-    """Clusters while they grow."""
-
-    def __init__(self, sizes: Sequence[int], max_combinations: int) -> None:
-        self._limit = max_combinations
-        self._members = [[i] for i in range(len(sizes))]
-        # of every attribute: the first attribute of its cluster, and its cluster's combinations
-        self._first = np.arange(len(sizes))
-        self._combinations = [min(int(r), max_combinations + 1) for r in sizes]
-
-    def merge(self, i: int, j: int) -> None:
-        """Put the clusters of two attributes together, unless they are one, or too large."""
-        one, other = sorted((int(self._first[i]), int(self._first[j])))
-        together = self._combinations[one] * self._combinations[other]
-        if one == other or together > self._limit:
-            return
-        self._first[self._members[other]] = one
-        self._members[one] += self._members[other]
-        self._combinations[one] = together
-
-    def possible(self, i: IntArray, j: IntArray) -> NDArray[np.bool_]:
-        """Which pairs could still be merged: no other ever will be."""
-        one, other = self._first[i], self._first[j]
-        # in logarithms, because products may be too large for a float; ``merge`` decides again where a product is near the
-        # limit
-        sizes = np.array([math.log(c) for c in self._combinations])
-        return np.asarray((one != other) & (sizes[one] + sizes[other] <= math.log(self._limit) + _ROUNDING))
-
-    def clusters(self) -> Clusters:
-        """Ascending in each cluster, clusters by their first attribute."""
-        firsts = np.unique(self._first).tolist()
-        return tuple(tuple(sorted(self._members[i])) for i in firsts)
+    # pairs in the order of the attributes, which a stable sort keeps among equals
+    pairs = np.argwhere(np.triu(strength >= min_dependence, 1))
+    order = np.argsort(-strength[tuple(pairs.T)], kind="stable")
+    clusters, combinations = {i: [i] for i in range(m)}, [int(r) for r in sizes]
+    # of every attribute the first one of its cluster, which has the cluster's combinations
+    first = list(range(m))
+    for i, j in pairs[order].tolist():
+        a, b = first[i], first[j]
+        if a != b and combinations[a] * combinations[b] <= max_combinations:
+            one, other = min(a, b), max(a, b)
+            combinations[one] *= combinations[other]
+            for member in clusters[other]:
+                first[member] = one
+            clusters[one] += clusters.pop(other)
+    return tuple(tuple(sorted(members)) for members in clusters.values())
 
 
 def combinations_of(cluster: Sequence[int], sizes: Sequence[int]) -> int:
@@ -415,27 +373,13 @@ def _merged_rarest(masses: list[float], wanted: int) -> Parts:
 
 def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
     """The two neighbouring parts that together are rarest merged until ``wanted`` are left."""
-    size = len(masses)
-    mass, end = list(masses), list(range(1, size + 1))
-    start_of_previous = list(range(-1, size - 1))
-    # a part is known by its first category i and goes up to end[i]; entries of the heap whose parts have grown since are
-    # skipped
-    heap = [(mass[i] + mass[i + 1], i, i + 1, i + 2) for i in range(size - 1)]
-    heapify(heap)
-    left = size
-    while left > wanted:
-        together, i, middle, stop = heappop(heap)
-        if end[i] != middle or end[middle] != stop or min(mass[i], mass[middle]) < 0:
-            continue
-        mass[i], end[i], mass[middle] = together, stop, -1.0
-        left -= 1
-        if stop < size:
-            start_of_previous[stop] = i
-            heappush(heap, (together + mass[stop], i, stop, end[stop]))
-        before = start_of_previous[i]
-        if before >= 0:
-            heappush(heap, (mass[before] + together, before, i, stop))
-    return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
+    mass, parts = np.array(masses), [[i] for i in range(len(masses))]
+    while len(parts) > wanted:
+        i = int(np.argmin(mass[:-1] + mass[1:]))
+        mass[i] += mass[i + 1]
+        mass = np.delete(mass, i + 1)
+        parts[i] += parts.pop(i + 1)
+    return parts
 
 
 @dataclass(frozen=True, eq=False)
