@@ -172,7 +172,6 @@ class Elsewhere:
     """One comparison: under which assumption, which ε (with δ where it is not 0) and which standard errors of a cell's share.
 
     ``epsilon`` is None where the comparison has none: there is no protection, or the theorem does not reach so far.
-    ``parameter`` is the chance of being asked the question itself (Warner).
     """
 
     name: str
@@ -180,7 +179,6 @@ class Elsewhere:
     epsilon: float | None
     standard_errors: tuple[float, ...]
     delta: float = 0.0
-    parameter: float | None = None
 
 
 def shuffled(epsilon: float, n: int, delta: float = 1e-6) -> float | None:
@@ -267,11 +265,11 @@ def comparisons(total: float, n: int, tables: Sequence[WantedErrors], delta: flo
         )
         for noise, d, unless in (("Laplace", 0.0, ""), ("Gaussian", delta, but))
     )
-    asked, warner_error = warner(total, n)
+    _, warner_error = warner(total, n)
     return (
         Elsewhere("shuffled reports", mixed, shuffled(total, n, delta), errors, delta),
         *central,
-        Elsewhere("Warner's randomized response", alone, total, (warner_error,), parameter=asked),
+        Elsewhere("Warner's randomized response", alone, total, (warner_error,)),
         Elsewhere("no protection", bare, None, tuple(sampling for *_, sampling in tables)),
     )
 

@@ -24,7 +24,6 @@ from optrr.core.display.text import (
     promise,
     two_digits_up,
 )
-from optrr.core.errors import InvalidInput
 from optrr.planner.figures import (
     PLUS_MINUS,
     Figures,
@@ -34,7 +33,7 @@ from optrr.planner.figures import (
     interval_text,
     power_of_ten,
 )
-from optrr.planner.meaning import Elsewhere, Meaning, chance_of_failure, comparisons, surest
+from optrr.planner.meaning import Meaning, chance_of_failure, comparisons, surest
 from optrr.planner.plan_file import meaning_of
 from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, typical_margin
 from optrr.planner.question import Question
@@ -196,27 +195,30 @@ def _refused(preview: Preview, way: Option) -> str:
 
 def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
     """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
-    tables = [(t.cells, t.standard_error, t.sampling_margin / POINTS) for t in preview.tables]
-    try:
-        others = comparisons(preview.point.epsilon, preview.n, tables, chance_of_failure(preview.n))
-    except InvalidInput as error:
-        return [Text(f"There is nothing to compare with: {one_line(error.args[0])}.")]
-    nobody = "Nobody: chance works on each person's own device."
-    errors = [error for _, error, _ in tables]
-    own = ("this plan", figures.epsilon(preview.point.epsilon), None, figures.points(_typical(errors)), nobody)
-    columns = ("what", "ε, nats", "δ", "± points", "who must be trusted")
-    note = "None of these is a promise of this plan; each stands under its own assumption."
-    if len(preview.question.learn.tables) > len(tables):
-        note += f" They are about the first {amount(len(tables), 'table')}."
-    return [Table(columns, [own, *(_row(each, figures) for each in others)], note=note, strong=(0,))]
-
-
-def _row(other: Elsewhere, figures: Figures) -> tuple[str | None, ...]:
-    epsilon: str | None = "none" if other.name == "no protection" else "beyond the theorem"
-    if other.epsilon is not None:
-        epsilon = figures.number(other.epsilon)
-    delta = power_of_ten(other.delta) if other.delta else None
-    return other.name, epsilon, delta, figures.points(_typical(other.standard_errors)), other.assumption
+    wanted = [
+        (t.cells, t.standard_error, t.sampling_margin / POINTS)
+        for t in preview.tables
+        # where randomizing adds nothing that can be computed, a curator needs no noise
+        if math.isfinite(t.margin) and t.sampling_margin < t.margin
+    ]
+    if not wanted:
+        return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
+    point, n, delta = preview.point, preview.n, chance_of_failure(preview.n)
+    own = figures.points(_typical([error for _, error, _ in wanted]))
+    rows = [["this plan", figures.epsilon(point.epsilon), None, own, "only one's own device is trusted"]]
+    for other in comparisons(point.epsilon, n, wanted, delta):
+        unknown = "none" if other.name == "no protection" else "not proved"
+        epsilon = unknown if other.epsilon is None else figures.number(other.epsilon)
+        chance = power_of_ten(other.delta) if other.delta else None
+        rows.append([other.name, epsilon, chance, figures.points(_typical(other.standard_errors)), other.assumption])
+    limit = math.log(n / (16 * math.log(2 / delta))) if n > 16 * math.log(2 / delta) else 0.0
+    note = (
+        f"None of these is promised here. Mixing reports is proved to help up to a local epsilon of {limit:.3g} with so many "
+        "people (Feldman, McMillan and Talwar 2021)."
+    )
+    if len(preview.question.learn.tables) > len(wanted):
+        note += f" They are about {amount(len(wanted), 'table')}."
+    return [Table(("what", "ε, nats", "δ", "± points", "who must be trusted"), rows, note=note, strong=(0,))]
 
 
 def _typical(standard_errors: Sequence[float]) -> float:

@@ -27,10 +27,11 @@ from optrr.core.display.text import (
     sum_of_epsilons,
 )
 from optrr.devices.worksheet import Entry, worksheet
-from optrr.planner.meaning import chance_of_failure, comparisons
+from optrr.planner.figures import Figures
 from optrr.planner.plan_file import SeenWay, meaning_of
-from optrr.planner.preview import POINTS, Expected, Preview
+from optrr.planner.preview import Expected, Preview
 from optrr.planner.question import Question
+from optrr.planner.sections import elsewhere_parts
 
 # One sentence each, by the names of docs/security.md, §4.
 NOT_PROMISED = {
@@ -55,8 +56,6 @@ _MARGIN = "± points"
 # Rows of the alternatives, so that a statement stands on two sheets, how many of them are ways of asking at least, and
 # characters of what one gives up.
 _COMPARED, _LEAST_WAYS, _GIVEN_UP = 9, 5, 100
-# Where a comparison begins that trusts somebody.
-_OTHER_TRUST = "Another trust model"
 # Rows of the tables of questions and of crossed questions, so that all of it stands on two sheets; one line says how many are
 # left out.
 _ASKED, _CROSSED = 12, 7
@@ -92,7 +91,10 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         Section("What is not promised", [Text(said) for said in unprotected]),
         Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
         Section("Alternatives considered", alternatives(preview, seen)),
-        Section("What the same accuracy, or the same epsilon, comes to elsewhere", elsewhere(preview)),
+        Section(
+            "What the same accuracy, or the same epsilon, comes to elsewhere",
+            elsewhere_parts(preview, Figures(exact=True)),
+        ),
         Section("How to verify this", _verified(preview, asking)),
         Section("For you to answer", [Table(["question", "answer"], [[asked, None] for asked in for_you(reason)])]),
         Section("Signatures", [Table(["for", "name", "place and date", "signature"], signing)]),
@@ -146,36 +148,6 @@ def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
     heads = ["way of asking", "total", _MARGIN, "over bound", "what it gives up"]
     rows = rows[:_COMPARED]
     return [Table(heads, rows, strong=[0], note=more_of(len(ways) + len(seen), len(rows), "alternative"))]
-
-
-def elsewhere(preview: Preview) -> list[Part]:
-    """The comparisons of :mod:`optrr.planner.meaning`, none of which is promised."""
-    wanted = [
-        (t.cells, t.standard_error, t.sampling_margin / t.margin * t.standard_error)
-        for t in preview.tables
-        # where randomizing adds nothing that can be computed, a curator needs no noise
-        if math.isfinite(t.margin) and t.sampling_margin < t.margin
-    ]
-    if not wanted:
-        return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
-    point, n, delta = preview.point, preview.n, chance_of_failure(preview.n)
-    largest = max(t.margin for t in preview.tables if math.isfinite(t.margin))
-    rows: list[list[object]] = [
-        ["this plan", epsilon_text(point.epsilon, 3), "0", f"{largest:.4g}", "only one's own device is trusted"]
-    ]
-    for other in comparisons(point.epsilon, n, wanted, delta):
-        at_most = POINTS * max(other.standard_errors)
-        none = "none" if other.name == "no protection" else "not proved"
-        epsilon = none if other.epsilon is None else epsilon_text(other.epsilon, 3)
-        trusted, _, rest = other.assumption.partition(": ")
-        said = rest.removeprefix("everybody trusts ") if trusted == _OTHER_TRUST else trusted
-        rows.append([other.name, epsilon, f"{other.delta:.3g}", f"{at_most:.4g}", said])
-    limit = math.log(n / (16 * math.log(2 / delta))) if n > 16 * math.log(2 / delta) else 0.0
-    note = (
-        f"None of these is promised here. Mixing reports is proved to help up to a local epsilon of {limit:.3g} with so many "
-        "people (Feldman, McMillan and Talwar 2021)."
-    )
-    return [Table(["elsewhere", "epsilon", "delta", "largest ±", "who is trusted"], rows, strong=[0], note=note)]
 
 
 def _in_all(preview: Preview) -> str:
