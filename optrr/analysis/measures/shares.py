@@ -156,7 +156,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
 
 def _faint(kept: Kept, table: CountedTable) -> list[str]:
     """A sentence where noise may hide the people that shares are of."""
-    sampling, observed = replace(table.sampling, sums=(kept.place >= 0)[None] * 1.0), table.observed.ravel()
+    sampling, observed = replace(table.sampling, sums=np.where(kept.place >= 0, 1.0, 0.0)[None]), table.observed.ravel()
     error = sqrt(max(float(sampling.mechanism_noise(observed)[0, 0]), 0.0))
     share = float((observed @ sampling.influence)[0])
     if share >= CLEAR_OF_ZERO * error and share > 0:
