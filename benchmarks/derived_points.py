@@ -66,7 +66,7 @@ def corrected(asked: AskedStatistic, observed: np.ndarray) -> float:
     sampling, table = asked.sampling, asked.sampling.kernel.solve(observed.reshape(asked.shape))
     if min(table.sum(axis=0).min(), table.sum(axis=1).min()) <= 0:
         return nan
-    noise = sampling.covariance(observed, sampling.n - 1)
+    noise = sampling.covariance(observed) * sampling.n / (sampling.n - 1)
     noise = noise if asked.name == "cramers-v" else sampling.mechanism_noise(observed)
     expansion = phi_squared(table)
     return asked.shown(max(expansion.value - expansion.bias(noise), 0.0))

@@ -369,13 +369,12 @@ def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = 
 
 @dataclass(frozen=True, eq=False)
 class AnsweredLaw:
-    """What the covariance is made of, for ``n`` reports in all.
+    """What the covariance is made of.
 
     ``second`` (5,)*m are the coefficients of Σ E z zᵀ/N; ``means`` (2^m, 2^m) those of Σ E z E zᵀ/N, by the attributes of both
     margins, the first one's bit the highest.
     """
 
-    n: int
     sizes: tuple[int, ...]
     second: FloatArray
     means: FloatArray
@@ -431,7 +430,7 @@ class AnsweredLaw:
 class AnsweredSampling(Sampling):
     """How estimates from answers vary: what is observed is the unbiased estimate itself, and the kernel that of no noise."""
 
-    law_of_answers: AnsweredLaw | None = None
+    answers: AnsweredLaw | None = None
 
     def observed(self, table: FloatArray) -> FloatArray:
         """A proper table near this one."""
@@ -441,23 +440,14 @@ class AnsweredSampling(Sampling):
         """A proper table near the estimate with half a record more in every cell."""
         return self.observed(super().padded(observed))
 
-    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
-        """(K, K) of the estimates under a table."""
-        cells = self._cells(observed, n)
-        return cells if self.sums is None else np.asarray(self.sums @ cells @ self.sums.T)
-
-    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
-        """(R,) of the cells with a weighted sum of the sums."""
-        return np.asarray(self._cells(observed, None) @ (weights if self.sums is None else self.sums.T @ weights))
+    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
+        """Covariances of the cells, under a table, with sums of them."""
+        assert self.answers is not None
+        return np.asarray(self.answers.covariance(observed.ravel()) @ directions)
 
     def proper(self, observed: FloatArray) -> FloatArray:
         """The nearest proper table."""
         return projection(observed)
-
-    def _cells(self, table: FloatArray, n: float | None) -> FloatArray:
-        law = self.law_of_answers
-        assert law is not None
-        return law.covariance(table.ravel()) * (law.n / (n or self.n))
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
         """Left out: what a report weighs is bounded, and skewness falls as noise grows; intervals were measured without it."""
@@ -477,7 +467,7 @@ def _law(told: Pooled) -> AnsweredLaw:
         lifted = np.zeros((2,) * m)
         lifted[place] = np.transpose(_centred(a, weights * seen), order)
         means += np.outer(lifted, lifted) / a.n
-    return AnsweredLaw(told.n, told.proportions.shape, second, means)
+    return AnsweredLaw(told.proportions.shape, second, means)
 
 
 def _by_axis(values: FloatArray, axes: int) -> FloatArray:

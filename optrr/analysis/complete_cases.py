@@ -50,12 +50,12 @@ class CompleteSampling(Sampling):
         """A: (R of complete cases, R of everybody)."""
         return np.asarray(np.arange(self.kernel.cells)[:, None] == self.kept.place, dtype=np.float64)
 
-    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
-        """J Σ Jᵀ where the complete cases have this table (R,)."""
+    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
+        """J Σ Jᵀ where the complete cases have this table (R,), times directions."""
         complete = self.kept.place >= 0
         share = self.everybody[complete].sum()
         table = self.everybody.copy()
         table[complete] = share * observed[self.kept.place[complete]]
         sampling = self.whole.sampling
         moved = (self._cells - np.outer(observed, complete)) / share
-        return np.asarray(moved @ sampling.covariance(sampling.observed(table), n) @ moved.T)
+        return np.asarray(moved @ sampling.covariance(sampling.observed(table)) @ (moved.T @ directions))

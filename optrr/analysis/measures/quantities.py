@@ -416,7 +416,7 @@ class Inversion:
             if tilted is None:
                 return Null(copysign(inf, off), reports, sums)
             reports, sums = tilted, sums + part * (tilted @ sampling.influence - sums)
-            variance = float(sampling.along(reports, equation.gradient) @ influence)
+            variance = sampling.variance(reports, equation.gradient)
             distance = off / sqrt(variance) if variance > 0 else copysign(inf, off)
             if abs(distance - before) <= _SETTLED * max(1.0, abs(distance)) or distance == before:
                 return Null(distance, reports, sums)
@@ -448,7 +448,7 @@ class Inversion:
         if isfinite(distance):
             # noise bends the equation as well: the variance of its second-order part
             bent = equation.hessian @ self.sampling.mechanism_noise(null.reports)
-            variance = float(slope @ self.sampling.covariance(null.reports) @ slope)
+            variance = self.sampling.variance(null.reports, slope)
             distance *= sqrt(variance / (variance + float(np.sum(bent * bent.T)) / 2)) if variance > 0 else 1.0
         size = -float(ndtri(self.sampling.tail(float(ndtr(-abs(distance))), self.observed, slope)))
         rooms = [(end / noise if noise > 0 else inf) for end in (position, 1 - position)]
@@ -480,8 +480,7 @@ class Inversion:
         total = sum(max(each, 0.0) for each in self._unbiased)
         slope = self.odds.equation(self.position, self._sums).gradient
         own, padded = (
-            float(slope @ covariance @ slope)
-            for covariance in (self.sampling.covariance(self.observed), self.sampling.noise(self.observed))
+            self.sampling.variance(reports, slope) for reports in (self.observed, self.sampling.padded(self.observed))
         )
         return sqrt(max(own if own > padded / 4 else padded, 0.0)) / total if total > 0 else float("nan")
 

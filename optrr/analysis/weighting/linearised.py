@@ -362,14 +362,11 @@ class WeightedSampling(Sampling):
         """(R,) with half an effective record more in every cell."""
         return padded(observed, self.n / self.shown.weighting)
 
-    def _standard(self, observed: FloatArray, influence: FloatArray) -> FloatArray:
-        """z (R, K), or of one estimate (R,)."""
-        return (np.sqrt(observed) * (influence - observed @ influence).T).T
-
-    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
-        """(K, K) of the unbiased estimates where reports have these probabilities."""
-        z = self._standard(observed, self.influence)
-        return np.asarray(z.T @ self.shown.effects @ z) / (n or self.n)
+    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
+        """Covariances of the reports with sums of them where reports have these probabilities."""
+        root = np.sqrt(observed)
+        along = self.shown.effects @ (root * (directions - observed @ directions).T).T
+        return np.asarray((root * (along - np.multiply.outer(root, root @ along)).T).T / self.n)
 
     def mechanism_noise(self, observed: FloatArray) -> FloatArray:
         """Σ w² of what randomization adds to the covariance of each record's estimates, over (Σ w)²."""
@@ -377,21 +374,6 @@ class WeightedSampling(Sampling):
         true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()
         sums = np.eye(true.size) if self.sums is None else self.sums
         return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
-
-    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
-        """(R,) covariance of reports with a weighted sum of the estimates where reports have these probabilities."""
-        root = np.sqrt(observed)
-        along = self.shown.effects @ self._standard(observed, self.influence @ weights)
-        return np.asarray(root * (along - root * (root @ along))) / self.n
-
-    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Third moment of as many records as are as accurate."""
-        z = self._standard(observed, self.influence @ gradient[:, None])
-        plain = float(np.sum(z**2))
-        if not plain > 0:
-            return 0.0
-        effect = float((z.T @ self.shown.effects @ z)[0, 0]) / plain
-        return super().third(observed, gradient) * effect**2
 
     def linearised(self, gradient: FloatArray) -> float:
         """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""

@@ -113,10 +113,18 @@ class Sampling:
         expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
         return np.asarray(expected / expected.sum())
 
-    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
+    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
+        """Covariances of the observed proportions with sums of them, (R, K) or (R,), where outputs have these probabilities."""
+        return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
+
+    def covariance(self, observed: FloatArray) -> FloatArray:
         """(K, K) of the unbiased estimates where outputs have these probabilities."""
-        mean = observed @ self.influence
-        return np.asarray((self.influence.T * observed) @ self.influence - np.outer(mean, mean)) / (n or self.n)
+        return np.asarray(self.influence.T @ self.spread(observed, self.influence))
+
+    def variance(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Variance of the estimates in a direction (K,)."""
+        along = self.influence @ gradient
+        return float(along @ self.spread(observed, along))
 
     def padded(self, observed: FloatArray) -> FloatArray:
         """(R,) observed proportions with half a record more in every cell."""
@@ -132,11 +140,6 @@ class Sampling:
         sums = np.eye(table.size) if self.sums is None else self.sums
         of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
         return np.asarray(self.covariance(observed) - of_records / self.n)
-
-    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
-        """(R,) covariance of observed proportions with a weighted sum of estimates if outputs have these probabilities."""
-        influence = self.influence @ weights
-        return np.asarray(observed * (influence - observed @ influence)) / self.n
 
     def proper(self, observed: FloatArray) -> FloatArray:
         """(R,) probabilities of outputs near these numbers."""
@@ -245,7 +248,7 @@ class _Moved:
     """Tables moved in the direction of the noise that would explain a difference between estimate and value."""
 
     def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: EstimateLaw) -> None:
-        along = sampling.covariance(sampling.observed(table)) @ gradient
+        along = sampling.influence.T @ sampling.spread(sampling.observed(table), sampling.influence @ gradient)
         self._table, self._deviation = table, np.sqrt(law.variance)
         self._direction = along.reshape(table.shape) / self._deviation if law.variance > 0 else 0 * table
 
@@ -262,7 +265,7 @@ class PhiSquared(Path):
         self._sampling, self._table, self._cells = sampling, table, cells
         expansion = statistics.phi_squared(table, self._cells)
         self.plug_in = expansion.value
-        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed, sampling.n - 1))
+        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed) * sampling.n / (sampling.n - 1))
         self.range = (0.0, min(table.shape) - 1.0)
         centre = self._scaled(table, self.value)
         there = statistics.phi_squared(centre, self._cells)
@@ -296,7 +299,7 @@ class Correlation(Path):
         self._sampling, self._table, self._scores = sampling, table, scores
         expansion = statistics.pearson_correlation(table, scores)
         self.plug_in = expansion.value
-        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed, sampling.n - 1))
+        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed) * sampling.n / (sampling.n - 1))
         rows, columns = table.sum(axis=1), table.sum(axis=0)
         self._direction = np.outer(_standardised(rows, scores[0]), _standardised(columns, scores[1]))
         self.range = (-1.0, 1.0)
