@@ -95,7 +95,7 @@ def allocate(
 
 
 def _page(allocation: Allocation, output: Path | None) -> Page:
-    from optrr.pages.design_pages import allocation_page, curves_around  # noqa: PLC0415 (pages bring charts)
+    from optrr.allocation.pages import allocation_page, curves_around  # noqa: PLC0415 (pages bring charts)
 
     return allocation_page(allocation, curves_around(allocation), None if output is None else output.name)
 

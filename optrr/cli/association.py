@@ -57,7 +57,7 @@ from optrr.genomics.score_tests import GENOME_WIDE
 from optrr.genomics.variant_report import answers_report, variant_report
 
 if TYPE_CHECKING:
-    from optrr.pages.sections import Given
+    from optrr.core.display.pages import Given
 
 
 @command

@@ -123,8 +123,8 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
+    from optrr.cli.outputs import write_page  # noqa: PLC0415
     from optrr.core.display.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
-    from optrr.pages.sections import write_page  # noqa: PLC0415
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])

@@ -130,7 +130,7 @@ def design(
 
 
 def _page(made: Design, output: Path | None) -> Page:
-    from optrr.pages.design_pages import design_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.core.design.pages import design_page  # noqa: PLC0415 (pages bring charts)
 
     return design_page(made, None if output is None else output.name)
 
@@ -170,7 +170,7 @@ def compare(
     warn([*notes, *(f"{f['method']}: {f['error']}" for f in failed)])
 
     def page() -> Page:
-        from optrr.pages.design_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.design.pages import comparison_page  # noqa: PLC0415 (pages bring charts)
 
         return comparison_page(made, [(f["method"], f["error"]) for f in failed])
 

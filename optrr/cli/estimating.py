@@ -21,11 +21,11 @@ from optrr.core.estimation.statistics import StatisticName
 
 if TYPE_CHECKING:
     from optrr.analysis.weighting.estimating import WeightedEstimate
+    from optrr.core.display.pages import Given
     from optrr.core.display.parts import Page
     from optrr.core.estimation.derived import Derived
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.poisoned import Poisoning
-    from optrr.pages.sections import Given
 
 
 @command
@@ -102,7 +102,7 @@ def estimate(
     moved = run.made(lambda: reports.poisoning(*names, fakes=fakes, method=method)) if fakes else None
 
     def page(given: Given) -> Page:
-        from optrr.pages.table_pages import estimate_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.estimation.pages import estimate_page  # noqa: PLC0415 (pages bring charts)
 
         return estimate_page(result, given, derived, moved)
 

@@ -31,10 +31,10 @@ from optrr.core.records.counts import OpenedRecords
 from optrr.core.records.reading.source import Place, RecordsAt, each_file
 
 if TYPE_CHECKING:
+    from optrr.core.display.pages import Given
     from optrr.core.display.parts import Page
     from optrr.core.domain.public import PublicColumns
     from optrr.core.reports import Reports
-    from optrr.pages.sections import Given
 
 
 __all__ = ["DESIGN", "OUTPUT", "PAGE", "PLOT", "TABBED", "Target"]
@@ -126,7 +126,7 @@ _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
     """What the page of the command that runs is made from."""
-    from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
+    from optrr.core.display.pages import Given  # noqa: PLC0415 (only pages need it)
 
     context, places, stated = click.get_current_context(), reports.given, reports.stated
     least = asking.epsilon_in_all
@@ -199,9 +199,16 @@ DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
     """Write a page where one is asked for; ``page`` makes it, and imports what only pages need."""
     if report is not None:
-        from optrr.pages.sections import write_page  # noqa: PLC0415 (pages bring templates)
-
         write_page(report, page())
+
+
+def write_page(path: Path, page: Page) -> None:
+    """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
+    from optrr.core.display.parts import page_html  # noqa: PLC0415 (pages bring templates)
+
+    html = page_html(page)
+    with whole_file(path) as partial:
+        partial.write_text(html, encoding="utf-8")
 
 
 @dataclass(eq=False)
@@ -305,7 +312,7 @@ class Analysis:
         given = page_given(self.asking, self.design_file, self.reports, self.doubts)
         if page is not None:
             return page(given)
-        from optrr.pages.table_pages import table_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.display.pages import table_page  # noqa: PLC0415 (pages bring charts)
 
         return table_page(result, given, **others)  # type: ignore[arg-type]  # others name their page
 

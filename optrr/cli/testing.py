@@ -32,11 +32,9 @@ from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
-    from optrr.analysis.weighting.estimating import WeightedEstimate
     from optrr.analysis.weighting.linearised import Single
-    from optrr.core.estimation.estimator import Estimate
+    from optrr.core.display.pages import Given
     from optrr.core.reports import Reports
-    from optrr.pages.sections import Given
 
 # Of answers to questions, which are not drawn again.
 _LIMITS = ("auto", "asymptotic")
@@ -141,11 +139,13 @@ def _of_table(run: Analysis, names: list[str], strata: list[str], how: dict[str,
     result = run.made(lambda: reports.test(*names, given=strata, **how))
 
     def page(given: Given) -> Page:
-        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
 
         if how["complete_cases"]:
-            return test_page(result, given, [("", reports.table(*names, *strata, complete_cases=True))])
-        return test_page(result, given, _estimates(reports, [*names, *strata]))
+            tables = [("", reports.table(*names, *strata, complete_cases=True))]
+        else:
+            tables = _estimates(reports, [*names, *strata])
+        return test_page(result, given, tables, [*names, *strata])
 
     return _Made(result, page)
 
@@ -162,15 +162,15 @@ def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: 
 
     def page(given: Given) -> Page:
         from optrr.analysis.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
-        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
 
         table = estimate_sample(sample, reports.mechanism, columns, single_cluster=single)
-        return test_page(result, given, [("", table)])
+        return test_page(result, given, [("", table)], names)
 
     return _Made(result, page)
 
 
-def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estimate | WeightedEstimate]]:
+def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Any]]:
     """An estimate of every table that a test was made on, with what it is of."""
     if reports.mechanism is None:
         return [("", reports.asking.estimate(reports, names))]

@@ -14,7 +14,7 @@ from optrr.genomics.score_tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
 
 if TYPE_CHECKING:
-    from optrr.pages.sections import Given
+    from optrr.core.display.pages import Given
 
 
 _TOP = 30

@@ -42,7 +42,6 @@ from optrr.core.estimation.estimator import estimate
 from optrr.core.estimation.poisoned import poisoning
 from optrr.core.records.counts import count_many
 from optrr.core.records.writing import without_formulas
-from optrr.pages.table_pages import estimate_parts
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
@@ -153,7 +152,7 @@ class _OfRecords:
         """
         counts, data = known
         estimated = estimate(counts, self._design.mechanism)
-        parts: list[Part] = [*estimate_parts(estimated, counts), *warned(estimated.warnings)]
+        parts: list[Part] = [*estimated.page_parts(counts), *warned(estimated.warnings)]
         if counts.domain.m == _PAIR:
             try:
                 tested = self._design.reports(data).test(*counts.domain.names, random_state=0)
@@ -202,7 +201,7 @@ class _OfAnswers:
         except OptrrError as error:
             moved = str(error)
         told = Text(f"From {amount(estimated.n, 'answer')} to questions about it, or about a part of it.")
-        return [*estimate_parts(estimated), told, *warned(estimated.warnings), Text(sentence(moved))]
+        return [*estimated.page_parts(), told, *warned(estimated.warnings), Text(sentence(moved))]
 
     def rows(self, known: Any, together: bool) -> pa.Table:
         """Without counts, since an answer names several cells. Raises OptrrError where answers do not tell about it."""

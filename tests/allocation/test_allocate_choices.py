@@ -3,9 +3,9 @@
 import pytest
 
 from optrr import InvalidInput, allocate, plan
+from optrr.allocation.pages import allocation_page
 from optrr.cli.main import run
 from optrr.core.display.parts import page_html
-from optrr.pages.design_pages import allocation_page
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 

@@ -12,11 +12,11 @@ from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.main import run
 from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
+from optrr.core.design.pages import comparison_page, design_page
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import bound_text
 from optrr.core.provenance.accounting import Release
 from optrr.devices.worksheet import worksheet
-from optrr.pages.design_pages import comparison_page, design_page
 from optrr_solvers.allocation.questions import SubsetReport
 
 TOPICS = {

@@ -29,6 +29,7 @@ import numpy as np
 
 from optrr.analysis.loglinear import fitting
 from optrr.analysis.loglinear.comparing import LEAST_WORTH, ModelTest, compare_models
+from optrr.core.display.parts import OneTable, Text
 from optrr.core.display.result import Result, TableResult, in_json, intervals_said
 from optrr.core.display.text import amount, records_enough
 from optrr.core.estimation.distributions import chi2, norm
@@ -158,6 +159,22 @@ class LogLinear(TableResult):
         """The model and how it fits."""
         size = amount(self.terms.parameters, "parameter")
         return f"{self.terms}: {size}, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
+
+    def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
+        """What stands on its page, with what a ``comparison`` with another model says."""
+        lead = (
+            f"Log odds and log odds ratios among the people behind {self.n} randomized records, each with all else in the "
+            "model."
+        )
+        fits = (
+            f"Log-likelihood {self.log_likelihood:.2f}, BIC {self.bic:.2f}, {amount(self.terms.parameters, 'parameter')}. "
+            "First categories are the references."
+        )
+        beside = [] if comparison is None else [f"{comparison.headline()}.", *comparison.warnings]
+        notes = [Text(line) for line in (fits, *beside)]
+        return OneTable(
+            str(self.terms), lead, "Coefficients", "Coefficients with intervals, as in the table", notes=notes
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per coefficient: parameter, estimate, standard_error, lower, upper."""

@@ -16,10 +16,10 @@ from optrr.analysis.measures import quantities
 from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among
 from optrr.analysis.measures.quantities import Inversion, Odds
 from optrr.core.display.charts import COLOURS, interval_figure, plain_logarithms
-from optrr.core.display.parts import Table
+from optrr.core.display.parts import OneTable, Table, Text
 from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import category_word, crossed
-from optrr.core.domain.domain import Category, Domain, checked_scores
+from optrr.core.display.text import category_word, crossed, sentence
+from optrr.core.domain.domain import Category, Domain, checked_scores, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import check_confidence, check_records
 from optrr.core.estimation.plausibility import CountedTable, counted_table
@@ -105,6 +105,21 @@ class Measures(TableResult):
         title = crossed(self.attributes)
         sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
         return f"{self.measure} of {title}{one}, {sampled}{said_among(self.among)}"
+
+    def on_page(self, **_beside: Any) -> OneTable:
+        """What stands on its page."""
+        title = crossed(self.attributes)
+        together = "all together" if self.simultaneous else "each"
+        lead = (
+            f"{self.measure.replace('-', ' ').capitalize()} of {title} behind {self.n} randomized records"
+            f"{said_among(self.among)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
+            "no end, the noise leaves none."
+        )
+        scores = None if self.scores is None else [self.scores]
+        lines = [*told_scores(self.attributes[-1:], scores, 2), *([self.note] if self.note else [])]
+        notes = [Text(sentence(line)) for line in lines]
+        chart = f"{self.measure} of {title} with intervals"
+        return OneTable(f"{title}: {self.measure}", lead, "Comparisons", chart, notes=notes)
 
     def to_arrow(self) -> "pa.Table":
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""

@@ -17,8 +17,9 @@ from optrr.analysis.regression.likelihood import Choices, Levels, likelihood_equ
 from optrr.analysis.regression.linear import linear_equations
 from optrr.analysis.regression.solving import Equations
 from optrr.analysis.weighting.linearised import Single
+from optrr.core.display.parts import OneTable, Table
 from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import amount, category_word
+from optrr.core.display.text import amount, category_word, cell
 from optrr.core.domain.domain import Attribute, checked_scores
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
@@ -130,6 +131,19 @@ class Regression(TableResult):
     def headline(self) -> str:
         """The formula, the family and the number of records."""
         return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
+
+    def on_page(self, **_beside: Any) -> OneTable:
+        """What stands on its page."""
+        lead = (
+            f"A {self.fit.family} regression of {cell(self.fit.outcome.name)} among the people behind {self.n} randomized "
+            f"records, by {self.method}. Intervals hold each with {100 * self.confidence:g} % confidence."
+        )
+        tests = [(t.term, t.statistic, t.df, t.p_value) for t in self.terms]
+        terms = Table(
+            ["term", "statistic", "degrees of freedom", "p-value"], tests, "Is every coefficient of a term 0?"
+        )
+        chart = "Coefficients with intervals, as in the table"
+        return OneTable(self.fit.formula, lead, "Coefficients", chart, notes=[terms])
 
     def to_arrow(self) -> "pa.Table":
         """One row per parameter: parameter, estimate, standard_error, score_z, p_value, lower, upper."""

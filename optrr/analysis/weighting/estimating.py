@@ -18,8 +18,10 @@ from optrr.analysis.weighting.linearised import (
     through,
 )
 from optrr.analysis.weighting.sampled import Label, SampledRecords, sample_of
+from optrr.core.display.pages import ROWS
+from optrr.core.display.parts import OneTable, Part, Text
 from optrr.core.display.result import TableResult, in_json, intervals_said
-from optrr.core.display.text import category_word
+from optrr.core.display.text import category_word, crossed
 from optrr.core.domain.domain import Domain, cells_table
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput
@@ -127,6 +129,20 @@ class WeightedEstimate(TableResult):
 
     def _keys(self) -> int:
         return len(self.columns.group) + self.domain.m
+
+    def page_parts(self) -> list[Part]:
+        """The table, and what its intervals are."""
+        return [self.shown().first(ROWS), Text(self.interval_note)]
+
+    def on_page(self, **_beside: Any) -> OneTable:
+        """What stands on its page."""
+        title = crossed(self.domain.names)
+        lead = (
+            f"Shares of {title} in the population behind a sample of {self.n} randomized records: {self.sampling}. Each "
+            f"interval holds the truth with {100 * self.confidence:g} % confidence."
+        )
+        chart, notes = f"Shares of {title} with intervals", [Text(self.interval_note)]
+        return OneTable(f"{title}, weighted", lead, "Estimate", chart, "", notes)
 
     def to_arrow(self) -> pa.Table:
         """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Chart",
     "Commands",
+    "OneTable",
     "Page",
     "Part",
     "Section",
@@ -153,6 +154,35 @@ class Page:
     def footer(self) -> str:
         """What made the page."""
         return f"{SOFTWARE}; epsilons in nats."
+
+
+FOREST = (
+    "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
+)
+
+
+@dataclass(frozen=True)
+class OneTable:
+    """What stands on the page of a result that is one table.
+
+    Parameters
+    ----------
+    title, lead, heading
+        the page's title, its first sentence, and the heading of the table.
+    chart
+        what the chart shows, in words.
+    caption
+        what stands below the chart.
+    notes
+        what stands below the table.
+    """
+
+    title: str
+    lead: str
+    heading: str
+    chart: str
+    caption: str = FOREST
+    notes: Sequence[Part] = ()
 
 
 def _to_the_right(value: object) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from optrr.core.display.charts import interval_figure
-from optrr.core.display.parts import Part, Table, Text, parts_html, warned
+from optrr.core.display.parts import OneTable, Part, Table, Text, parts_html, warned
 from optrr.core.display.text import MISSING, one_line
 
 if TYPE_CHECKING:
@@ -119,6 +119,14 @@ class TableResult(Result):
         ]
         left_out = rows_in_all - len(rows)
         return Table(names, rows, note=f"… and {left_out} more rows" if left_out else "")
+
+    def on_page(self, **beside: Any) -> OneTable:
+        """What stands on its page, with what stands ``beside`` it. Raises NotImplementedError where it has none."""
+        raise NotImplementedError(type(self).__name__)
+
+    def page_parts(self) -> list[Part]:
+        """The table as a part of another result's page."""
+        return [self.shown()]
 
     def _head(self, count: int | None) -> tuple[pa.Table, int]:
         """The first rows, and how many there are in all."""

@@ -24,7 +24,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.core.display.charts import figure_svg
+from optrr.core.display.pages import CHARTED, ROWS
+from optrr.core.display.parts import Chart, Part
 from optrr.core.display.result import intervals_said
+from optrr.core.display.text import crossed
 from optrr.core.domain.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation import plausibility as impossible
@@ -52,6 +56,10 @@ def check_records(n: int) -> None:
     """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
     if n < 2:
         raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
+
+
+# Cells of a shaded table on a page.
+_SHADED = 400
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,6 +131,22 @@ class Estimate(CellsResult):
     def headline(self) -> str:
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
+
+    def page_parts(self, counts: Counts | None = None) -> list[Part]:
+        """The chart, and the table with the randomized reports beside it where ``counts`` are given."""
+        shown, m = self.shown(), self.domain.m
+        heads, rows = shown.columns, shown.rows
+        if counts is not None:
+            heads = [*heads[:m], "randomized reports", *heads[m:]]
+            tallies = counts.table.ravel().tolist()
+            rows = [[*row[:m], reports, *row[m:]] for row, reports in zip(rows, tallies, strict=True)]
+        note = f"Proportions of the true answers; {self.interval_note}."
+        table = replace(shown, columns=heads, rows=rows, note=note).first(ROWS)
+        if self.proportions.size > (_SHADED if m == 2 else CHARTED) or self.interval == "none":
+            return [table]
+        of = crossed(self.domain.names)
+        said = f"Estimated proportions of {of} with {100 * self.confidence:g}% intervals, as in the table"
+        return [Chart(figure_svg(self.plot()), description=said), table]
 
     def _axis(self) -> tuple[str, None]:
         return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from optrr.core.display.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
+from optrr.core.display.parts import OneTable, Text
 from optrr.core.display.result import Result, TableResult, arrow_rows
-from optrr.core.display.text import amount, crossed
+from optrr.core.display.text import amount, crossed, sentence
 from optrr.core.domain.domain import PlainScores
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.inference.simulation import LimitOrDrawn, Simulation
@@ -295,6 +296,16 @@ class TestFamily(TableResult):
             f"{amount(len(self.tests), 'test')} of {self.n} records, {_NAMES[self.adjust]}: smallest adjusted p = "
             f"{self.adjusted[least]:.3g} ({crossed(self.names[least])})"
         )
+
+    def on_page(self, **_beside: Any) -> OneTable:
+        """What stands on its page."""
+        hypotheses = list(dict.fromkeys(sentence(f"{each.hypothesis}") for each in self.tests))
+        lead = (
+            f"{amount(len(self.tests), 'test')} of hypotheses about the people behind {self.n} randomized records, each: "
+            f"{' '.join(hypotheses)}"
+        )
+        chart, caption = "Adjusted p-values, as in the table", "Dots are adjusted p-values."
+        return OneTable("A family of tests", lead, "Tests", chart, caption, [Text(sentence(self.promise))])
 
     def to_arrow(self) -> "pa.Table":
         """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""

@@ -20,15 +20,16 @@ import optrr
 import optrr.analysis.loglinear
 import optrr.analysis.measures
 import optrr.core.estimation
+from optrr.allocation.pages import allocation_page, curves_around
 from optrr.cli.main import run
 from optrr.core.design.design_file import load_design
+from optrr.core.design.pages import comparison_page
 from optrr.core.display import parts, text
 from optrr.core.display.charts import figure_svg, interval_figure, new_figure
 from optrr.core.display.parts import Chart, Page, Section, Table, Text, page_html
 from optrr.core.inference.result import TestResult
 from optrr.core.records.reading.source import RecordsAt
 from optrr.longitudinal import Panel, longitudinal
-from optrr.pages.design_pages import allocation_page, comparison_page, curves_around
 from tests.javascript import called, of_the_page
 
 WORDS = of_the_page("words.js")
@@ -465,7 +466,7 @@ def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
 
 @pytest.mark.slow
 def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optrr.pages import design_pages  # noqa: PLC0415
+    from optrr.allocation import pages as design_pages  # noqa: PLC0415
 
     monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}

@@ -1,27 +1,35 @@
-"""Sections that several pages have: what people are told, what was asked, warnings, and how a reader checks the page.
+"""What the pages of results have in common: what people are told, what was asked, warnings, and how a reader checks the page.
 
-Pages as files.
+A page is one HTML file that can be sent. Each result makes its own from these parts; a result that is one table says what
+stands beside it (:class:`OneTable`).
 """
 
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from pathlib import Path
+from typing import Any, Protocol
 
-from optrr.core.design.design import Asking
-from optrr.core.display.parts import Commands, Page, Part, Section, Table, Text, page_html, warnings
+from optrr.core.display.charts import figure_svg
+from optrr.core.display.parts import Chart, Commands, Page, Part, Section, Table, Text, warnings
+from optrr.core.display.result import TableResult
 from optrr.core.display.text import epsilon_text, example, promise
-from optrr.core.records.atomic import whole_file
-
-__all__ = ["write_page"]
 
 
-def write_page(path: str | Path, page: Page) -> None:
-    """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
-    html = page_html(page)
-    with whole_file(Path(path)) as partial:
-        partial.write_text(html, encoding="utf-8")
+class PageSubject(Protocol):
+    """What people were asked by, such as a design."""
+
+    @property
+    def digest(self) -> str:
+        """What its records say that they were randomized by."""
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats."""
+
+    @property
+    def public(self) -> Any:
+        """Columns that are not randomized."""
 
 
 # Rows of a table on a page; files and JSON have all.
@@ -67,7 +75,7 @@ class Given:
         whether they were drawn from a seed, so that they are not private.
     """
 
-    asking: Asking
+    asking: PageSubject
     design_file: str
     inputs: Sequence[str]
     asked: Sequence[tuple[str, object]]
@@ -110,7 +118,7 @@ def told(epsilon: float) -> Section:
     return Section("What people are told", parts)
 
 
-def checked(asking: Asking, design_file: str | None) -> list[Part]:
+def checked(asking: PageSubject, design_file: str | None) -> list[Part]:
     """The digest, and how to recompute what the design's file says."""
     parts: list[Part] = [Text(_DIGEST), Commands([asking.digest])]
     if design_file is None:
@@ -124,3 +132,15 @@ def checked(asking: Asking, design_file: str | None) -> list[Part]:
 def commands(*lines: Sequence[str]) -> Commands:
     """Commands word by word, as a terminal takes them."""
     return Commands([shlex.join(line) for line in lines])
+
+
+def table_page(result: TableResult, given: Given, **beside: Any) -> Page:
+    """The page of a result that is one table: a chart where rows are few, the table, and notes.
+
+    ``beside`` are results that stand beside it, which it names.
+    """
+    said, shown = result.on_page(**beside), result.shown()
+    parts: list[Part] = [shown.first(ROWS), *said.notes]
+    if len(shown.rows) <= CHARTED:
+        parts.insert(0, Chart(figure_svg(result.plot()), said.caption, said.chart))
+    return given.page(said.title, [said.lead], [Section(said.heading, parts)], result.summary()["n"], result.warnings)

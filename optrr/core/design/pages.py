@@ -1,0 +1,180 @@
+"""The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it.
+
+The page that compares designs of several methods.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optrr.core.design.design import Design, requirements
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
+from optrr.core.display.pages import CHARTED, ROWS, checked, told
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warnings
+from optrr.core.display.text import amount, bound_text, changed_of_hundred, epsilon_text
+from optrr_solvers import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# Decimals of an epsilon in a table.
+_DECIMALS = 4
+_BOUNDS = (
+    "At least: what the method proves that no mechanism with these {} can go below. Baselines prove little; the line "
+    "in the chart is the best bound of all."
+)
+MEANING = (
+    "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
+    "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
+    "correlated, an observer who knows less may learn up to the total."
+)
+PAIRS = (
+    "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
+    "with the same attribute epsilons. Nearer to 0 than 1 tables of that pair are less accurate than so; near 0 they "
+    "cannot be estimated; below 0 the association comes out with its sign turned, which estimates undo."
+)
+# Attributes of a chart of pairs.
+_MOST_PAIRED = 20
+_AUDIT = (
+    "Whoever uses a program that randomizes by this design can test it from outside against what the design says (optrr "
+    "audit), and who made the file can be signed and checked (optrr sign, optrr verify --key)."
+)
+
+
+def design_page(design: Design, file: str | None = None) -> Page:
+    """The page of a design; ``file`` is the name it was saved under."""
+    problem = design.solution.problem
+    m = amount(problem.m, "attribute")
+    lead = [
+        f"Total epsilon {epsilon_text(design.epsilon)} for a whole record of {m}.",
+        f"Randomizing every attribute on its own needs {epsilon_text(design.kronecker_epsilon)} for the accuracies asked for. "
+        + _bound(design),
+    ]
+    if design.earlier:
+        lead.append(f"With what its people released before: {epsilon_text(design.epsilon_in_all)} in all.")
+    sections = [
+        *warnings(design.warnings),
+        told(design.epsilon_in_all),
+        _asked(design),
+        Section("What it buys", bought(design)),
+        *_pairs(design),
+        Section("How to check", [*checked(design, file), Text(_AUDIT)]),
+    ]
+    return Page(f"A design for {m}", sections, lead)
+
+
+def _bound(design: Design) -> str:
+    if design.solution.status is Status.BASELINE:
+        return "This method is a baseline: the same accuracies may cost less."
+    least = bound_text(design.lower_bound)
+    return f"No mechanism with these {requirements(design)} has a total below {least}; its file proves it."
+
+
+def bought(design: Design) -> list[Part]:
+    """A row for every attribute: what was bought, what that reveals, and how often people's answers are replaced."""
+    table = design.shown()
+    sizes, epsilons = design.domain.sizes.tolist(), design.attribute_epsilons.tolist()
+    rows = [
+        [*row, changed_of_hundred(size, epsilon)]
+        for row, size, epsilon in zip(table.rows, sizes, epsilons, strict=True)
+    ]
+    table = replace(table, columns=[*table.columns, "replaced, of 100 answers"], rows=rows).first(ROWS)
+    parts: list[Part] = [table, Text(MEANING)]
+    if design.domain.m <= CHARTED:
+        said = "Attribute and conditional epsilon of every attribute, as in the table, beside the total"
+        parts.append(Chart(figure_svg(design.plot()), description=said))
+    return parts
+
+
+def _asked(design: Design) -> Section:
+    problem = design.solution.problem
+    every = problem.m * (problem.m - 1) // 2
+    preserved = (
+        "none" if not problem.pairs else "every pair" if len(problem.pairs) == every else f"{len(problem.pairs)} pairs"
+    )
+    rows: list[tuple[str, object]] = [("attributes", problem.m), ("pairs to preserve", preserved)]
+    if problem.pairs:
+        rows.append(("their visibility, of Kronecker's", problem.kappa))
+    if problem.caps is not None and np.isfinite(problem.caps).any():
+        caps = problem.caps[np.isfinite(problem.caps)]
+        rows.append(("caps on conditional epsilons", f"{caps.size}, the lowest {caps.min():g}"))
+    rows += [("method", design.method), ("what it proves", str(design.solution.status))]
+    return Section("What was asked", [Table(["what", "value"], rows)])
+
+
+def _pairs(design: Design) -> list[Section]:
+    """Which pairs stay visible; nothing for one attribute, or where there are too many to look at."""
+    if design.faintest_pair is None:
+        return []
+    ratio, first, second = design.faintest_pair
+    parts: list[Part] = [Text(f"Faintest: {first} × {second}, {ratio:.3g}."), Text(PAIRS)]
+    if 2 < design.domain.m <= _MOST_PAIRED:
+        said = f"Visibility of every pair relative to Kronecker; the faintest is {first} × {second} with {ratio:.3g}"
+        parts.append(Chart(figure_svg(design.plot_pairs()), description=said))
+    return [Section("Pairs", parts)]
+
+
+def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]] = ()) -> Page:
+    """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
+    columns = [
+        "method",
+        "total epsilon",
+        "at least",
+        "gap",
+        "status",
+        "faintest pair's visibility",
+        "max conditional epsilon",
+        "seconds",
+    ]
+    rows = [
+        (
+            d.method,
+            epsilon_text(d.epsilon, _DECIMALS),
+            bound_text(d.lower_bound, _DECIMALS),
+            max(round(d.gap, 9), 0.0),
+            str(d.solution.status),
+            d.faintest_pair[0] if d.faintest_pair else None,
+            epsilon_text(float(d.conditional_epsilons.max()), _DECIMALS),
+            round(d.solution.seconds, 2),
+        )
+        for d in designs
+    ]
+    wanted = requirements(designs[0]) if designs else "accuracies"
+    parts: list[Part] = [Table(columns, rows), Text(_BOUNDS.format(wanted)), Text(PAIRS)]
+    parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
+    parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
+    if designs:
+        parts.append(
+            Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound.")
+        )
+    sections = [Section("Methods", parts)]
+    if designs:
+        best = min(designs, key=lambda d: d.epsilon)
+        sections.append(Section(f"Attributes under {best.method}", [best.shown().first(ROWS), Text(MEANING)]))
+    return Page("Methods compared", sections, _comparison(designs))
+
+
+def _comparison(designs: Sequence[Design]) -> list[str]:
+    """What the methods have in common, the best total, and Kronecker's."""
+    if not designs:
+        return []
+    best = min(designs, key=lambda d: d.epsilon)
+    return [
+        f"Total epsilon of {amount(best.domain.m, 'attribute')}, each to be as accurate as randomized response at the "
+        "attribute epsilon asked for.",
+        f"Smallest: {epsilon_text(best.epsilon)} by {best.method}. Randomizing every attribute on its own needs "
+        f"{epsilon_text(best.solution.problem.kronecker_epsilon)}.",
+    ]
+
+
+def _bars(designs: Sequence[Design]) -> "Figure":
+    figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(designs))
+    axes = figure.subplots()
+    names = [d.method for d in designs][::-1]
+    axes.barh(names, [d.epsilon for d in designs][::-1], color=COLOURS[0], height=0.6)
+    axes.axvline(max(d.lower_bound for d in designs), color=COLOURS[1])
+    axes.set_xlabel("total epsilon, nats")
+    return figure

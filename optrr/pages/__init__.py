@@ -1,1 +1,0 @@
-"""Pages that can be sent, one HTML file each: of designs and allocations, of results that are tables, and what they share."""
