@@ -2,21 +2,19 @@
 
 Along a path the probability of one particular output is a product of a/(2^k (r−1)) and (2^k − a)/2^k. Its largest and
 smallest value over all change sets are two passes over the layers with max and min in place of the sum; their ratio is
-e^ε. The conditional ε of attribute i compares paths that differ in i only: pairs of states, followed in step. Flip
-probabilities are one forward pass.
+e^ε. Flip probabilities are one forward pass. Conditional ε are bounded beforehand, by how far rounding can move a path's
+probability (:mod:`optrr_solvers.sampling.build`).
 
 Where a state's continuation is hidden behind a random rounding or a choice, a change set's probability is a sum of
-paths. Then a sum of maxima bounds the maximum, a ratio of sums is at most the largest ratio of its terms, and ε is an
-upper bound; it is met where one change set is extreme in every component, as for balls.
+paths. Then a sum of maxima bounds the maximum, and ε is an upper bound; it is met where one change set is extreme in every
+component, as for balls.
 
 All results are rounded up, but for the accuracies ε_i, which are rounded down.
 """
 
 import math
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,22 +22,18 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.sampling.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
-# At most this many pairs of states are compared for conditional ε, by whether numbers are decimal or double.
-MOST_PAIRS = {True: 1 << 16, False: 1 << 19}
 # The error of a bound is computed as if each layer took this many operations.
 _OPERATIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnEpsilons:
-    """ε of what is drawn in nats, rounded up but for ``attribute``.
+    """Total ε of what is drawn in nats, rounded up.
 
-    ``conditional`` has shape (m,) and is None where pairs of states are too many; ``attribute``, shape (m,), is the accuracy
-    ε_i of every attribute, rounded down; ``flips`` are the probabilities of a change, shape (m,), as doubles.
+    ``attribute`` is the accuracy ε_i of every attribute, rounded down, ``flips`` its probability of a change; shape (m,) each.
     """
 
     epsilon: float
-    conditional: FloatArray | None
     attribute: FloatArray
     flips: FloatArray
 
@@ -48,11 +42,8 @@ class DrawnEpsilons:
 class _Branches:
     """Probabilities of a layer's branches for one output each and next states, shape (S,): kept first, then changes."""
 
-    layer: Layer
     parts: tuple[Numbers, ...]
     states: tuple[IntArray, ...]
-    # the weights of the changes' terms where two sums are compared
-    shares: tuple[Any, ...]
 
 
 class _Reader:
@@ -67,14 +58,13 @@ class _Reader:
         ar = self.arithmetic
         if layer.uniform:
             part = np.repeat(self.one / size, layer.states)
-            return _Branches(layer, (part, part), (layer.kept, layer.kept), (1,))
+            return _Branches((part, part), (layer.kept, layer.kept))
         kept = ar.shares(complement(layer.words))
         if layer.high is None or layer.high_words is None:
-            return _Branches(layer, (kept, ar.shares(layer.words) / (size - 1)), (layer.kept, layer.changed), (1,))
+            return _Branches((kept, ar.shares(layer.words) / (size - 1)), (layer.kept, layer.changed))
         high = ar.shares(layer.high_words) / (size - 1)
         low = ar.shares(difference(layer.words, layer.high_words)) / (size - 1)
-        fraction = ar.numbers(layer.fraction)
-        return _Branches(layer, (kept, low, high), (layer.kept, layer.changed, layer.high), (1 - fraction, fraction))
+        return _Branches((kept, low, high), (layer.kept, layer.changed, layer.high))
 
     def chances(self, layer: ChoiceLayer) -> Numbers:
         shares = np.diff(np.concatenate([[0], layer.ends.astype(object), [1 << 64]]))
@@ -87,13 +77,7 @@ def truth(automaton: Layers, *, exact: bool) -> DrawnEpsilons:
     with Digits.here() if exact else nullcontext():
         reader = _Reader(automaton, arithmetic)
         operations = _OPERATIONS * len(automaton.layers) + 16
-        attribute, flips = _attributes(reader, operations)
-        return DrawnEpsilons(
-            _total(reader, operations),
-            _conditional(reader, operations, MOST_PAIRS[exact]),
-            attribute,
-            flips,
-        )
+        return DrawnEpsilons(_total(reader, operations), *_attributes(reader, operations))
 
 
 def _total(reader: _Reader, operations: int) -> float:
@@ -155,92 +139,4 @@ def _spread(masses: list[Numbers], states: list[IntArray]) -> Numbers:
     starts = np.flatnonzero(np.concatenate([[True], place[1:] != place[:-1]]))
     out = np.zeros(int(place[-1]) + 1, dtype=values.dtype)
     out[place[starts]] = np.add.reduceat(values, starts)
-    return out
-
-
-def _conditional(reader: _Reader, operations: int, most: int) -> FloatArray | None:
-    """max |ln| over pairs of paths that differ in one attribute, rounded up, shape (m,)."""
-    pairs = _pairs(reader.automaton, most)
-    if pairs is None:
-        return None
-    out = np.zeros(reader.automaton.sizes.size)
-    after: Numbers = reader.one
-    keys = np.zeros(1, dtype=np.int64)
-    width = 1
-    for layer, before in zip(reversed(reader.automaton.layers), reversed(pairs), strict=True):
-        if isinstance(layer, ChoiceLayer):
-            after, keys, width = reader.one, np.zeros(1, dtype=np.int64), 1
-            continue
-        ways = reader.ways(layer)
-        ratios = _Ratios(after, keys, width)
-        if not layer.uniform:
-            worst = max(x.max() for x in _steps(ways, ratios))
-            out[layer.attribute] = max(reader.arithmetic.log_ceiling(worst, 2 * operations), 0.0)
-        after, keys, width = _followed(ways, ratios, before, layer.states)
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Ratios:
-    """Largest ratio of continuations of two states, for the ordered pairs numbered a·width + b in ``keys`` (sorted)."""
-
-    values: Numbers
-    keys: IntArray
-    width: int
-
-    def of(self, a: IntArray, b: IntArray) -> Numbers:
-        if self.width == 1:
-            return np.repeat(self.values[:1], a.size)
-        return self.values[np.searchsorted(self.keys, a * self.width + b)]
-
-
-def _steps(ways: _Branches, ratios: _Ratios) -> Iterator[Numbers]:
-    """Kept over changed, and changed over kept, for every state: bounds of the ratio for all continuations."""
-    kept, state = ways.parts[0], ways.states[0]
-    changes = list(zip(ways.parts[1:], ways.states[1:], ways.shares, strict=True))
-    for over in (True, False):
-        terms = []
-        for part, other, share in changes:
-            if over:
-                terms.append(share * kept / part * ratios.of(state, other))
-            else:
-                terms.append(part / (share * kept) * ratios.of(other, state))
-        yield terms[0] if len(terms) == 1 else np.maximum(terms[0], terms[1])
-
-
-def _followed(ways: _Branches, ratios: _Ratios, pairs: IntArray, width: int) -> tuple[Numbers, IntArray, int]:
-    """The largest ratios for ordered pairs of states before the layer."""
-    a, b = np.divmod(pairs, width)
-    if ways.layer.uniform:
-        return ratios.of(ways.states[0][a], ways.states[0][b]), pairs, width
-    terms = [
-        part[a] / part[b] * ratios.of(state[a], state[b]) for part, state in zip(ways.parts, ways.states, strict=True)
-    ]
-    best = np.maximum(terms[0], terms[1])
-    return best if len(terms) == 2 else np.maximum(best, terms[2]), pairs, width
-
-
-def _pairs(automaton: Layers, most: int) -> list[IntArray] | None:
-    """Before every layer the ordered pairs of states, as a·S + b, that two paths differing in one attribute can be in.
-
-    Equal states are among them, with ratio 1. None where there are more than ``most``.
-    """
-    out: list[IntArray] = []
-    now, count = np.zeros(1, dtype=np.int64), 0
-    widths = [layer.states for layer in automaton.layers] + [1]
-    for layer, width, after in zip(automaton.layers, widths[:-1], widths[1:], strict=True):
-        out.append(now)
-        count += now.size
-        if count > most:
-            return None
-        if isinstance(layer, ChoiceLayer):
-            now = np.arange(after, dtype=np.int64) * (after + 1)
-            continue
-        a, b = np.divmod(now, width)
-        states = [layer.kept] if layer.uniform else [layer.kept, layer.changed]
-        states += [] if layer.high is None or layer.uniform else [layer.high]
-        new = [s[a] * after + s[b] for s in states]
-        new += [x * after + y for s in states[1:] for x, y in ((states[0], s), (s, states[0]))]
-        new += [np.arange(after, dtype=np.int64) * (after + 1)]
-        now = np.unique(np.concatenate(new)) if after > 1 else np.zeros(1, dtype=np.int64)
     return out

@@ -219,12 +219,12 @@ class Automaton:
 
     @cached_property
     def conditional_labels(self) -> FloatArray:
-        """The law's conditional ε where they cover what is drawn, and what is drawn, rounded up, otherwise; shape (m,)."""
-        if self.truth.conditional is not None:
-            return np.maximum(self.conditional, self.truth.conditional)
+        """The law's conditional ε where they cover what is drawn, and a bound of what is drawn otherwise; shape (m,)."""
         # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
-        shrunk = (self.conditional * (1 - self.built.shrink) + 2 * self.built.error) * (1 + 2.0**-51)
-        return np.maximum(self.conditional, np.minimum(shrunk, self.truth.epsilon))
+        drawn = (self.conditional * (1 - self.built.shrink) + 2 * self.built.error) * (1 + 2.0**-51)
+        # an attribute that tells nothing is drawn as a uniformly random answer, whose accuracy is exactly 0
+        drawn[(self.conditional == 0) & (self.truth.attribute == 0)] = 0.0
+        return np.maximum(self.conditional, np.minimum(drawn, self.truth.epsilon))
 
     def attribute_labels(self, law: FloatArray) -> FloatArray:
         """The law's ε_i where what is drawn is as accurate, within 1e-9, and that, rounded down, otherwise; shape (m,)."""
