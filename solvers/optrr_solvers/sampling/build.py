@@ -221,7 +221,8 @@ class Automaton:
     def conditional_labels(self) -> FloatArray:
         """The law's conditional ε where they cover what is drawn, and a bound of what is drawn otherwise; shape (m,)."""
         # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
-        drawn = (self.conditional * (1 - self.built.shrink) + 2 * self.built.error) * (1 + 2.0**-51)
+        shrunk, added = self.built.shrink * self.conditional, 2 * self.built.error
+        drawn = np.where(shrunk >= added, 0.0, (self.conditional - shrunk + added) * (1 + 2.0**-51))
         # an attribute that tells nothing is drawn as a uniformly random answer, whose accuracy is exactly 0
         drawn[(self.conditional == 0) & (self.truth.attribute == 0)] = 0.0
         return np.maximum(self.conditional, np.minimum(drawn, self.truth.epsilon))
