@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from optrr_solvers import MethodTooLarge, Problem, SolveFailed, Status, closed_form, lower_bound
+from optrr_solvers import MethodTooLarge, Problem, SolveFailed, Status, closed_form, kl_bound, lower_bound
 from optrr_solvers import solve as solve_by
 from optrr_solvers.balls import newton as ball_newton
 from optrr_solvers.balls import pairs as ball_pairs
@@ -402,3 +402,14 @@ def test_one_ball_comes_close_to_what_is_certified():
     column = requirements.column(on_grid(requirements, last.ball))
     alone = float(np.logaddexp(0.0, -requirements.log_scale([column], np.ones(1))))
     assert solution.lower <= alone <= 1.02 * solution.lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 11])
+def test_the_best_bound_may_come_from_a_search_without_a_mechanism(seed):
+    """Heavy attributes are pooled in several ways; one may prove most where only another one finds a mechanism."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.integers(2, 2000, 24), np.exp(rng.uniform(np.log(1e-3), np.log(50), 24)))
+    solution = solve(problem)
+    assert kl_bound(problem) < 0.97 * solution.upper < solution.lower <= solution.upper
+    assert solution.lower == pytest.approx(lower_bound(problem, solution.certificate), rel=1e-12)

@@ -42,14 +42,9 @@ _CLASSES = 10_000
 _ROUNDING = 1e-14
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
-# Newton counts as stuck where it stops with ρ_i this far apart. The cause is a few heavy attributes, whose flips are below
-# this: their second derivatives do not show where their weights belong, which can be orders of magnitude away.
-STUCK, _HEAVY, _MOST_HEAVY, _RESCUES = 1e-3, 1e-3, 12, 4
-# To rescue such a weight, it is moved by the first factor, then by the factor's square root, and so on down to the last. An
-# improvement smaller than the third number does not count.
-_FIRST_FACTOR, _LAST_FACTOR, _IMPROVED = 4.0, 1.05, 1e-9
-# The smallest tilt (1 in natural units) to which one pass may move the weights.
-_LEAST_TILT = 0.03
+# Newton counts as stuck where it stops with ρ_i this far apart. The cause is a few heavy attributes: where their weights
+# belong, which can be orders of magnitude away, second derivatives do not show.
+STUCK = 1e-3
 # Time is kept for the rounding and for both bounds, which together take as long as this many evaluations.
 FINISHING = 4
 # A step may take a weight this share of the way to 0, so that weights stay positive.
@@ -199,52 +194,6 @@ def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArra
 def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, allowance: Allowance) -> Point:
     """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
     return _newton(classes, source, Point.of(classes, source, w, width), allowance)
-
-
-def unstuck(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point:
-    """Move the heavy attributes' weights one by one, by factors, and start Newton again, while it gets stuck and that helps.
-
-    Raises OutOfTime.
-    """
-    for _ in range(_RESCUES):
-        try:
-            moved = _heavy_moved(classes, source, point, allowance)
-        except OutOfTime as late:
-            late.point = point
-            raise
-        if moved is None:
-            break
-        again = _newton(classes, source, moved, allowance)
-        if again.spread >= point.spread and again.objective >= point.objective - _IMPROVED:
-            break
-        point = again
-        if point.spread < STUCK:
-            break
-    return point
-
-
-def _heavy_moved(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point | None:
-    """One pass over the heavy attributes; None where there are none or nothing improves. 16 evaluations an attribute or so."""
-    heavy = np.flatnonzero(classes.f < _HEAVY)
-    heavy = heavy[np.argsort(classes.f[heavy], kind="stable")][:_MOST_HEAVY]
-    best, least = point, _LEAST_TILT * classes.tilt(point.w)
-    for i in heavy:
-        for sign in (1, -1):
-            factor = _FIRST_FACTOR
-            while factor > _LAST_FACTOR:
-                _watch(source, allowance)
-                w = best.w.copy()
-                w[i] *= factor**sign
-                try:
-                    # beyond that, weights would only grow, to make the width small beside them
-                    new = Point.of(classes, source, w, best.width) if classes.tilt(w) > least else None
-                except TooSharp:
-                    new = None
-                if new is not None and new.objective < best.objective - _IMPROVED:
-                    best = new
-                else:
-                    factor = float(np.sqrt(factor))
-    return None if best is point else Point.of(classes, source, rescaled(classes, best.w), best.width)
 
 
 def _newton(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point:

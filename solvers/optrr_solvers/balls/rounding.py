@@ -56,10 +56,9 @@ _HEAVY_FLIPS = (1e-4, 0.0)
 _COARSE_WORK = 1 << 23
 
 
-def grid_certificate(pool: Pool, w: FloatArray, point: Point, tolerance: float, seconds: float) -> Certificate:
-    """At pooled weights ``w``, on a grid whose rounding costs a share of ``tolerance`` where ``seconds`` are enough for it."""
+def grid_certificate(pool: Pool, w: FloatArray, unit: float, seconds: float) -> Certificate:
+    """At pooled weights ``w``, on a grid of ``unit`` nats where ``seconds`` are enough for it."""
     work = int(min(_WORK_AT_THE_END, max(seconds * _WORK_OF_A_SECOND, WORK_ON_THE_WAY)))
-    unit = _unit(pool, point, tolerance)
     return Certificate(_members(pool.whole), integer_weights(pool.whole, pool.weights(w), work, unit))
 
 
@@ -78,8 +77,11 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
     return max(certificates, key=lambda certificate: lower_bound(classes.problem, certificate))
 
 
-def _unit(pool: Pool, point: Point, tolerance: float) -> float:
-    """Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border."""
+def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
+    """A unit whose rounding costs a share of ``tolerance`` near a point of the pool.
+
+    Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border.
+    """
     changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
     smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
     second = attribute_count(pool.whole) * window_of(pool.classes, point.w) / _WORK_OF_A_SECOND

@@ -21,7 +21,7 @@ import numpy as np
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
-from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, Pool, minimise, rescaled, unstuck
+from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, Pool, minimise, rescaled
 from optrr_solvers.balls.rounding import (
     FINEST_UNIT,
     WORK_ON_THE_WAY,
@@ -32,6 +32,7 @@ from optrr_solvers.balls.rounding import (
     estimated_bound,
     fitted,
     grid_certificate,
+    grid_unit,
     integer_weights,
     spread_out,
     window_of,
@@ -232,9 +233,6 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
         try:
             point = minimise(classes, source, w, width, allowance)
             path.widths.append(width)
-            if point.spread > STUCK:
-                _update(source, path, point)
-                point = unstuck(classes, source, point, allowance)
         except TooSharp:
             break
         except OutOfTime as late:
@@ -280,7 +278,7 @@ def _update(source: MomentSource, path: _Path, point: Point) -> None:
     scale = float(classes.counts @ (classes.gaps * point.w))
     w, h = point.w / scale, point.width / scale
     candidates = [w]
-    # two points of nearly the same width, before and after a rescue, give no direction
+    # two points of nearly the same width give no direction
     if path.before is not None and path.before[1] > _APART * h:
         w1, h1 = path.before
         candidates.append(np.maximum(w - (w1 - w) * (h / (h1 - h)), 0.0))
@@ -356,12 +354,14 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
 def _certificate(paths: list[_Path], options: BallOptions, deadline: float) -> Certificate:
     """At the weights of the largest lower bound met on any path."""
     path = max(paths, key=lambda p: p.lower)
-    point = path.point or next(p.point for p in paths if p.point is not None)
-    assert point is not None
-    w = path.weights if path.weights is not None else rescaled(path.pool.classes, point.w)
+    # a path without a mechanism may prove most; how fine a grid should be is known where there is one
+    near = path if path.point is not None else next(p for p in paths if p.point is not None)
+    assert near.point is not None
+    pool, w = path.pool, path.weights
+    if w is None:
+        pool, w = near.pool, rescaled(near.pool.classes, near.point.w)
     # where change sets are counted, whole weights are int64, which the heavy attributes' exceed
-    if cells(path.pool.whole) <= (EXACT_CELLS if path.pool.heavy.size else MAX_CELLS):
-        near = [path.pool.weights(path.point.w)] if path.point is not None else []
-        return counted_certificate(path.pool.whole, path.pool.weights(w), *near)
-    seconds = deadline - time.perf_counter()
-    return grid_certificate(path.pool, w, point, blur(options, path.upper), seconds)
+    if cells(pool.whole) <= (EXACT_CELLS if pool.heavy.size else MAX_CELLS):
+        return counted_certificate(pool.whole, pool.weights(w), near.pool.weights(near.point.w))
+    unit = grid_unit(near.pool, near.point, blur(options, near.upper))
+    return grid_certificate(pool, w, unit, deadline - time.perf_counter())
