@@ -153,9 +153,9 @@ def shuffled(
             _deal(table, bits, file, buckets)
             del table  # before the next heap is gathered, so that memory holds one
             table, _ = next(heaps, (None, False))
-        for group in _groups(buckets):
+        for pieces in buckets:
             # a bucket that does not fit is dealt again
-            yield from shuffled(_read(file, group), bits, folder)
+            yield from shuffled(_read(file, pieces), bits, folder)
 
 
 def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]:
@@ -174,11 +174,10 @@ def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]
 
 
 class _Piece(NamedTuple):
-    """Where some records of one bucket lie in the file, as an Arrow stream, in bytes, and how many they are."""
+    """Where some records of one bucket lie in the file, as an Arrow stream, in bytes."""
 
     place: int
     size: int
-    records: int
 
 
 def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[list[_Piece]]) -> None:
@@ -192,21 +191,7 @@ def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[li
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as stream:
                 stream.write_table(dealt.slice(start, end - start))
-            pieces.append(_Piece(file.tell(), file.write(sink.getvalue()), end - start))
-
-
-def _groups(buckets: Iterable[list[_Piece]]) -> Iterator[list[_Piece]]:
-    """The pieces of one bucket after another; of several together, where these fill no more than half of what is held."""
-    group: list[_Piece] = []
-    for pieces in buckets:
-        together = [*group, *pieces]
-        records, size = sum(p.records for p in together), sum(p.size for p in together)
-        if group and (records > _HELD_RECORDS // 2 or size > _HELD_BYTES // 2):
-            yield group
-            together = pieces
-        group = together
-    if group:
-        yield group
+            pieces.append(_Piece(file.tell(), file.write(sink.getvalue())))
 
 
 def _read(file: BinaryIO, pieces: Iterable[_Piece]) -> Iterator[pa.RecordBatch]:

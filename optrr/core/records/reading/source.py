@@ -14,7 +14,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -306,9 +306,8 @@ def readable(name: str) -> Iterator[None]:
 
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-# Bytes of standard input that are looked at before it is read, and bytes that are decompressed at once there.
-_LOOK, _PIECE = 1 << 24, 1 << 12
+# Bytes of standard input that are looked at before it is read.
+_LOOK = 1 << 24
 # Blank characters that a compressed text may have in all, and for each other one.
 _BLANK, _BLANK_EACH = 1 << 19, 64
 
@@ -380,9 +379,8 @@ class Bytes:
         place = str(where.place)
         self._raw: pa.NativeFile | None = None
         if place == STANDARD_INPUT:
-            self.name, self.path, self._piped = "standard input", None, _StandardInput.here()
-            start = self._piped.unread
-            self.compression = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+            self.name, self.path, self.compression = "standard input", None, None
+            self._piped = _StandardInput.here()
             return
         self.name, self.path = place, Path(place)
         with readable(self.name):
@@ -419,17 +417,7 @@ class Bytes:
                 start = bytearray(size)
                 with self.open() as stream:
                     return bytes(start[: stream.readinto(start)])
-            if self.compression is None:
-                return self._piped.unread[:size]
-            out = b""
-            with (
-                pa.CompressedInputStream(pa.BufferReader(self._piped.unread), self.compression) as stream,
-                suppress(OSError),
-            ):
-                # what was looked at may end in the middle of a compressed block, and a piece that reaches beyond gives nothing
-                while len(out) < size and (piece := stream.read(min(_PIECE, size - len(out)))):
-                    out += piece
-            return out
+            return self._piped.unread[:size]
 
     def share_read(self) -> float | None:
         """Share of the file's bytes that the last stream has read; None for a pipe."""
