@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,15 +238,8 @@ class SampledTables(Asking):
 
         Each person may still have told of a few attributes only; :meth:`table_error` says how accurate a table is.
         """
-        if not any(len(members) == self.domain.m for members in self.indices):
-            return False
-        held = np.zeros(1 << self.domain.m, dtype=np.bool_)
-        for members, energies in zip(self.indices, self.energies, strict=True):
-            subsets = np.zeros(1, dtype=np.int64)
-            for i in members:
-                subsets = np.concatenate([subsets, subsets + (1 << i)])
-            held[subsets] |= energies > 0
-        return bool(held[1:].all())
+        whole = range(self.domain.m)
+        return any(len(members) == len(whole) for members in self.indices) and not self._missing(whole)
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -271,14 +263,7 @@ class SampledTables(Asking):
         Every effect W adds c_W dim_W/e_W, e_W its energy over all tables asked.
         """
         wanted = self.domain.indices(names)
-        energies = np.zeros(1 << len(wanted))
-        for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
-            places = {i: k for k, i in enumerate(members)}
-            if any(i in places for i in wanted):
-                bits = [1 << places[i] if i in places else 0 for i in wanted]
-                for subset in range(1, energies.size):
-                    held = [bits[k] for k in range(len(wanted)) if subset >> k & 1]
-                    energies[subset] += float(share) * float(every[sum(held)]) * all(held)
+        energies = self._energies_of(wanted)
         sizes = [self.domain.attributes[i].size for i in wanted]
         dims = [math.prod(r - 1 for k, r in enumerate(sizes) if s >> k & 1) for s in range(energies.size)]
         if not (energies[1:] > 0).all():
@@ -480,16 +465,16 @@ class SampledTables(Asking):
         wanted = sorted(self.domain.indices(attributes))
         order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
         domain = self.domain.subset([self.domain.names[i] for i in order])
+        if math.prod(domain.sizes.tolist()) > MAX_CELLS:
+            raise InvalidInput(
+                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
+            )
         missing = self._missing(order)
         if missing and not partly:
             asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
             raise InvalidInput(
                 f"no answer can tell about {crossed([self.domain.names[i] for i in missing])}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
-            )
-        if math.prod(domain.sizes.tolist()) > MAX_CELLS:
-            raise InvalidInput(
-                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
             )
         counts = {k: 0 for k, members in enumerate(self.indices) if set(members) & set(order)}
         shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
@@ -536,22 +521,23 @@ class SampledTables(Asking):
                 )
             yield asked, texts
 
+    def _energies_of(self, wanted: Sequence[int]) -> FloatArray:
+        """Energies of a table's effects over all tables asked, by Σ 2^k over their places in it, (2^k,)."""
+        out = np.zeros(1 << len(wanted))
+        for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
+            # of each effect its number in this table, and whether it has all of its attributes
+            number, inside = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
+            for i in wanted:
+                number = np.concatenate([number, number + (1 << members.index(i) if i in members else 0)])
+                inside = np.concatenate([inside, inside & (i in members)])
+            out += share * every[number] * inside
+        return out
+
     def _missing(self, wanted: Sequence[int]) -> list[int]:
         """The attributes of the smallest effect of a table that no report has energy on; none where each is seen."""
-        sets = [set(members) for members in self.indices]
-        for size in range(1, len(wanted) + 1):
-            for effect in combinations(wanted, size):
-                if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
-                    return list(effect)
-        return []
-
-    def _sees(self, effect: tuple[int, ...]) -> bool:
-        """Whether some report has energy on an effect."""
-        return any(
-            energies[sum(1 << members.index(i) for i in effect)] > 0
-            for energies, members in zip(self.energies, self.indices, strict=True)
-            if set(members) >= set(effect)
-        )
+        unseen = np.flatnonzero(self._energies_of(wanted)[1:] == 0) + 1
+        smallest = min(unseen.tolist(), key=int.bit_count, default=0)
+        return [i for k, i in enumerate(wanted) if smallest >> k & 1]
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""
