@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from msgspec import to_builtins
 
 from optrr.allocation.allocating import Allocation, Keep, allocate
@@ -28,12 +27,13 @@ from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design.design import Asking
-from optrr.core.design.specification import Specification, declared, read_specification, toml_text
+from optrr.core.design.specification import Specification, toml_text
 from optrr.core.display.parts import Page, Part, Table, Text, page_html
 from optrr.core.display.result import SHOWN, Result, in_json
 from optrr.core.display.text import brief, crossed, epsilon_text, nearness
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
+from optrr.core.provenance.sealed import is_file, path_of
 from optrr.core.records.atomic import whole_files
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan
@@ -232,16 +232,9 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
 def specification_of(given: Declared) -> Specification:
     """The specification that is meant: itself, a file's, that of a plan's file, or of a domain."""
-    if isinstance(given, Specification):
-        return given
-    if isinstance(given, str | Path):
-        return read_plan(given).question.specification if is_plan(Path(given)) else read_specification(given)
-    if isinstance(given, Mapping) and isinstance(given.get("attributes"), list | tuple):
-        listed = list(given["attributes"])
-        if all(isinstance(each, Mapping) for each in listed):
-            return declared({**given, "attributes": listed})
-    domain = Domain.of(given)
-    return Specification(domain, np.full(domain.m, np.nan))
+    if is_file(given) and is_plan(path_of(given)):
+        return read_plan(path_of(given)).question.specification
+    return Specification.of(given)
 
 
 def _least_total(question: Question, margin: float, reason: str) -> Plan:

@@ -234,12 +234,16 @@ def checked(path: str | Path) -> PlanCheck:
     differences = [PlanDifference(*each) for each in compared if not _same(*each[1:])]
     beside = Path(path).with_name(_DESIGN)
     if beside.exists():
-        saved = _saved(beside)
-        digest = saved if isinstance(saved, str) else saved.digest
+        saved, digest = None, ""
+        try:
+            saved = load(beside)
+            digest = saved.digest
+        except OptrrError as error:
+            digest = str(error)
         compared.append((beside.name, recorded.choice.get("digest"), digest))
         if digest != recorded.choice.get("digest"):
             differences.append(PlanDifference(*compared[-1]))
-        elif isinstance(saved, Asking) and _as_good(saved, asking, preview):
+        elif saved is not None and _as_good(saved, asking, preview):
             # another machine's solver may end at another law of the same numbers
             differences = [each for each in differences if each.name != "digest"]
     alternatives = list(_seen_again(recorded))
@@ -264,15 +268,6 @@ def _same(recorded: Any, recomputed: Any) -> bool:
     if isinstance(recorded, int | float) and isinstance(recomputed, int | float):
         return recorded == recomputed or math.isclose(recorded, recomputed, rel_tol=SAME)
     return bool(recorded == recomputed)
-
-
-def _saved(path: Path) -> Asking | str:
-    """What a file holds, or why it is nothing to ask with."""
-    try:
-        made = load(path)
-    except OptrrError as error:
-        return str(error)
-    return made if isinstance(made, Asking) else f"a {type(made).__name__}"
 
 
 def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -215,6 +216,19 @@ class Specification:
     epsilons: FloatArray
     wording: Wording = field(default_factory=Wording)
     public: PublicColumns = NONE
+
+    @classmethod
+    def of(cls, given: Any) -> "Specification":
+        """A specification, its file, its content, or a domain, which asks for no ε. Raises InvalidInput."""
+        if isinstance(given, Specification):
+            return given
+        if isinstance(given, str | Path):
+            return read_specification(given)
+        listed = given.get("attributes") if isinstance(given, Mapping) else None
+        if isinstance(listed, list | tuple) and all(isinstance(each, Mapping) for each in listed):
+            return declared({**given, "attributes": list(listed)})
+        domain = Domain.of(given)
+        return cls(domain, np.full(domain.m, np.nan))
 
     def required_epsilons(self) -> FloatArray:
         """The ε_i. Raises InvalidInput naming the first attribute that has none."""

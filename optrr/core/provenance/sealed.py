@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import msgspec
 
@@ -50,7 +50,7 @@ def content_of(given: Given, what: str) -> Content:
     return Content(Path(given), read_named(given, what))
 
 
-def is_file(given: object) -> bool:
+def is_file(given: object) -> TypeGuard[Given]:
     """Whether this is a file, by its path or its content, and not what a file holds."""
     return isinstance(given, str | Path | Content)
 
