@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optrr.analysis.estimated import test_estimated
-from optrr.analysis.loglinear.comparing import stratified_alternative, stratified_test
+from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative, stratified_test
 from optrr.analysis.models import estimated_table, is_incomplete
 from optrr.analysis.weighted import test_weighted
 from optrr.core.display.text import MISSING
@@ -76,19 +76,15 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     within = (given,) if isinstance(given, str) else tuple(given)
     names, several = [*attributes, *within], len(reports.given) > 1
     name = hypothesis or _hypothesis(within, proportions, several)
-    stated = {_GOODNESS: proportions is not None, _HOMOGENEITY: several}
-    for special, is_stated in stated.items():
-        if is_stated != (name == special):
-            needs = "``proportions``" if special == _GOODNESS else "reports of several groups"
-            raise InvalidInput(f"{special} goes with {needs}, and {name!r} does not; give both or neither")
+    _check_stated(name, attributes, within, proportions is not None, several)
     asked = PublicColumns(weights, strata, clusters)
     sample = reports.sample(asked, unweighted) if name == "independence" and not within else NONE
     if asked and not sample:
         raise InvalidInput(
-            f"a sample's weights, strata and clusters count in independence, not in {name}; leave them out"
+            f"a sample's ``weight``, ``stratum`` and ``cluster`` count in independence, not in {name}; leave them out"
         )
     complete = complete_cases and is_incomplete(reports, names, sample)
-    if sample or within or name in stated:
+    if sample or within or name in (_GOODNESS, _HOMOGENEITY):
         _check_left_out(name, calibration, bootstrap, None if within else scores)
     reports.warn_unless(sample)
     if sample:
@@ -97,7 +93,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     elif complete or not reports.of_records:
         if calibration not in ("auto", "asymptotic"):
             raise InvalidInput(
-                f"p-values of complete cases and of answers to questions are those of χ²; leave out the calibration "
+                f"p-values of complete cases and of answers to questions are those of χ²; leave out ``calibration`` "
                 f"{calibration!r}"
             )
         table = estimated_table(reports, names, complete)
@@ -143,6 +139,23 @@ def _hypothesis(within: Sequence[str], proportions: ArrayLike | None, several: b
     return _HOMOGENEITY if several else "independence"
 
 
+def _check_stated(name: str, attributes: Sequence[str], within: Sequence[str], proportions: bool, groups: bool) -> None:
+    """Raise InvalidInput where a hypothesis lacks what states it, or something states another one."""
+    for what, is_given, own in (
+        ("``proportions``", proportions, (_GOODNESS,)),
+        ("``groups``", groups, (_HOMOGENEITY,)),
+        ("``given``", bool(within), STRATIFIED),
+    ):
+        if is_given and name not in own:
+            raise InvalidInput(f"{what} is for {' or '.join(own)}; leave it out for {name}")
+        if name in own and not is_given:
+            raise InvalidInput(f"{name} needs {what}; give it too")
+    if within and len(attributes) != 2:
+        raise InvalidInput(
+            f"``given`` is for an association of two attributes, and {len(attributes)} are named; name two"
+        )
+
+
 def said_missing(domain: Domain, names: Sequence[str], complete: bool = False) -> str:
     """What a test of these attributes does with missing values; empty where none declares them."""
     if complete:
@@ -156,7 +169,7 @@ def _check_left_out(name: str, calibration: str, bootstrap: int, scores: GivenSc
     given = {"calibration": calibration != "auto", "bootstrap": bootstrap != _DRAWN, "scores": scores is not None}
     for option, is_given in given.items():
         if is_given:
-            raise InvalidInput(f"{name} of these records takes no {option}, which would be ignored; leave it out")
+            raise InvalidInput(f"{name} of these records takes no ``{option}``, which would be ignored; leave it out")
 
 
 def power(

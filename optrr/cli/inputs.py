@@ -276,15 +276,10 @@ def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | N
     return (given.get(names[0]), given.get(names[1])) if given else None
 
 
-def check_trend(test: str, texts: Sequence[str]) -> None:
-    """Raise InvalidInput where the option is given for a test that is not of a trend."""
-    if texts and test not in _TRENDS:
-        raise InvalidInput(f"--scores is for --test {' or '.join(_TRENDS)}; leave it out for {test}")
-
-
 def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScores | None:
     """What the categories of the first two attributes count in a trend; None for other tests, which have no scores."""
-    check_trend(test, texts)
+    if texts and test not in _TRENDS:
+        raise InvalidInput(f"--scores is for --test {' or '.join(_TRENDS)}; leave it out for {test}")
     return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
 
 

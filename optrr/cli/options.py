@@ -7,6 +7,7 @@ choice, a Path a file, and a tuple an option that may be repeated.
 Every command has --json and --strict, and refuses an option that is given twice or without the one that it needs.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import getdoc, signature
@@ -22,6 +23,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.records.atomic import held_back
 
 FILE = click.Path(path_type=Path)
+_PARAMETER = re.compile("``([a-z_]+)``")
 # Commands that show what they have written while they run, so that --strict cannot hold their files back until they end.
 _AT_ONCE = ("plan", "serve")
 
@@ -146,14 +148,19 @@ class Command(click.Command):
         return rest
 
     def _flag(self, name: str) -> str:
-        return next(each.opts[-1] for each in self.params if each.name == name)
+        return next((each.opts[-1] for each in self.params if each.name == name), name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
-        if not is_strict() or self.name in _AT_ONCE:
-            return super().invoke(ctx)
-        with held_back():
-            return super().invoke(ctx)
+        try:
+            if not is_strict() or self.name in _AT_ONCE:
+                return super().invoke(ctx)
+            with held_back():
+                return super().invoke(ctx)
+        except InvalidInput as error:
+            # a function names its parameters ``so``, and a command's are its options
+            error.args = (_PARAMETER.sub(lambda found: self._flag(found[1]), str(error)),)
+            raise
 
 
 def command(function: Callable[..., Any]) -> Command:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from optrr.analysis.hypotheses import said_missing
 from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative
 from optrr.cli import inputs
 from optrr.cli.options import command, group, option, refuse_options
@@ -20,7 +19,6 @@ from optrr.core.design.design_file import load_design
 from optrr.core.display.parts import Page
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scores
-from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import power_analysis
 from optrr.core.inference.associations import ASSOCIATIONS
@@ -32,18 +30,10 @@ from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
-    from optrr.analysis.weighting.linearised import Single
     from optrr.core.display.pages import Given
-    from optrr.core.reports import Reports
 
-# Of answers to questions, which are not drawn again.
-_LIMITS = ("auto", "asymptotic")
-# Tests whose hypothesis is not an association of two attributes, each with the option that states it.
-_OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
-# Tests that an option beside --attributes belongs to, and that need it.
-_STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
-
-
+# Tests whose hypothesis is not an association of two attributes, and what --against of a power means for them.
+_AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
 TESTED = option("The attributes, separated by commas; two for associations.", metavar="A,B", required=True)
 
 
@@ -55,10 +45,11 @@ def test(
         "The same test of other attributes, which make a family with the first; repeatable.", metavar="A,B"
     ),
     adjust: Adjustment = option("For a family: how p-values are adjusted for the number of tests.", default="holm"),
-    name: str | None = option(
-        "The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
+    hypothesis: str | None = option(
+        "The hypothesis that is tested; by default independence, conditional-independence with --given, goodness-of-fit with "
+        "--proportions, homogeneity with --group.",
         "--test",
-        type=click.Choice([*ASSOCIATIONS, *STRATIFIED, *_OTHERS]),
+        type=click.Choice([*ASSOCIATIONS, *STRATIFIED, *_AGAINST]),
     ),
     given: str | None = option(
         "For tests within strata: the attributes whose categories together are the strata.", metavar="C,…"
@@ -86,118 +77,50 @@ def test(
     An association of two attributes, everywhere or within strata (--given), the proportions of some (goodness-of-fit), or that
     groups of people have the same ones (homogeneity). Independence takes weights, strata and clusters into account.
     """
-    name = name or ("independence" if given is None else "conditional-independence")
-    stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
-    _check_options(name, stated, calibration)
-    inputs.check_trend(name, scores)
-    _check_family(also, proportions)
     others = [replace(run.input, place=place) for place in groups]
     for place in others:
         run.keep(place)
-    tables = [_table(each, given) for each in (attributes, *also)]
-    check_distinct([names for names, _ in tables])
-    reports = run.open(pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata))), others)
-    _check_sampled(name, sample, calibration)
-    how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
-    how |= {"random_state": random_state, "complete_cases": complete_cases}
-    columns = NONE
-    if reports.mechanism is None:
-        _check_answers(sample, groups, calibration)
-    elif name == "independence":
-        keywords, columns = run.sampled(sample)
-        how |= keywords
-    if columns:
-        why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-        refuse_options(why, "calibration", "bootstrap", "random_state")
-    if proportions is not None:
-        how["proportions"] = inputs.read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
-    made = [
-        _of_sample(run, names, columns, how["single_cluster"])
-        if columns and not complete_cases
-        else _of_table(run, names, strata, how | {"scores": inputs.scores_of_two(scores, names)})
-        for names, strata in tables
-    ]
-    (result, page), (names, strata) = made[0], tables[0]
-    if also:
-        of_all = family([each for each, _ in tables], [each.result for each in made], adjust)
-        run.give(of_all, lambda: _print_family(of_all, strata))
-    else:
-        about = {"attributes": names, "given": strata}
-        run.give(result, lambda: _print_result(result, names, strata), page, about)
-
-
-class _Made(NamedTuple):
-    """A test's result, and its page."""
-
-    result: TestResult
-    page: Callable[[Given], Page]
-
-
-def _of_table(run: Analysis, names: list[str], strata: list[str], how: dict[str, Any]) -> _Made:
-    """A test of the records, or of answers to questions, that takes no account of a sample."""
-    reports = run.reports
-    result = run.made(lambda: reports.test(*names, given=strata, **how))
-
-    def page(given: Given) -> Page:
-        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
-
-        if how["complete_cases"]:
-            tables = [("", reports.table(*names, *strata, complete_cases=True))]
-        else:
-            tables = _estimates(reports, [*names, *strata])
-        return test_page(result, given, tables, [*names, *strata])
-
-    return _Made(result, page)
-
-
-def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: Single) -> _Made:
-    """The test of independence that takes the sample into account; records are read once for it and its page."""
-    from optrr.analysis.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
-    from optrr.analysis.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
-
-    reports = run.reports
-    sample = run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns))
-    tested = tested_sample(sample, reports.mechanism, columns, single)
-    result = replace(tested, missing=said_missing(reports.asking.domain, names))
-
-    def page(given: Given) -> Page:
-        from optrr.analysis.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
-        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
-
-        table = estimate_sample(sample, reports.mechanism, columns, single_cluster=single)
-        return test_page(result, given, [("", table)], names)
-
-    return _Made(result, page)
-
-
-def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """An estimate of every table that a test was made on, with what it is of."""
-    if reports.mechanism is None:
-        return [("", reports.asking.estimate(reports, names))]
-    from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
-
-    each = reports.counts(names)
-    of = [f"of group {k}" for k in range(1, len(each) + 1)] if len(each) > 1 else [""]
-    return [(which, estimate(counts, reports.mechanism)) for which, counts in zip(of, each, strict=True)]
-
-
-def _check_family(also: Sequence[str], proportions: str | None) -> None:
-    """Raise InvalidInput for what a single test, or a family, does not take."""
+    within = [] if given is None else list(inputs.split_names(given))
+    tables = [list(inputs.split_names(each)) for each in (attributes, *also)]
     if not also:
         refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
     elif proportions is not None:
         raise InvalidInput("--proportions are those of one table; leave out --also, or test each table on its own")
+    check_distinct(tables)
+    reports = run.open(pool, list(dict.fromkeys(n for names in tables for n in (*names, *within))), others)
+    keywords, columns = run.sampled(sample)
+    how: dict[str, Any] = {"hypothesis": hypothesis, "given": within, "calibration": calibration, **keywords}
+    how |= {"bootstrap": bootstrap, "random_state": random_state, "complete_cases": complete_cases}
+    if calibration == "asymptotic" or columns or not reports.of_records:
+        refuse_options("is for drawn tables, and none are drawn here; leave it out", "bootstrap", "random_state")
+    elif within or groups or proportions is not None:
+        refuse_options("is for associations without --given; leave it out", "bootstrap")
+    if proportions is not None:
+        how["proportions"] = inputs.read_proportions(proportions, reports.asking.domain.subset(tables[0]))
+    results = [
+        run.made(lambda each=each: reports.test(*each, scores=inputs.scores_of_two(scores, each), **how))  # type: ignore[misc]
+        for each in tables
+    ]
+    if also:
+        of_all = family(tables, results, adjust)
+        run.give(of_all, lambda: _print_family(of_all, within))
+        return
+    names, result = tables[0], results[0]
 
+    def page(given: Given) -> Page:
+        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
 
-def _check_answers(sample: inputs.Sampled, groups: Sequence[str], calibration: str) -> None:
-    """Raise InvalidInput for what tests of answers to questions do not take."""
-    options = {**sample.options, "--group": bool(groups), f"--calibration {calibration}": calibration not in _LIMITS}
-    for name, given in options.items():
-        if given:
-            raise InvalidInput(f"tests of answers to questions take no {name}; leave it out, or ask for whole records")
-    refuse_options(
-        "is for drawn tables, and p-values of answers are those of χ²; leave it out", "bootstrap", "random_state"
-    )
+        if groups:
+            from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
+
+            each = enumerate(reports.counts(names), start=1)
+            shown = [(f"of group {k}", estimate(counts, reports.randomizer)) for k, counts in each]
+        else:
+            shown = [("", reports.table(*names, *within, complete_cases=complete_cases, **keywords))]
+        return test_page(result, given, shown, [*names, *within])
+
+    about = {"attributes": names, "given": within}
+    run.give(result, lambda: _print_result(result, names, within), page, about)
 
 
 def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
@@ -206,45 +129,6 @@ def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
     for names, each in zip(result.names, result.tests, strict=True):
         if each.missing:
             say(f"{crossed(names)}: {each.missing}")
-
-
-def _check_sampled(name: str, sample: inputs.Sampled, calibration: str) -> None:
-    """Raise InvalidInput where a test cannot take the sample into account as it was asked to."""
-    for flag, given in sample.options.items():
-        if given and flag != "--unweighted" and (name != "independence" or calibration != "auto"):
-            of = f"--calibration {calibration}" if name == "independence" else f"--test {name}"
-            raise InvalidInput(f"{flag} is for --test independence without a calibration; leave it out, or {of}")
-
-
-def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
-    """The names of the attributes that are tested, and of those that make strata."""
-    names, strata = list(inputs.split_names(attributes)), [] if given is None else list(inputs.split_names(given))
-    if strata and len(names) != 2:
-        raise InvalidInput(
-            f"--attributes names {len(names)} of them, and --given is for an association of two; name two"
-        )
-    return names, strata
-
-
-def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
-    needed = _STATED_BY.get(name)
-    if needed is not None and not given[needed]:
-        raise InvalidInput(f"--test {name} needs {needed}")
-    for flag, is_given in given.items():
-        if is_given and flag != needed:
-            own = " or ".join(test for test, its in _STATED_BY.items() if its == flag)
-            raise InvalidInput(f"{flag} is for --test {own}; leave it out for {name}")
-    if needed is not None and calibration != "auto":
-        raise InvalidInput(
-            f"--test {name} has simulated p-values where χ² is not good enough, and no other "
-            f"calibration; leave out --calibration {calibration}"
-        )
-    if needed is not None:
-        refuse_options(
-            f"is for associations without --given; --test {name} chooses the number of tables itself", "bootstrap"
-        )
-    if calibration == "asymptotic":
-        refuse_options("is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state")
 
 
 def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str]) -> None:
@@ -266,8 +150,6 @@ _SOURCES = {
 }
 # The options that say nothing of intervals.
 _OF_TESTS = ("name", "given", "against", "shares", "scores", "n", "wanted", "level")
-# What --against means, for the tests that need it.
-_AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
 
 
 @command

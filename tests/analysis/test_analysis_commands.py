@@ -220,12 +220,12 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("measure --attributes sex,level --measure means --scores 1,2,4", "write --scores"),
         ("measure --attributes sex,level --measure means --scores sex=1,2", "given for 'sex'; it is for 'level'"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write --scores"),
-        ("test --attributes sex,level --scores level=0,1,2", "--scores is for --test trend"),
+        ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave them out"),
         ("test --attributes sex,level --test trend --scores hurt=0,1", "it is for 'sex', 'level'"),
         ("test --attributes sex,level --test trend --scores level=0,1", "3 categories; give a finite score"),
         ("estimate --attributes sex,level --scores level=0,1,2", "--scores is for --derive correlation"),
-        ("test --attributes sex,level --given hurt --test trend", "--given is for --test conditional-independence or"),
-        ("test --attributes sex,level --given hurt --calibration bootstrap", "leave out --calibration"),
+        ("test --attributes sex,level --given hurt --test trend", "--given is for conditional-independence or"),
+        ("test --attributes sex,level --given hurt --calibration bootstrap", "takes no --calibration"),
         ("test --attributes sex --given hurt", "--given is for an association of two"),
         ("test --attributes sex,level --test common-trend", "needs --given"),
         ("model --attributes sex,level", "--terms or searched"),
@@ -338,10 +338,7 @@ def test_goodness_of_fit(place, capsys):
         (("--proportions", "a,b,c,d,e,f"), "not a number"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
         (("--proportions", "wrong.json"), "missing required field `attributes`"),
-        (
-            ("--proportions", PROPORTIONS, "--calibration", "bootstrap"),
-            "simulated p-values where χ² is not good enough",
-        ),
+        (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "takes no --calibration"),
     ):
         assert message in refused(capsys, *call, *options)
 
@@ -406,10 +403,12 @@ def test_homogeneity(place, capsys):
     same += ["--group", "alike.csv"]
     assert answer(capsys, *same)["p_value"] == 1
     assert run(same) == 0 and "(bootstrap)" in capsys.readouterr().out
-    assert "is for --test homogeneity" in refused(capsys, "test", "here.csv", *CALL, "--group", "there.csv")
-    assert "is for --test goodness-of-fit" in refused(
-        capsys, *call, "--group", "there.csv", "--proportions", PROPORTIONS
-    )
+    # it is what follows from a group
+    assert answer(capsys, "test", "here.csv", *CALL, "--group", "there.csv") == printed
+    independence = ("test", "here.csv", *CALL, "--test", "independence", "--group", "there.csv")
+    assert "--group is for homogeneity; leave it out for independence" in refused(capsys, *independence)
+    both = (*call, "--group", "there.csv", "--proportions", PROPORTIONS)
+    assert "--proportions is for goodness-of-fit; leave it out for homogeneity" in refused(capsys, *both)
 
 
 @pytest.fixture

@@ -627,7 +627,7 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
     assert run(["test", *place, "--test", "trend", "--weight", "w"]) == 2
-    assert "--weight is for --test independence" in capsys.readouterr().err
+    assert "--weight, --stratum and --cluster count in independence" in capsys.readouterr().err
     assert run(["test", *place, "--unweighted", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "which is ignored here" in err and json.loads(out)["calibration"] != "rao-scott"

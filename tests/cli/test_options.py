@@ -88,7 +88,7 @@ CALL = ("--design", "design.json", "--attributes", "a,b")
 SHARES = ("--proportions", "0.3,0.2,0.1,0.4")
 TEST = ("test", "records.csv", *CALL)
 GOODNESS = ("--test", "goodness-of-fit", *SHARES)
-HOMOGENEITY = ("--test", "homogeneity", "--group", "records.csv")
+HOMOGENEITY = ("--test", "homogeneity", "--group", "others.csv")
 WEIGHTED = ("--weight", "w")
 POWER = ("power", *CALL, *SHARES)
 WIDTH = (*POWER, "--width", "0.2")
@@ -124,7 +124,8 @@ def place(tmp_path_factory):
     optrr.save(made, folder / "design.json")
     pd.DataFrame({"v1": [0, 1, 2]}).to_csv(folder / "g.csv", index=False)
     records = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (400, 3)), columns=list("abc"))
-    records.assign(w=1 + np.arange(400) % 2).to_csv(folder / "records.csv", index=False)
+    for name in ("records", "others"):
+        records.assign(w=1 + np.arange(400) % 2).to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
