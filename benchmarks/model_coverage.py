@@ -17,8 +17,9 @@ from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
 from optrr.analysis.loglinear.comparing import LEAST_WORTH
-from optrr.analysis.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
-from optrr.analysis.loglinear.fitting import NullModel, Terms
+from optrr.analysis.loglinear.estimating import fitted_model, with_intervals
+from optrr.analysis.loglinear.fitting import LogLinearEquations, NullModel, Terms
+from optrr.analysis.regression.solving import estimated, test
 
 SEED = 2029
 SETTINGS, RUNS, CHECKED = 100, 2000, 10
@@ -30,7 +31,7 @@ MODELS = (
     [("a", "b"), ("a", "c"), ("b", "c")],
     [("a", "b", "c")],
 )
-CONFIDENCE, QUANTILE = 0.95, 1.959964
+QUANTILE = 1.959964
 LEAST = 0.93
 
 
@@ -64,16 +65,12 @@ def row(place: int) -> dict[str, object]:
     printed = model.records_worth(fits, np.full(RUNS, n)) >= LEAST_WORTH
     if not printed.any():
         return described | nothing
-    accepted = np.stack(
-        [
-            np.abs(
-                PinnedModel(model.terms, model.kernel, model.parts, k).deviations(np.full(RUNS, value), tables, fits)
-            )
-            <= QUANTILE
-            for k, value in enumerate(beta)
-        ],
-        axis=1,
+    equations = LogLinearEquations(
+        tables.reshape(RUNS, -1) / n, np.full(RUNS, float(n)), terms.flat_columns(), model.kernel
     )
+    near = estimated(equations).theta
+    tested = [test(equations, (k,), np.array([value]), near).signed for k, value in enumerate(beta)]
+    accepted = ~(np.abs(np.stack(tested, axis=1)) > QUANTILE)
     covered = accepted[printed].mean(axis=0)
     first = np.flatnonzero(printed)[:CHECKED]
     return described | {
@@ -82,18 +79,18 @@ def row(place: int) -> dict[str, object]:
         "mean": float(covered.mean()),
         "highest": float(covered.max()),
         "checked": len(first) * len(beta),
-        **left_out(model, mechanism, tables[first], beta, accepted[first]),
+        **left_out(terms, mechanism, tables[first], beta, accepted[first]),
     }
 
 
 def left_out(
-    model: NullModel, mechanism: Mechanism, tables: np.ndarray, truth: np.ndarray, accepted: np.ndarray
+    terms: Terms, mechanism: Mechanism, tables: np.ndarray, truth: np.ndarray, accepted: np.ndarray
 ) -> dict[str, int]:
     """Printed intervals without the true value although it is not rejected, ``accepted`` (B, p), and without their estimate."""
     without = {"truth_left_out": 0, "estimate_left_out": 0}
     for table, kept in zip(tables, accepted, strict=True):
-        estimates = fitted_model(Counts(model.terms.domain, table.astype(int)), mechanism, model.terms).coefficients
-        low, high = coefficient_intervals(model, table, estimates, CONFIDENCE).T
+        made = with_intervals(fitted_model(Counts(terms.domain, table.astype(int)), mechanism, terms))
+        estimates, (low, high) = made.coefficients, made.limits.T
         without["truth_left_out"] += int(np.sum(kept & ((truth < low) | (truth > high))))
         without["estimate_left_out"] += int(np.sum((estimates < low) | (estimates > high)))
     return without

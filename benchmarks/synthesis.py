@@ -153,7 +153,8 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
         width: dict[str, list[float]] = {q: [] for q in QUANTITIES}
         for _ in range(RUNS):
             reports = rng.multinomial(n, chances / chances.sum()).reshape(kernel.sizes)
-            law = fit(terms, reports / n, kernel).proportions
+            equations, solved = fit(terms, reports / n, kernel)
+            law = equations.proportions(solved.theta).reshape(reports.shape)
             laws = [likeliest_again(terms, law, n, mechanism, rng) for _ in range(SETS)]
             tables = np.stack([_set(each, pool, n, rng) for each in laws])
             for q, (values, own) in quantities(sizes, tables, n).items():

@@ -34,7 +34,7 @@ Letters: R cells of the predictors, r outcomes, p parameters, T effects that are
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -42,14 +42,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.analysis.loglinear.comparing import STRATIFIED, models_within_strata, product_column
-from optrr.analysis.loglinear.estimating import LogLinear, PinnedModel, with_intervals
-from optrr.analysis.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
+from optrr.analysis.loglinear.estimating import LogLinear, with_intervals
+from optrr.analysis.loglinear.fitting import LogLinearEquations, NullModel, Terms, check_size
 from optrr.analysis.regression.building import every_combination
 from optrr.analysis.regression.fitting import Progress, Regression, fitted, model
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, check_scores
 from optrr.analysis.regression.likelihood import MAX_TOGETHER, Levels, LikelihoodEquations, without_effects
 from optrr.analysis.regression.linear import LinearEquations, product_places
-from optrr.analysis.regression.solving import Equations
+from optrr.analysis.regression.solving import Equations, estimated
 from optrr.core.display.text import amount, crossed
 from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.core.errors import InvalidInput, TooFewRecords
@@ -68,10 +68,8 @@ TESTS_OF_ANSWERS = ("independence", "trend", "goodness-of-fit", *STRATIFIED)
 MEASURED_DOWN_TO = 1e-3
 # Added to correlations, so that what rounding makes of cells that are not known apart has a root.
 _RIDGE = 1e-11
-# Steps of scoring, the promised nats per report that end it, the longest exponent, and a share that counts as 0 in logarithms.
-_STEPS, _GAIN, _LONGEST, _FLOOR = 30, 1e-12, 2.0, 1e-12
-# Where a cell goes to 0 a standard error is of no use; steps of this size do not miss a limit.
-_LARGEST_ERROR = 1.0
+# Steps of scoring, the promised nats per report that end it, and a share that counts as 0 in logarithms.
+_STEPS, _GAIN, _FLOOR = 30, 1e-12, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +90,10 @@ class Whitened:
     def of(self, directions: FloatArray) -> FloatArray:
         """Of rows (k, R), as columns (R − 1, k)."""
         return np.asarray(self._root @ directions[:, :-1].T)
+
+    def back(self, distance: FloatArray) -> FloatArray:
+        """Of a distance (R − 1,), the derivative of half its square in the table, (R,)."""
+        return np.append(self._root.T @ distance, 0.0)
 
     def along(self, columns: FloatArray, estimate: FloatArray) -> FloatArray:
         """The distance of an estimate along the derivatives in coefficients of columns (p, R), each without those before."""
@@ -180,60 +182,73 @@ def _models(name: str, domain: Domain) -> tuple[Terms, Terms]:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedEstimates(FittedLogLinear):
-    """A model fitted to estimates of ``n`` reports in the metric of their covariance at the fit."""
+class EstimatedLogLinear(LogLinearEquations):
+    """A log-linear model of the estimate ``observed`` (1, R), whose covariance ``sampling`` knows.
 
-    sampling: Sampling
+    Steps are by the covariance at a consistent ``fit`` (R,), estimates and tests by that at the model's own table.
+    """
 
-    @cached_property
-    def information(self) -> FloatArray:
-        """Of one report on β, (p, p)."""
-        white = Whitened(self.sampling, self.proportions.ravel()).of(self.derivative)
-        return np.asarray(white.T @ white) / self.sampling.n
-
-    def log_likelihood(self, observed: FloatArray) -> float:
-        """Of estimates that are normal, less that of a table that they fit, in nats per report."""
-        distance = (observed - self.proportions).reshape(1, -1)
-        square = np.sum(Whitened(self.sampling, self.proportions.ravel()).of(distance) ** 2)
-        return 0.0 - float(square) / 2 / self.sampling.n
-
-
-@dataclass(frozen=True, eq=False)
-class PinnedEstimates(PinnedModel):
-    """A model one of whose coefficients is held at a value, for estimates that vary as ``sampling`` says."""
-
-    sampling: Sampling
-
-    def at(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> TableFits:
-        """The fit with the coefficient at each value, in the metric of the estimates' covariance."""
-        start = self._moved(values, fits).reshape(len(values), -1)
-        if self.columns.any():
-            columns = self.columns.reshape(len(self.columns), -1)
-            start = np.stack([likeliest(self.sampling, _shares(tables), each, columns)[0] for each in start])
-        moved = start.reshape(len(values), *self.kernel.sizes)
-        return TableFits(moved, moved, fits.proper)
-
-    def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
-        """How many standard deviations the quasi-score for the coefficient lies above 0 at each of the values, (B,)."""
-        pinned = self.at(values, tables, fits).proportions.reshape(len(values), -1)
-        return np.array([Whitened(self.sampling, fit).along(self._all, _shares(tables))[-1] for fit in pinned])
-
-    def error(self, tables: FloatArray, fits: TableFits) -> float:
-        """Standard error of the coefficient at the fit of the first table."""
-        at = Whitened(self.sampling, fits.proportions[0].ravel())
-        _, triangle = np.linalg.qr(at.of(at.derivatives(self._all)))
-        return min(1 / max(abs(float(triangle[-1, -1])), float(np.finfo(np.float64).tiny)), _LARGEST_ERROR)
+    sampling: Sampling = field(kw_only=True)
+    fit: FloatArray = field(kw_only=True)
 
     @cached_property
-    def _all(self) -> FloatArray:
-        """Every column, the pinned one last, (p, R)."""
-        both = [self.columns, self.column] if self.columns.any() else [self.column]
-        return np.concatenate(both).reshape(-1, self.kernel.cells)
+    def _metric(self) -> Whitened:
+        return Whitened(self.sampling, self.fit)
 
+    def start(self) -> FloatArray:
+        """The fit."""
+        design = np.vstack([np.ones(self.columns.shape[1]), self.columns]).T
+        return np.asarray(np.linalg.lstsq(design, np.log(np.maximum(self.fit, _FLOOR)), rcond=None)[0][None, 1:])
 
-def _shares(tables: FloatArray) -> FloatArray:
-    """(R,) of the first of tables (1, *sizes)."""
-    return np.asarray(tables[0].ravel() / tables[0].sum())
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """Minus half the squared distance, per report."""
+        distance = self._metric.of(self.observed - self.proportions(theta))
+        return np.asarray(-np.sum(distance**2, axis=0) / 2 / self.n)
+
+    def score(self, theta: FloatArray) -> FloatArray:
+        """Its gradient."""
+        return self._scored(theta, self._metric)[0]
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Newton's."""
+        at, metric = self.at(theta), self._metric
+        pulled = metric.back(metric.of(self.observed - at.proportions)[:, 0])
+        moved = at.proportions[0] * (pulled - pulled @ at.proportions[0])
+        bent = (at.centred * moved) @ np.swapaxes(at.centred, 1, 2)
+        return np.asarray(self._scored(theta, metric)[1] - bent / self.n)
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The quasi-score and its information, with the covariance at θ."""
+        return self._scored(theta, Whitened(self.sampling, self.proportions(theta)[0]))
+
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """The same information."""
+        return self.efficient(theta)[1]
+
+    def settled(self, theta: FloatArray) -> FloatArray:
+        """Where the quasi-score is 0."""
+        for _ in range(_STEPS):
+            score, information = self.efficient(theta)
+            step = np.linalg.lstsq(information[0], score[0], rcond=None)[0]
+            theta = theta + self.shortened(step[None], np.arange(step.size))
+            if float(score[0] @ step) <= 2 * _GAIN:
+                break
+        return theta
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray:
+        """Of normal estimates, less that of a table that they fit."""
+        distance = Whitened(self.sampling, self.proportions(theta)[0]).of(self.observed - self.proportions(theta))
+        return np.asarray(-np.sum(distance**2, axis=0) / 2)
+
+    def part(self, which: IntArray) -> "EstimatedLogLinear":
+        """There is one data set."""
+        del which
+        return self
+
+    def _scored(self, theta: FloatArray, metric: Whitened) -> tuple[FloatArray, FloatArray]:
+        white = metric.of(self.at(theta).derivative[0])
+        distance = metric.of(self.observed - self.proportions(theta))
+        return (white.T @ distance).T / self.n, (white.T @ white)[None] / self.n
 
 
 def model_estimated(
@@ -248,38 +263,16 @@ def model_estimated(
     check_confidence(confidence)
     check_records(table.n)
     check_size(terms)
-    columns = terms.columns().reshape(terms.parameters, -1)
-    fit, gain, steps = likeliest(table.sampling, table.observed.ravel(), fitted_margins(table, terms), columns)
-    design = np.vstack([np.ones(columns.shape[1]), columns]).T
-    beta = np.asarray(np.linalg.lstsq(design, np.log(fit), rcond=None)[0][1:])
-    shaped = fit.reshape(table.kernel.sizes)
-    fitted = FittedEstimates(terms, table.kernel, beta, shaped, shaped, gain, steps, table.sampling)
+    equations = EstimatedLogLinear(
+        table.observed.reshape(1, -1),
+        np.array([float(table.n)]),
+        terms.flat_columns(),
+        table.kernel,
+        sampling=table.sampling,
+        fit=fitted_margins(table, terms),
+    )
     none = np.full((terms.parameters, 2), np.nan)
-    out = LogLinear(table, fitted, none, confidence, simultaneous)
-
-    def pinned(model: NullModel, k: int) -> PinnedModel:
-        return PinnedEstimates(model.terms, model.kernel, model.parts, k, table.sampling)
-
-    return with_intervals(out, null_model(terms), table.n * table.observed, pinned, 0.0)
-
-
-def likeliest(
-    sampling: Sampling, estimate: FloatArray, fit: FloatArray, columns: FloatArray
-) -> tuple[FloatArray, float, int]:
-    """Scoring from a fit (R,) along columns (p, R): the table, what another step promises in nats per report, and how many."""
-    gain, steps = np.inf, 0
-    while steps < _STEPS and gain > _GAIN:
-        steps += 1
-        at = Whitened(sampling, fit)
-        basis = at.of(at.derivatives(columns))
-        change = np.linalg.lstsq(basis, at.of((estimate - fit)[None])[:, 0], rcond=None)[0]
-        gain = float(np.sum((basis @ change) ** 2)) / 2 / sampling.n
-        exponent = change @ columns
-        exponent -= exponent @ fit
-        fit = fit * np.exp(exponent * min(1.0, _LONGEST / max(float(np.abs(exponent).max()), _LONGEST)))
-        fit = np.maximum(fit / fit.sum(), _FLOOR / fit.size)
-        fit = fit / fit.sum()
-    return fit, gain, steps
+    return with_intervals(LogLinear(table, terms, equations, estimated(equations), none, confidence, simultaneous))
 
 
 # Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.

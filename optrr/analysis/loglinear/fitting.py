@@ -7,10 +7,9 @@ attributes. β of an attribute is then a log odds against its first category, β
 attributes have their first.
 
 **One table**: maximise ℓ(β) = Σ_v λ̂_v ln λ_v, λ = Pᵀπ(β). With J = Pᵀ diag(π)(X − 1 πᵀX), the derivative of λ in β, the score
-is Jᵀ(λ̂/λ) and the information of a record Jᵀ diag(1/λ) J. EM comes near the maximum and cannot lose likelihood: given a
-table, the records that it expects behind the reports (π ∘ P(λ̂/λ)) are fitted by iterative proportional fitting to the model's
-margins. Fisher scoring then finishes. A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters, R
-cells, 8 p R bytes. Where a fitted cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters
+is Jᵀ(λ̂/λ) and the information of a record Jᵀ diag(1/λ) J. Solutions, tests and intervals are those of any estimating equations
+(:mod:`optrr.analysis.regression.solving`). A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters,
+R cells, 8 p R bytes. Where a fitted cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters
 any more. Coefficients may move in a direction d without end where Xd is the same in all other cells, and less in those that go
 to 0: the directions of recession of the likelihood (Fienberg & Rinaldo, Annals of Statistics 40, 2012, §2). A coefficient
 tends to infinity where they all take it one way, and has no limit where they take it both ways.
@@ -27,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import inf, nan, prod
@@ -35,6 +34,7 @@ from math import inf, nan, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.analysis.regression.solving import Equations, Solved, estimated
 from optrr.core.display.text import category_word
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
@@ -98,6 +98,10 @@ class Terms:
     def columns(self) -> FloatArray:
         """The design matrix, (p, *sizes): one table of 0 and 1 for every parameter."""
         return np.concatenate([indicators(self.domain, s) for s in self.sets])
+
+    def flat_columns(self) -> FloatArray:
+        """The same, (p, R)."""
+        return self.columns().reshape(self.parameters, -1)
 
     def labels(self) -> list[str]:
         """What each parameter is about: ``sex = M``, ``sex = M : income = high``."""
@@ -377,46 +381,138 @@ def _farthest(aim: FloatArray, falls: FloatArray) -> bool:
 
 # Doubles of the derivative J: 800 MB.
 MOST_DOUBLES = 10**8
-# Steps of EM before scoring: by then the likelihood is convex enough that scoring does not stray.
-_EM_STEPS, _SWEEPS = 10, 2
-# Scoring ends where a step promises less than this many nats per record; at 10^9 records a billionth of a standard error².
-TOLERANCE = 1e-14
-_MOST_STEPS, _HALVINGS = 200, 30
-# A cell with less than this share of the people matters to no report.
-_FLOOR = 1e-12
-# Directions with less than this share of the largest information are not known from the records.
-_SINGULAR = 1e-10
+# The longest step of the logarithm of a cell's odds, and the farthest ends of intervals, odds of e^25.
+_LONGEST_STEP, _FARTHEST = 3.0, 25.0
+# A cell with a smaller share of the people has this one, so that logarithms are numbers.
+_TINY = 1e-250
+# Share of the information that is added in every direction, so that one in which nobody is left ends.
+_LITTLE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class FittedLogLinear:
-    """A fitted model: β (p,), proportions π and expected reports λ of the kernel's sizes.
+class LogLinearState:
+    """At β: proportions π and expected reports λ, (B, R); columns less their means (B, p, R), and J of them."""
 
-    ``gain`` is what another scoring step promises, in nats per record.
-    """
-
-    terms: Terms
-    kernel: Kernel
-    coefficients: FloatArray
     proportions: FloatArray
     expected: FloatArray
-    gain: float
-    steps: int
-
-    def log_likelihood(self, observed: FloatArray) -> float:
-        """ℓ in nats per record."""
-        seen = observed > 0
-        return float(np.sum(observed[seen] * np.log(self.expected[seen])))
-
-    @cached_property
-    def derivative(self) -> FloatArray:
-        """J, (p, R)."""
-        return np.asarray(pushed(self.terms.columns(), self.proportions[None], self.kernel)[0])
+    centred: FloatArray
+    derivative: FloatArray
 
     @cached_property
     def information(self) -> FloatArray:
-        """Of one record on β, (p, p)."""
-        return (self.derivative / self.expected.ravel()) @ self.derivative.T
+        """Of one record on β, (B, p, p)."""
+        return np.asarray((self.derivative / self.expected[:, None]) @ np.swapaxes(self.derivative, 1, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearEquations(Equations):
+    """The likelihood of B data sets of ``n`` (B,) records in the coefficients of ``columns`` (p, R).
+
+    ``observed`` (B, R) are their shares of the reports.
+    """
+
+    observed: FloatArray
+    n: FloatArray
+    columns: FloatArray
+    kernel: Kernel
+    last: list[tuple[FloatArray, LogLinearState]] = field(default_factory=list, init=False)
+
+    method = "maximum likelihood"
+    # a cell in which nobody is left goes on to promise its share
+    done = 1e-13
+
+    @property
+    def parameters(self) -> int:
+        """p."""
+        return len(self.columns)
+
+    def start(self) -> FloatArray:
+        """Even proportions."""
+        return np.zeros((len(self.n), self.parameters))
+
+    def proportions(self, theta: FloatArray) -> FloatArray:
+        """π, (B, R)."""
+        logs = theta @ self.columns
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(np.maximum(shares / shares.sum(axis=1, keepdims=True), _TINY))
+
+    def at(self, theta: FloatArray) -> LogLinearState:
+        """Everything at β, kept until another one is asked for."""
+        if not self.last or not np.array_equal(self.last[0][0], theta):
+            shares = self.proportions(theta)
+            centred = self.columns[None] - (shares @ self.columns.T)[:, :, None]
+            derivative = self._forward(centred * shares[:, None])
+            self.last[:] = [(theta.copy(), LogLinearState(shares, self._expected(shares), centred, derivative))]
+        return self.last[0][1]
+
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """Σ λ̂ ln λ."""
+        return np.asarray(np.sum(self.observed * np.log(self._expected(self.proportions(theta))), axis=1))
+
+    def score(self, theta: FloatArray) -> FloatArray:
+        """J(λ̂/λ)."""
+        at = self.at(theta)
+        return np.asarray((at.derivative @ (self.observed / at.expected)[:, :, None])[:, :, 0])
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """J diag(λ̂/λ²) Jᵀ, and the columns' covariance less that among the records expected behind the reports."""
+        at = self.at(theta)
+        ratio = self.observed / at.expected
+        sizes = self.kernel.sizes
+        behind = at.proportions * self.kernel.adjoint(ratio.reshape(-1, *sizes)).reshape(ratio.shape)
+        bent = (at.centred * (at.proportions - behind)[:, None]) @ np.swapaxes(at.centred, 1, 2)
+        return np.asarray((at.derivative * (ratio / at.expected)[:, None]) @ np.swapaxes(at.derivative, 1, 2) + bent)
+
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """H where it is positive, else the information."""
+        curvature = self.curvature(theta)
+        positive = np.linalg.eigvalsh(curvature)[:, 0] > 0
+        if not positive.all():
+            curvature = np.where(positive[:, None, None], curvature, self.efficient(theta)[1])
+        least = _LITTLE * np.einsum("bpp->b", curvature)[:, None, None] * np.eye(self.parameters)
+        return np.asarray(curvature + least)
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray:
+        """Of all reports."""
+        return self.n * self.objective(theta)
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The score, and the information."""
+        return self.score(theta), self.at(theta).information
+
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """The information."""
+        return self.at(theta).information
+
+    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+        """Everywhere: the information has no error."""
+        del among
+        return np.ones(len(theta), dtype=np.bool_)
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """Moves no cell by more than a few units of log-odds."""
+        moved = np.ptp(step @ self.columns[free], axis=1)
+        return np.asarray(step * np.minimum(1.0, _LONGEST_STEP / np.maximum(moved, _TINY))[:, None])
+
+    @property
+    def reach(self) -> FloatArray:
+        """Odds beyond which an end counts as infinite."""
+        return np.full(self.parameters, _FARTHEST)
+
+    def part(self, which: IntArray) -> LogLinearEquations:
+        """Some of the data sets."""
+        if len(which) == len(self.n):
+            return self
+        return LogLinearEquations(self.observed[which], self.n[which], self.columns, self.kernel)
+
+    def _expected(self, shares: FloatArray) -> FloatArray:
+        # a mechanism that changes nothing expects 0 where a share is 0
+        return np.maximum(self._forward(shares), _TINY)
+
+    def _forward(self, tables: FloatArray) -> FloatArray:
+        return np.asarray(
+            self.kernel.forward(tables.reshape(*tables.shape[:-1], *self.kernel.sizes)).reshape(tables.shape)
+        )
 
 
 def check_size(terms: Terms) -> None:
@@ -429,84 +525,11 @@ def check_size(terms: Terms) -> None:
         )
 
 
-def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
-    """The likeliest table of the model, for observed proportions of the kernel's sizes.
+def fit(terms: Terms, observed: FloatArray, kernel: Kernel, n: float = 1.0) -> tuple[LogLinearEquations, Solved]:
+    """The likelihood of the model for observed proportions of the kernel's sizes, and where it is at its maximum.
 
-    Raises InvalidInput where the model has more parameters than fit into memory, or the mechanism hides all of them
-    (:func:`check_seen` refuses single interactions that it hides).
+    Raises InvalidInput where the model has more parameters than fit into memory.
     """
     check_size(terms)
-    table = _approached(terms, observed, kernel)
-    columns = terms.columns()
-    flat = columns.reshape(len(columns), -1)
-    logs = np.log(np.maximum(table, _FLOOR)).ravel()
-    beta = np.asarray(np.linalg.lstsq(np.vstack([np.ones(flat.shape[1]), flat]).T, logs, rcond=None)[0][1:])
-    now = _at(terms, beta, flat, kernel, np.inf, 0)
-    for step in range(1, _MOST_STEPS + 1):
-        score = now.derivative @ (observed / now.expected).ravel()
-        direction = solved(now.information, score, terms)
-        gain = float(score @ direction) / 2
-        now = _at(terms, now.coefficients, flat, kernel, gain, step)
-        if gain <= TOLERANCE:
-            break
-        better = _improved(now, direction, observed, flat)
-        if better is None:
-            break
-        now = better
-    return now
-
-
-def _improved(
-    now: FittedLogLinear, direction: FloatArray, observed: FloatArray, flat: FloatArray
-) -> FittedLogLinear | None:
-    """The largest halved step that raises the likelihood; None where none does, to rounding."""
-    likelihood = now.log_likelihood(observed)
-    for halving in range(_HALVINGS):
-        new = _at(now.terms, now.coefficients + direction / 2**halving, flat, now.kernel, now.gain, now.steps)
-        if new.log_likelihood(observed) > likelihood:
-            return new
-    return None
-
-
-def _at(terms: Terms, beta: FloatArray, flat: FloatArray, kernel: Kernel, gain: float, steps: int) -> FittedLogLinear:  # noqa: PLR0913
-    logs = beta @ flat
-    table = np.exp(logs - logs.max())
-    table = np.maximum(table / table.sum(), _FLOOR / table.size).reshape(kernel.sizes)
-    table = table / table.sum()
-    # a mechanism that changes nothing expects 0 where a share is 0; the floor keeps ratios finite
-    expected = np.maximum(kernel.forward(table), _FLOOR**2)
-    return FittedLogLinear(terms, kernel, beta, table, expected, gain, steps)
-
-
-def solved(information: FloatArray, score: FloatArray, terms: Terms) -> FloatArray:
-    """The scoring step, least in length where a cell at 0 leaves directions without information.
-
-    Raises InvalidInput where the mechanism hides every parameter of the model.
-    """
-    values, vectors = np.linalg.eigh(information)
-    known = values > _SINGULAR * max(values.max(), 0.0)
-    if not known.any():
-        raise InvalidInput(
-            f"the mechanism hides every interaction of the model {terms}; give the attributes a larger epsilon"
-        )
-    return np.asarray(vectors[:, known] @ ((vectors[:, known].T @ score) / values[known]))
-
-
-def _approached(terms: Terms, observed: FloatArray, kernel: Kernel) -> FloatArray:
-    """A table of the model near the likeliest one, by EM."""
-    table = np.full(kernel.sizes, 1 / kernel.cells)
-    for _ in range(_EM_STEPS):
-        expected = np.maximum(kernel.forward(table), _FLOOR**2)
-        behind = table * np.maximum(kernel.adjoint(observed / expected), 0.0)
-        table = _proportional(table, behind / behind.sum(), terms)
-    return table
-
-
-def _proportional(table: FloatArray, target: FloatArray, terms: Terms) -> FloatArray:
-    """The table scaled to the target's margins of the model, a few rounds (Deming & Stephan, Ann. Math. Stat. 11, 1940)."""
-    for _ in range(_SWEEPS):
-        for chosen in terms.generators:
-            rest = tuple(i for i in range(table.ndim) if i not in chosen)
-            own = np.maximum(table.sum(axis=rest, keepdims=True), _FLOOR)
-            table = table * (np.maximum(target.sum(axis=rest, keepdims=True), _FLOOR) / own)
-    return np.asarray(table / table.sum())
+    made = LogLinearEquations(observed.reshape(1, -1), np.array([n]), terms.flat_columns(), kernel)
+    return made, estimated(made)

@@ -38,9 +38,9 @@ from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.score_interval import invert
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Newton's method stops after the step that promises this little, per record, for close to the solution a step squares the
-# error; one that promised less than NEAR is taken without asking whether the objective rose, which rounding would decide.
-_DONE, _NEAR = 1e-16, 1e-9
+# A step that promises less than this, per record, is taken without asking whether the objective rose, which rounding would
+# decide.
+_NEAR = 1e-9
 _MOST_STEPS, _HALVINGS = 60, 25
 # An end of an interval is sought this many standard errors from the solution, and first a little beyond where it is if the
 # test's root is a straight line, then in steps that are each twice as long as the one before; it is this precise, in standard
@@ -55,6 +55,8 @@ class Equations(ABC):
 
     # what a result says of how it was estimated
     method: str
+    # the last step promises no more than this, per record: close to the solution a step squares the error
+    done = 1e-16
     # share of the spread of a score that is only rounding
     rounding = 0.0
 
@@ -203,7 +205,7 @@ def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) 
         step = part.shortened(solve_systems(curvature, score), free)
         promise = np.sum(score * step, axis=1)
         theta[working], better = _stepped(part, theta[working], free, step, promise)
-        finished = (np.abs(promise) < _DONE) & _positive(curvature)
+        finished = (np.abs(promise) < equations.done) & _positive(curvature)
         done[working[finished]] = True
         working = working[~finished & better]
         if not working.size:

@@ -39,6 +39,7 @@ from optrr.analysis.regression.formulas import Formula
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.simplex import projection
+from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -296,7 +297,7 @@ def likeliest(terms: Terms, counts: Counts, mechanism: Randomizer) -> FloatArray
     names = terms.domain.names
     check_affordable(terms)
     check_seen(terms, mechanism)
-    return fit(terms, counts.proportions, mechanism.kernel(names)).proportions
+    return _fitted(terms, counts.proportions, mechanism.kernel(names))
 
 
 def likeliest_again(
@@ -306,4 +307,9 @@ def likeliest_again(
     kernel = mechanism.kernel(terms.domain.names)
     chances = kernel.expected(law)
     reports = rng.multinomial(n, chances.ravel() / chances.sum()).reshape(chances.shape)
-    return fit(terms, reports / n, kernel).proportions
+    return _fitted(terms, reports / n, kernel)
+
+
+def _fitted(terms: Terms, observed: FloatArray, kernel: Kernel) -> FloatArray:
+    equations, solved = fit(terms, observed, kernel)
+    return np.asarray(equations.proportions(solved.theta)[0].reshape(observed.shape))

@@ -14,7 +14,7 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 
 from optrr import Counts, Domain, InvalidInput, count, design
 from optrr.analysis.loglinear.comparing import LEAST_SHOWN, STRATIFIED, compare_models, stratified_test, within_strata
-from optrr.analysis.loglinear.estimating import beside, coefficient_intervals, fit_loglinear, fitted_model, stepwise
+from optrr.analysis.loglinear.estimating import beside, fit_loglinear, fitted_model, stepwise, with_intervals
 from optrr.analysis.loglinear.fitting import NullModel, TableFits, Terms, indicators, parse_terms
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.inference.testing import test as tested
@@ -343,8 +343,8 @@ def test_limits_hold_the_estimate_where_the_score_rejects_it(epsilons: list[floa
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
     mechanism = design(domain, epsilons, method="kronecker").mechanism
     counts, terms = Counts(domain, np.array(table)), Terms.of(domain, [("a", "b"), ("b", "c")])
-    estimates = fitted_model(counts, mechanism, terms).coefficients
-    limits = coefficient_intervals(NullModel.of(terms, mechanism), counts.table.astype(float), estimates, 0.95)
+    model = with_intervals(fitted_model(counts, mechanism, terms))
+    estimates, limits = model.coefficients, model.limits
     assert np.isinf(estimates).any()
     assert np.all((limits[:, 0] <= estimates) & (estimates <= limits[:, 1]))
 
