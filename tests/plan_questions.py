@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from optrr.allocation.strategies import Option
+from optrr.allocation.strategies import Strategy
 from optrr.core.design.specification import declared
 from optrr.planner.preview import Point
 from optrr.planner.question import Question
@@ -33,7 +33,7 @@ def _nothing() -> Any:
 def invented(question: Question) -> Point:
     """A point that no allocation has made, at the question's total."""
     error = 10 / question.total
-    way = Option("sampling", "One table", question.total, error, False, question.total, None, ("records",), _nothing)
+    way = Strategy("sampling", "One table", question.total, error, False, question.total, None, ("records",), _nothing)
     return Point(question.total, question.total, way, way.name, (way,), (), (), 5 / question.total, (), ())
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from optrr.allocation.result import LIMITS, NOTE, Allocation, BestLaw, Prediction
 from optrr.allocation.strategies import (
-    Option,
+    Strategy,
     at_total,
     clustered,
     comparable,
@@ -262,7 +262,7 @@ class _Task:
 
     def ways(
         self, problem: AllocationProblem, total: float | None, clusters: Sequence[Sequence[str]] | None, keep: bool
-    ) -> list[Option]:
+    ) -> list[Strategy]:
         """Every other way, each at the total; or at the least that it needs, at most the problem's."""
         if total is None:
             show = self.progress
@@ -293,7 +293,7 @@ class _Task:
         return out
 
     @cached_property
-    def _sufficient(self) -> list[Option]:
+    def _sufficient(self) -> list[Strategy]:
         """Ways that reach the standard errors, each at the least total that was found, however large."""
         most = self.problem(EPSILON_RANGE[1])
         return sufficient_ways(self.domain, self.workload, most, self.n)
@@ -317,6 +317,6 @@ class _Task:
         show = self.progress
         return None if show is None else lambda so_far: show(so_far, bound)
 
-    def _reaches(self, option: Option) -> bool:
+    def _reaches(self, option: Strategy) -> bool:
         asked = ((t, t.standard_error) for t in self.workload.tables if t.standard_error is not None)
         return all(option.asking.standard_error(t.attributes, self.n or 1) <= most for t, most in asked)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from optrr.allocation.strategies import Option
+from optrr.allocation.strategies import Strategy
 from optrr.allocation.workload import Workload
 from optrr.core.design.design import Asking, Design
 from optrr.core.display.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
@@ -111,8 +111,8 @@ class Allocation(TableResult):
     total: float | None
     keep: str | None
     wishes: bool
-    ways: tuple[Option, ...]
-    way: Option
+    ways: tuple[Strategy, ...]
+    way: Strategy
     law: BestLaw | None
     refusal: InvalidInput | None = None
     public: PublicColumns = NONE
@@ -120,16 +120,16 @@ class Allocation(TableResult):
     in_summary = ("n", "error", "total_bound", "keep", "warnings")
 
     @cached_property
-    def best(self) -> Option:
+    def best(self) -> Strategy:
         """The best way that has all that was asked for."""
         return next(o for o in self.ways if o.suits and (o.keeps_records or self.keep is None))
 
     @cached_property
-    def best_with_records(self) -> Option | None:
+    def best_with_records(self) -> Strategy | None:
         """The best among those after which any table can be estimated; None where none of them has what was asked for."""
         return next((o for o in self.ways if o.suits and o.keeps_records), None)
 
-    def option(self, name: str) -> Option:
+    def option(self, name: str) -> Strategy:
         """The way of that name. Raises InvalidInput where there is none."""
         chosen = next((o for o in self.ways if o.name == name), None)
         if chosen is None:
@@ -180,7 +180,7 @@ class Allocation(TableResult):
         """What no mechanism of this total, of whatever form, can have less of than as error."""
         return self._bound(self.way)
 
-    def _bound(self, option: Option) -> float:
+    def _bound(self, option: Strategy) -> float:
         return self._bounds[option.epsilon if self.total is None else self.total]
 
     @cached_property
@@ -188,7 +188,7 @@ class Allocation(TableResult):
         totals = {o.epsilon for o in self.ways} if self.total is None else {self.total}
         return {total: self.workload.error_bound(self.domain, total) for total in totals}
 
-    def over_bound(self, option: Option) -> float | None:
+    def over_bound(self, option: Strategy) -> float | None:
         """A way's error over what no mechanism of its total can have less of; None where it cannot estimate every table."""
         return option.error / self._bound(option) if np.isfinite(option.error) else None
 
@@ -208,13 +208,13 @@ class Allocation(TableResult):
         lower, error = self.best_law.lower_error, self.best_law.error
         return None if lower is None else max(error - lower, 0.0) / error
 
-    def ratio(self, option: Option) -> float:
+    def ratio(self, option: Strategy) -> float:
         """Its error relative to that of the best way; where totals are what is compared, its total."""
         if self.total is None:
             return option.epsilon / self.best.epsilon
         return option.error / self.best.error
 
-    def typical_standard_error(self, option: Option) -> float | None:
+    def typical_standard_error(self, option: Strategy) -> float | None:
         """Root mean square over all cells of all tables, by weight; None without n."""
         return self.workload.typical_standard_error(self.domain, option.error, self.n)
 

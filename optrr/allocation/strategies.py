@@ -61,7 +61,7 @@ _LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
-class Option:
+class Strategy:
     """One way of asking beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
 
     ``error`` is the workload's, ``inf`` where the option cannot estimate some table; ``conditional_epsilon`` the largest over
@@ -100,7 +100,7 @@ class Option:
         """Its title within a sentence."""
         return self.title[0].lower() + self.title[1:]
 
-    def without(self, missing: str) -> "Option":
+    def without(self, missing: str) -> "Strategy":
         """The same, which does not have something that was asked for."""
         return replace(self, gives_up=(*self.gives_up, missing), suits=False)
 
@@ -120,7 +120,7 @@ def sufficient_ways(
     problem: AllocationProblem,
     n: int | None,
     progress: Callable[[float], None] | None = None,
-) -> list[Option]:
+) -> list[Strategy]:
     """Those that reach the standard errors asked for with n people, each at the least total that was found for it.
 
     Questions are looked for up to the problem's total.
@@ -144,7 +144,7 @@ def sufficient_ways(
     ]
 
 
-def at_total(option: Option, wanted: Workload, total: float) -> Option:
+def at_total(option: Strategy, wanted: Workload, total: float) -> Strategy:
     """The same questions answered with another total."""
     asked = cast(SampledTables, option.asking)
     asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
@@ -152,7 +152,7 @@ def at_total(option: Option, wanted: Workload, total: float) -> Option:
     return _asked_at_random(wanted, option.name, total, error, lambda: asking, option.keeps_records)
 
 
-def optimum(design: Design, wanted: Workload, error: float) -> Option:
+def optimum(design: Design, wanted: Workload, error: float) -> Strategy:
     """The most accurate law of change sets."""
     conditional = float(design.conditional_epsilons.max())
     faint = design.faintest_pair
@@ -164,15 +164,15 @@ def optimum(design: Design, wanted: Workload, error: float) -> Option:
         )
     visible = None if faint is None else faint[0]
     title, build = "The optimum over full records", lambda: design
-    return Option("optimum", title, design.epsilon, error, True, conditional, visible, tuple(gives_up), build)
+    return Strategy("optimum", title, design.epsilon, error, True, conditional, visible, tuple(gives_up), build)
 
 
-def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
+def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Strategy]:
     """Every attribute on its own: the total split evenly, and as well as it can be where that is found."""
     arrays = wanted.arrays(domain)
     blocks = single_blocks(arrays)
 
-    def option(name: str, kind: str, split: Split) -> Option:
+    def option(name: str, kind: str, split: Split) -> Strategy:
         title = f"Every attribute on its own ({kind} split)"
         return _on_its_own(domain, name, title, _within(split, total), split.error)
 
@@ -183,7 +183,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     return out
 
 
-def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, error: float) -> Option:
+def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, error: float) -> Strategy:
     """Every attribute on its own at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
@@ -191,7 +191,7 @@ def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, err
         return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
 
     total, largest = float(epsilons.sum()), float(epsilons.max())
-    return Option(name, title, total, error, True, largest, 1.0, gives_up, build)
+    return Strategy(name, title, total, error, True, largest, 1.0, gives_up, build)
 
 
 def _within(split: Split, total: float) -> FloatArray:
@@ -199,7 +199,7 @@ def _within(split: Split, total: float) -> FloatArray:
     return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-46)))
 
 
-def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
+def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
     """One randomized response on the product of all attributes."""
     # every attribute is a class of its own, as clusters need it
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
@@ -208,7 +208,7 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     share = float(split.eigenvalues[0])
     visible = None if domain.m == 1 else 1 / share if share > 0 else math.inf
     epsilons = _within(split, total)
-    option = Option(
+    option = Strategy(
         "whole-record",
         "One randomized response on the whole record",
         total,
@@ -225,7 +225,7 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     return _if_told(option, domain, [range(domain.m)], epsilons)
 
 
-def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], epsilons: FloatArray) -> Option:
+def _if_told(option: Strategy, domain: Domain, groups: Sequence[Sequence[int]], epsilons: FloatArray) -> Strategy:
     """The option, which does not suit where randomized response on a group's many cells tells too little of an attribute."""
     for members, gain in zip(groups, (epsilons + np.log(-np.expm1(-epsilons))).tolist(), strict=True):
         logs = np.log(domain.sizes[list(members)])
@@ -241,7 +241,7 @@ def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], ep
     return replace(option.without(said), build=refuse)
 
 
-def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Option:
+def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Strategy:
     """One randomized response on the product of each cluster (MDR §4), the total split as well as it can be."""
     groups = partition(domain, clusters)
     # every attribute is a class of its own, as clusters need it
@@ -255,7 +255,7 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
         law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
         return baseline_design(domain, law, "clusters")
 
-    option = Option(
+    option = Strategy(
         "clusters",
         f"Clusters {shown} (best split)",
         total,
@@ -281,7 +281,7 @@ def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[i
 
 def sampling(
     domain: Domain, wanted: Workload, total: float, progress: Callable[[float], None] | None = None
-) -> list[Option]:
+) -> list[Strategy]:
     """Each person answers one question drawn at random: a table, drawn evenly or as well as can be, or one of a mixture.
 
     The mixture is :func:`optrr_solvers.allocation.mixture.mixture`'s. Empty where one report cannot be on so many
@@ -291,7 +291,7 @@ def sampling(
         return []
     arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
 
-    def option(name: str, error: float) -> Option:
+    def option(name: str, error: float) -> Strategy:
         def build() -> Asking:
             return sampled_tables(domain, wanted, total, even=name == "sampling-even")
 
@@ -329,7 +329,7 @@ def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
     return single if len(single.effects) <= MOST_EFFECTS else None
 
 
-def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Option:
+def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Strategy:
     """Questions with their shares, as a way of asking."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
@@ -341,7 +341,7 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
 
 def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking], whole: bool
-) -> Option:
+) -> Strategy:
     """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
@@ -371,7 +371,7 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
             f"accuracy of tables outside the workload{tenth}",
             gives_up[1],
         )
-    return Option(name, title, total, error, keeps, total, None, gives_up, build)
+    return Strategy(name, title, total, error, keeps, total, None, gives_up, build)
 
 
 def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from optrr.allocation.allocating import Allocation, Progress, allocate
-from optrr.allocation.strategies import Option, comparable
+from optrr.allocation.strategies import Strategy, comparable
 from optrr.allocation.workload import WantedTable
 from optrr.core.design.design import Asking
 from optrr.core.domain.domain import Domain
@@ -72,9 +72,9 @@ class Point:
 
     total: float
     epsilon: float
-    way: Option
+    way: Strategy
     best: str
-    ways: tuple[Option, ...]
+    ways: tuple[Strategy, ...]
     tables: tuple[TableErrors, ...]
     labels: tuple[AttributeLabel, ...]
     error_bound: float
@@ -138,7 +138,7 @@ def between(low: Point, high: Point, total: float) -> Point:
             return b if share > 0.5 else a
         return math.exp((1 - share) * math.log(a) + share * math.log(b))
 
-    def way_between(shown: Option, a: Option, b: Option) -> Option:
+    def way_between(shown: Strategy, a: Strategy, b: Strategy) -> Strategy:
         conditional = mixed(a.conditional_epsilon, b.conditional_epsilon)
         return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
 
@@ -234,7 +234,7 @@ class Preview:
         """± percentage points, 95 %, as a root mean square over all cells of all tables."""
         return self.margin_of(self.point.way)
 
-    def margin_of(self, way: Option) -> float:
+    def margin_of(self, way: Strategy) -> float:
         """The same of another way; ``inf`` where it cannot estimate every table."""
         return typical_margin(self.question, way.error)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from optrr.allocation.strategies import Option
+from optrr.allocation.strategies import Strategy
 from optrr.core.display.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
 from optrr.core.display.text import (
     amount,
@@ -162,7 +162,7 @@ def _charts_html(charts: Sequence[Chart]) -> str:
     return page_environment("optrr.planner").get_template("charts.html").render(charts=charts)
 
 
-def _beside(preview: Preview, way: Option, title: str, figures: Figures) -> tuple[str | None, ...]:
+def _beside(preview: Preview, way: Strategy, title: str, figures: Figures) -> tuple[str | None, ...]:
     over = way.error / preview.point.error_bound
     return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)
 
@@ -187,7 +187,7 @@ def ways_html(question: Question, preview: Preview | None, figures: Figures) -> 
     return template.render(ways=ways, best=best, chosen=question.way)
 
 
-def _refused(preview: Preview, way: Option) -> str:
+def _refused(preview: Preview, way: Strategy) -> str:
     if preview.question.keep is not None and not way.keeps_records:
         return "it keeps no records, and any table shall be possible later"
     return "it cannot estimate every table" if not math.isfinite(way.error) else ""
