@@ -81,7 +81,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     sample = reports.sample(asked, unweighted) if name == "independence" and not within else NONE
     if asked and not sample:
         raise InvalidInput(
-            f"a sample's ``weight``, ``stratum`` and ``cluster`` count in independence, not in {name}; leave them out"
+            f"a sample's ``weights``, ``strata`` and ``clusters`` count in independence, not in {name}; leave them out"
         )
     complete = complete_cases and is_incomplete(reports, names, sample)
     if sample or within or name in (_GOODNESS, _HOMOGENEITY):

@@ -78,10 +78,10 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     restrictions = {"among": among is not None, "complete_cases": complete_cases, "ignorable": ignorable is not None}
     restricted = [name for name, given in restrictions.items() if given]
     if restricted and (groups or method != "unbiased"):
-        beside = "the public columns of a sample" if groups else "method"
-        raise InvalidInput(f"a table takes {restricted[0]} or {beside}, not both; leave one out")
+        beside = "``by``" if groups else "``method``"
+        raise InvalidInput(f"a table takes ``{restricted[0]}`` or {beside}, not both; leave one out")
     if sample and method != "unbiased":
-        raise InvalidInput("a table takes method or the public columns of a sample, not both; leave one out")
+        raise InvalidInput("a table takes ``method`` or the public columns of a sample, not both; leave one out")
     if not reports.of_records and (sample or method != "unbiased"):
         raise InvalidInput(
             "answers to questions have unbiased tables, without a sample's columns; leave these out, or ask for whole "

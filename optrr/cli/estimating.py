@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli import inputs
-from optrr.cli.options import command, group, option
+from optrr.cli.options import command, group, option, refuse_options
 from optrr.cli.outputs import Analysis, TableAnalysis
 from optrr.cli.printing import print_shown, print_table, say
 from optrr.core.display.text import amount
@@ -62,9 +62,6 @@ def estimate(
     Where the design or the release names public columns of weights, strata or clusters, or options do, the estimate is
     weighted and its errors are those of the sample.
     """
-    some = {"--among": bool(among), "--complete-cases": complete_cases, "--ignorable": ignorable is not None}
-    others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics), **some}
-    also = {"--fake-reports": fakes is not None}
     names = inputs.split_names(attributes)
     if scores and "correlation" not in statistics:
         raise InvalidInput("--scores is for --derive correlation; leave it out")
@@ -74,21 +71,16 @@ def estimate(
         check_confidence(confidence)
         confidence = 1 - (1 - confidence) / tables
     wished: dict[str, Any] = {"method": method, "confidence": confidence, "simultaneous": simultaneous}
-    restricted = any(some.values())
+    groups = inputs.split_names(by) if by else ()
+    keywords, columns = run.sampled(sample, groups)
+    restricted = bool(among) or complete_cases or ignorable is not None
+    weighted = bool(columns) and not (restricted and not groups)
+    if restricted or weighted:
+        refuse_options("is of the whole table without a sample; leave it out", "statistics", "fakes")
     if restricted:
-        _check_restriction(others | also)
         kept = inputs.among_of(among, reports.asking.domain) if among else None
         wished |= {"among": kept, "complete_cases": complete_cases, "ignorable": ignorable}
-    weighted = False
-    if reports.mechanism is None:
-        sample.check_answers({"--method": others["--method"], "--by": by is not None})
-    else:
-        keywords, columns = run.sampled(sample, by)
-        weighted = bool(columns) and not (restricted and not by)
-        if weighted:
-            sample.check({**others, "--simultaneous": False, **also})
-            wished["by"] = inputs.split_names(by) if by else ()
-        wished |= keywords
+    wished |= {**keywords, "by": groups}
     result: Any = run.made(lambda: reports.table(*names, **wished))
     if weighted:
         run.give(result, partial(_print_weighted, result))
@@ -107,14 +99,6 @@ def estimate(
         return estimate_page(result, given, derived, moved)
 
     run.give(result, lambda: _print_estimate(result, derived, moved), page, derived=derived, poisoning=moved)
-
-
-def _check_restriction(given: dict[str, bool]) -> None:
-    """Raise InvalidInput for options that an estimate of some people does not take."""
-    taken = ("--among", "--complete-cases", "--ignorable", "--simultaneous")
-    refused = [option for option, is_given in given.items() if is_given and option not in taken]
-    if refused:
-        raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(refused)}; leave it out")
 
 
 def _print_estimate(result: Estimate, derived: Sequence[Derived], moved: Poisoning | None) -> None:

@@ -324,67 +324,29 @@ PUBLIC = option(
 class Sampled:
     """How the records of a command were sampled, as far as its options say."""
 
-    weight: str | None = option(
-        "Public column of weights, where neither the design nor the release names it.", metavar="COLUMN"
+    weights: str | None = option(
+        "Public column of weights, where neither the design nor the release names it.", "--weight", metavar="COLUMN"
     )
-    stratum: str | None = option("Public column of strata, likewise.", metavar="COLUMN")
-    cluster: str | None = option("Public column of what was sampled first in a stratum, likewise.", metavar="COLUMN")
+    strata: str | None = option("Public column of strata, likewise.", "--stratum", metavar="COLUMN")
+    clusters: str | None = option(
+        "Public column of what was sampled first in a stratum, likewise.", "--cluster", metavar="COLUMN"
+    )
     unweighted: bool = option("Ignore the weight, stratum and cluster that the design or release names.")
     single_cluster: Literal["refuse", "centred"] | None = option(
         "A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all."
     )
 
-    @property
-    def options(self) -> dict[str, bool]:
-        """Which options are given."""
-        return {f"--{name.replace('_', '-')}": value not in (None, False) for name, value in vars(self).items()}
+    def keywords(self, reports: Reports, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
+        """What is given, as analyses of these reports take it, and the columns that these then use.
 
-    def check(self, others: dict[str, bool]) -> None:
-        """Raise InvalidInput where the command has options that a weighted estimate does not take."""
-        for name, given in others.items():
-            if given:
-                raise InvalidInput(
-                    f"an estimate by public columns takes no {name}; leave it out, or ignore the sample with --unweighted"
-                )
-
-    def keywords(self, reports: Reports, by: str | None = None) -> tuple[dict[str, Any], PublicColumns]:
-        """The same as analyses of these reports take it, and the :meth:`columns` that these then use.
-
-        Raises InvalidInput as :meth:`columns`, and for answers.
+        Raises InvalidInput for what contradicts the design or a release, and for answers.
         """
-        if reports.mechanism is None:
-            self.check_answers({})
+        given = {name: value for name, value in vars(self).items() if value not in (None, False)}
+        if not reports.of_records:
+            for name in (*given, *(["by"] if by else [])):
+                raise InvalidInput(f"answers to questions take no ``{name}``; leave it out, or ask for whole records")
             return {}, NONE
-        keywords = {
-            "weights": self.weight,
-            "strata": self.stratum,
-            "clusters": self.cluster,
-            "single_cluster": self.single_cluster or "refuse",
-            "unweighted": self.unweighted,
-        }
-        return keywords, self.columns(reports, by)
-
-    def check_answers(self, others: dict[str, bool]) -> None:
-        """Raise InvalidInput for options, these or others, that answers to questions do not take."""
-        named = [option for option, given in {**others, **self.options}.items() if given]
-        if named:
-            raise InvalidInput(
-                f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
-            )
-
-    def columns(self, reports: Reports, by: str | None = None) -> PublicColumns:
-        """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
-
-        Raises
-        ------
-        InvalidInput
-            for options, or declarations, that contradict each other.
-        """
-        asked = PublicColumns(self.weight, self.stratum, self.cluster)
-        if self.unweighted and asked:
-            raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
-        known = NONE if self.unweighted else reports.agreed(asked)
-        columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(by) if by else ())
+        columns = reports.sample(PublicColumns(self.weights, self.strata, self.clusters), self.unweighted, by)
         if not columns:
             refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
-        return columns
+        return given, columns

@@ -258,7 +258,7 @@ class Analysis:
         self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
         return self.reports
 
-    def sampled(self, sample: Sampled, by: str | None = None) -> tuple[dict[str, Any], PublicColumns]:
+    def sampled(self, sample: Sampled, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
         """As :meth:`Sampled.keywords` of the reports; records with a sample's columns are read one by one, not counted."""
         keywords, columns = sample.keywords(self.reports, by)
         self._verb = "read" if columns else "counted"

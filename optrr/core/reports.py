@@ -129,7 +129,7 @@ class Reports(OpenedRecords):
         """The public columns that describe the sample, with the groups; none if it is ignored."""
         if unweighted:
             if asked:
-                raise InvalidInput(f"unweighted ignores the sample, and {asked.said()} describes it; leave one out")
+                raise InvalidInput(f"``unweighted`` ignores the sample, and {asked.said()} describes it; leave one out")
             return PublicColumns(group=tuple(by))
         known = self.agreed(asked)
         return PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))

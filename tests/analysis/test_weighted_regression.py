@@ -155,7 +155,7 @@ def test_what_has_no_weights_is_refused_in_one_line() -> None:
     groups = design(domain, 3.0).reports(frame, frame)
     with pytest.raises(InvalidInput, match="opened from 2 places, which are groups"):
         groups.regress("y ~ a", weights="weight")
-    with pytest.raises(InvalidInput, match="unweighted ignores the sample, and weight 'weight' describes it"):
+    with pytest.raises(InvalidInput, match="`unweighted`` ignores the sample, and weight 'weight' describes it"):
         design(domain, 3.0).reports(frame).regress("y ~ a", weights="weight", unweighted=True)
     alone = frame.assign(region=np.arange(len(frame)))
     with pytest.raises(InvalidInput, match="have only one cluster"):
