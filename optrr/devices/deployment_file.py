@@ -510,17 +510,16 @@ def _layer(k: int, record: _LayerRecord, bits: int, count: int, after: int) -> L
         return _choice(k, record, bits, after)
     if isinstance(record, _UniformRecord):
         following = _next(k, record.next, after)
-        return Layer(
-            record.attribute, np.ones((bits // 64, count), dtype=np.uint64), following, following, uniform=True
-        )
+        ones = np.ones((bits // 64, count), dtype=np.uint64)
+        return Layer(record.attribute, following, following, words=ones, uniform=True)
     words = _thresholds(k, record.threshold, bits)
     kept, changed = _next(k, record.kept, after), _next(k, record.changed, after)
     if record.second is msgspec.UNSET or record.second_threshold is msgspec.UNSET:
-        return Layer(record.attribute, words, kept, changed)
+        return Layer(record.attribute, kept, changed, words=words)
     second = _thresholds(k, record.second_threshold, bits)
     if not np.all(_below(second, words)):
         _refuse(k, "a second threshold is not below the first")
-    return Layer(record.attribute, words, kept, changed, _next(k, record.second, after), second, fraction=0.5)
+    return Layer(record.attribute, kept, changed, _next(k, record.second, after), 0.5, words=words, high_words=second)
 
 
 def _choice(k: int, record: _ChoiceRecord, bits: int, after: int) -> ChoiceLayer:
@@ -529,7 +528,7 @@ def _choice(k: int, record: _ChoiceRecord, bits: int, after: int) -> ChoiceLayer
         _refuse(k, "its ends do not increase")
     if ends[1:].any():
         _refuse(k, "its ends have more than 64 bits")
-    return ChoiceLayer(ends[0], _next(k, record.next, after))
+    return ChoiceLayer(_next(k, record.next, after), ends[0])
 
 
 def _thresholds(k: int, text: str, bits: int) -> Words:

@@ -193,15 +193,16 @@ def random_layers(rng, m, limbs):
         if rng.random() < choice:
             ends = np.sort(rng.integers(0, 1 << 64, int(rng.integers(0, 4)), dtype=np.uint64))
             states = int(rng.integers(1, 4))
-            layers.append(ChoiceLayer(ends, rng.integers(0, states, ends.size + 1)))
+            layers.append(ChoiceLayer(rng.integers(0, states, ends.size + 1), ends))
         after = int(rng.choice([1, 1, 2, 5]))
         words = random_thresholds(rng, limbs, states)
         high, high_words = None, None
         if rng.random() < second:
             high, high_words = rng.integers(0, after, states), smaller(rng, words)
         kept, changed = rng.integers(0, after, states), rng.integers(0, after, states)
+        is_uniform = bool(rng.random() < uniform)
         layers.append(
-            Layer(int(attribute), words, kept, changed, high, high_words, uniform=bool(rng.random() < uniform))
+            Layer(int(attribute), kept, changed, high, words=words, high_words=high_words, uniform=is_uniform)
         )
         states = after
     return Layers(rng.integers(2, 8, m), tuple(layers), 64 * limbs)
@@ -282,8 +283,10 @@ def test_a_tie_of_one_record_in_one_layer_is_seen(seconds, limbs):
         states, nowhere = 1 if i == 0 else 2, np.zeros(1 if i == 0 else 2, dtype=np.int64)
         words = np.repeat(first[i], states, axis=1)
         if i not in seconds:
-            return Layer(i, words, nowhere, nowhere)
-        return Layer(i, words, nowhere, nowhere, nowhere + (i < m - 1), np.repeat(second[i], states, axis=1))
+            return Layer(i, nowhere, nowhere, words=words)
+        return Layer(
+            i, nowhere, nowhere, nowhere + (i < m - 1), words=words, high_words=np.repeat(second[i], states, axis=1)
+        )
 
     layers = Layers(np.full(m, 3), tuple(map(layer, range(m))), 64 * limbs)
     thresholds = [(i, first[i, :, 0]) for i in range(m)] + [(i, second[i, :, 0]) for i in seconds]

@@ -10,7 +10,7 @@ from optrr_solvers.laws import ball_sampler, weighted_ball
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable
 from optrr_solvers.laws.totals import _by_tilts, word_ends
-from optrr_solvers.laws.weighted_ball import GridTooFine, Spectrum, WeightedBall, soft
+from optrr_solvers.laws.weighted_ball import GridTooFine, SpectralBall, WeightedBall, soft
 from optrr_solvers.randomness import SeededSource
 from tests import naive
 
@@ -112,7 +112,7 @@ def test_sampling_tables_hold_the_mass_of_the_transform(name):
     law = make(name)
     for x in law.balls:
         table = BallTable(x.ball, law.sizes, law.class_of)
-        spectrum = Spectrum(x.ball, law.class_sizes, law.counts.astype(float))
+        spectrum = SpectralBall(x.ball, law.class_sizes, law.counts.astype(float))
         assert table.log_mass == pytest.approx(spectrum.log_mass, abs=1e-11)
         assert 0 < table.error < 1e-11
 
@@ -358,11 +358,11 @@ def test_any_profile_has_the_mass_and_the_flips_of_its_totals(shape):
         mass, changed = _masses(ball, sizes, counts)
         if mass == 0:
             with pytest.raises(GridTooFine):
-                Spectrum(ball, sizes, counts.astype(float))
+                SpectralBall(ball, sizes, counts.astype(float))
             continue
-        spectrum = Spectrum(ball, sizes, counts.astype(float))
+        spectrum = SpectralBall(ball, sizes, counts.astype(float))
         assert np.exp(spectrum.log_mass) == pytest.approx(mass, rel=1e-9)
-        np.testing.assert_allclose(spectrum.changed(), changed / mass, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(spectrum.changed, changed / mass, rtol=0, atol=1e-9)
 
 
 def test_a_profile_whose_knots_reach_far_below_its_mass_keeps_its_digits():
@@ -372,6 +372,6 @@ def test_a_profile_whose_knots_reach_far_below_its_mass_keeps_its_digits():
     end = int(0.7 * (counts @ floors))
     ball = WeightedBall(floors, np.zeros(7), [0, end - 1, end], [1.0, 1.0, 0.0])
     mass, changed = _masses(ball, sizes, counts)
-    spectrum = Spectrum(ball, sizes, counts.astype(float))
+    spectrum = SpectralBall(ball, sizes, counts.astype(float))
     assert spectrum.log_mass == pytest.approx(np.log(mass), abs=1e-9)
-    np.testing.assert_allclose(spectrum.changed(), changed / mass, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(spectrum.changed, changed / mass, rtol=0, atol=1e-9)

@@ -60,6 +60,8 @@ _STARTS, _CLIMBS = 3, 1_000
 _TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
 # How long the vector is that the search for shares starts from.
 _FAR = 8.0
+# Groups that are widened by one attribute.
+_GROWN = 40
 # What stands for no energy where it is divided by.
 _NOTHING = 1e-100
 # Where records are kept: share of the people asked about everything, and by how many questions.
@@ -306,10 +308,13 @@ class Task:
         held = self.energies().T @ shares
         error, worth = float(np.sum(self.needs / held)), self.needs / held**2
         promising: list[tuple[float, Question]] = []
+        before: list[tuple[int, ...]] = []
         for count in self._counts():
-            groups = self._groups(count, shares)
+            groups = self._groups(count, shares, before)
             groups = [g for g in groups if math.prod(self.workload.sizes[list(g)].tolist()) <= 1 << CELL_BITS]
-            promising += self._priced(groups, worth, error) if groups else ()
+            priced = sorted(self._priced(groups, worth), key=lambda one: -one[0]) if groups else []
+            before = [question.attributes for _, question in priced[:_GROWN]]
+            promising += [one for one in priced if one[0] > error * (1 + _TOLERANCE / 3)]
         promising.sort(key=lambda one: -one[0])
         if not promising or promising[0][0] < error * (1 + _TOLERANCE):
             return False
@@ -326,8 +331,8 @@ class Task:
             most = max(most, min(MOST_SUBSETS, (room // self.needs.size).bit_length() - 1))
         return [*range(1, min(most, m) + 1), *([m] if self.whole and m > most else [])]
 
-    def _groups(self, count: int, shares: FloatArray) -> list[tuple[int, ...]]:
-        """Sets of so many attributes: all, or random ones, and those that widen questions with large shares."""
+    def _groups(self, count: int, shares: FloatArray, before: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Sets of so many attributes: all, or random ones, and those that widen good groups and questions with large shares."""
         m = self.workload.m
         most = _GROUPS if count <= MOST_ATTRIBUTES else _BALL_PATTERNS >> count
         if math.comb(m, count) <= most:
@@ -339,14 +344,15 @@ class Task:
             while len(group) < count:
                 group.add(int(self.source.integers(m)))
             chosen[tuple(sorted(group))] = None
+        wider = [(*group, i) for group in before for i in range(m) if len(group) == count - 1 and i not in group]
+        for k in self.source.permutation(len(wider))[: most // 3].tolist():
+            chosen[tuple(sorted(wider[k]))] = None
         while len(chosen) < most:
             chosen[tuple(sorted(self.source.choice(m, count, replace=False).tolist()))] = None
         return list(chosen)
 
-    def _priced(
-        self, groups: list[tuple[int, ...]], worth: FloatArray, error: float
-    ) -> Iterator[tuple[float, Question]]:
-        """Of every group, the best question, where it promises more than the error."""
+    def _priced(self, groups: list[tuple[int, ...]], worth: FloatArray) -> Iterator[tuple[float, Question]]:
+        """Of every group, the best question and what it promises."""
         count = len(groups[0])
         choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
         balls = count > MOST_ATTRIBUTES and not (self.whole and count == self.workload.m)
@@ -372,7 +378,7 @@ class Task:
             whole = self.workload.sizes[np.asarray([groups[g] for g, _ in part])]
             task = sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total)
             value, likely = _of_balls(*task) if balls else _climbed(*task, self.source)
-            for b in np.flatnonzero(value > error * (1 + _TOLERANCE / 3)).tolist():
+            for b in range(len(part)):
                 g, ks = part[b]
                 if g not in best or best[g][0] < value[b]:
                     best[g] = (

@@ -34,9 +34,9 @@ from optrr_solvers.laws.weighted_ball import (
     MAX_COUNTED,
     MAX_NODES,
     BallSums,
-    CountedBall,
     WeightedBall,
     ball_sums,
+    countable,
     totals_of,
 )
 from optrr_solvers.partition import group_numbers, partition
@@ -274,7 +274,7 @@ class BallLaw(Law):
     @cached_property
     def counted(self) -> CountLaw | None:
         """The same law as densities of all vectors of counts, where they are few; None otherwise."""
-        if not all(isinstance(part, CountedBall) for part in self.inside):
+        if not all(countable(x.ball, self.classes) for x in self.balls):
             return None
         inside = sum(x.share * x.ball.profile(totals_of(self.counts, x.ball)) for x in self.balls)
         return CountLaw(self.sizes, self.classes, self._log_density(np.asarray(inside)))

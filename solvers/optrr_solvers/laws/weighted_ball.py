@@ -149,7 +149,26 @@ class GridTooFine(ValueError):
     """The ball's integer weights are too large for the transform; scale them down."""
 
 
-class Spectrum:
+class BallSums(ABC):
+    """A uniformly random answer's chance to fall into the ball, and its change sets there; G classes of alike attributes."""
+
+    log_mass: float
+
+    @property
+    @abstractmethod
+    def changed(self) -> FloatArray:
+        """Pr(changed | ball) per class, shape (G,)."""
+
+    @abstractmethod
+    def marginal(self, which: IntArray) -> FloatArray:
+        """Change patterns of attributes of the given classes, shape (2,)*k."""
+
+    @abstractmethod
+    def both_changed(self) -> FloatArray:
+        """Pr(two attributes changed | ball), shape (G, G)."""
+
+
+class SpectralBall(BallSums):
     """Transform of one ball over classes of alike attributes; O(G × nodes) time, O(nodes) memory.
 
     ``sizes`` and ``counts`` are per class, shape (G,). ``log_mass`` is ln E_μ[t].
@@ -223,6 +242,7 @@ class Spectrum:
         z = np.exp(self._log_odds[rows][:, None] - np.multiply.outer(floors, s))
         return np.asarray(z * (1 + np.multiply.outer(fractions, np.expm1(-s))))
 
+    @cached_property
     def changed(self) -> FloatArray:
         """Pr(one member of the class changed | ball) for every class, shape (G,)."""
         g = self._log_odds.size
@@ -338,51 +358,17 @@ def _root(slope: Callable[[float], float], low: float, high: float, *, positive:
     return (low + high) / 2
 
 
-class BallSums(ABC):
-    """A uniformly random answer's chance to fall into the ball, and its change sets there; G classes of alike attributes."""
-
-    log_mass: float
-
-    @property
-    @abstractmethod
-    def changed(self) -> FloatArray:
-        """Pr(changed | ball) per class, shape (G,)."""
-
-    @abstractmethod
-    def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
-
-    @abstractmethod
-    def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G)."""
+def countable(ball: WeightedBall, classes: Sequence[IntArray]) -> bool:
+    """Whether the ball's weights are whole and the vectors of counts few."""
+    few = len(classes) <= MAX_AXES and math.prod(c.size + 1 for c in classes) <= MAX_COUNTED
+    return few and not ball.fractions.any()
 
 
 def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> BallSums:
     """The sums of a ball over attributes of sizes r_i, shape (m,), in classes of alike ones: counted where that is fast."""
-    few = len(classes) <= MAX_AXES and math.prod(c.size + 1 for c in classes) <= MAX_COUNTED
-    kind = CountedBall if few and not ball.fractions.any() else SpectralBall
-    return kind(ball, sizes, classes)
-
-
-class SpectralBall(BallSums):
-    """A ball's mass and marginals by Fourier sums."""
-
-    def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> None:
-        self._spectrum = Spectrum(ball, sizes[[c[0] for c in classes]], np.array([float(c.size) for c in classes]))
-        self.log_mass = self._spectrum.log_mass
-
-    @cached_property
-    def changed(self) -> FloatArray:
-        """Pr(changed | ball) per class, shape (G,)."""
-        return self._spectrum.changed()
-
-    def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
-        return self._spectrum.marginal(which)
-
-    def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G)."""
-        return self._spectrum.both_changed()
+    if countable(ball, classes):
+        return CountedBall(ball, sizes, classes)
+    return SpectralBall(ball, sizes[[c[0] for c in classes]], np.array([float(c.size) for c in classes]))
 
 
 class CountedBall(BallSums):

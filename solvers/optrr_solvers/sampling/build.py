@@ -134,7 +134,7 @@ def _layers(
             # thresholds in doubles, because the label holds whatever the components' shares are
             shares = (masses / masses.sum()).astype(np.float64)[:-1]
             ends = np.floor(shares * (2.0**WORD_BITS * (1 - 2.0**-48))).astype(np.uint64)
-            out.append(ChoiceLayer(np.cumsum(ends, dtype=np.uint64), node.next_states))
+            out.append(ChoiceLayer(node.next_states, np.cumsum(ends, dtype=np.uint64)))
             after = np.array([masses.sum()])
         else:
             layer, after = _layer(node, int(sizes[node.attribute]), after, arithmetic, shrink, words)
@@ -157,10 +157,8 @@ def _layer(  # noqa: PLR0913 (one pass of a loop)
     threshold = _at_least_one(arithmetic.words(np.where(flipped, kept, changed) / total, words))
     threshold[:, flipped] = complement(threshold[:, flipped])
     high = None if node.high is None else _inner(threshold, ways, total, arithmetic, words)
-    layer = Layer(
-        node.attribute, threshold, node.kept, node.changed, node.high, high, node.fraction, is_uniform(node)
-    )  # fmt: skip
-    return layer, total / size
+    states = node.attribute, node.kept, node.changed, node.high, node.fraction
+    return Layer(*states, words=threshold, high_words=high, uniform=is_uniform(node)), total / size
 
 
 def _inner(threshold: Words, ways: list[Numbers], total: Numbers, arithmetic: Arithmetic, words: int) -> Words:

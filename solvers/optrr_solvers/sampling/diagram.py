@@ -20,8 +20,10 @@ true one included, each as likely. The law that runs is therefore exactly a prod
 every path.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -36,11 +38,11 @@ WORD_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One attribute: next states for every state before it, shape (S,), and logs of density factors, shape () or (S,).
+class _Branches(ABC):
+    """One attribute: next states for every state before it, shape (S,).
 
-    ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the
-    changes; None where there is none.
+    ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the changes; None
+    where there is none.
     """
 
     attribute: int
@@ -48,14 +50,78 @@ class Step:
     changed: IntArray
     high: IntArray | None = None
     fraction: FloatArray | float = 0.0
-    log_kept: FloatArray | float = 0.0
-    log_changed: FloatArray | float = 0.0
-    log_high: FloatArray | float = 0.0
 
     @property
     def states(self) -> int:
         """How many states stand before the attribute."""
         return int(self.kept.size)
+
+    @property
+    @abstractmethod
+    def decisive(self) -> tuple[str, ...]:
+        """Fields that two states must have in common to be one, in the order by which states are numbered."""
+
+    def moved(self, place: IntArray) -> Self:
+        """With the next states numbered anew."""
+        high = None if self.high is None else place[self.high]
+        return replace(self, kept=place[self.kept], changed=place[self.changed], high=high)
+
+    def reached(self, alive: IntArray) -> list[IntArray]:
+        """Next states of the given ones."""
+        return [way[alive] for way in (self.kept, self.changed, self.high) if way is not None]
+
+    def of_these(self, which: IntArray) -> Self:
+        """The given states alone."""
+        given: dict[str, Any] = {k: np.ascontiguousarray(x[..., which]) for k, x in vars(self).items() if np.ndim(x)}
+        return replace(self, **given)
+
+    def alike(self) -> tuple[IntArray, IntArray]:
+        """The first state of every group of equal ones, and every state's group."""
+        rows = [
+            row for name in self.decisive for row in np.atleast_2d(getattr(self, name)) if np.ndim(getattr(self, name))
+        ]
+        # −0.0 and 0.0 are one factor
+        return equal_rows([(row + row.dtype.type(0)).view(np.int64) for row in rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _Components:
+    """From a single state to one of several, where each component goes on."""
+
+    next_states: IntArray
+    states: ClassVar[int] = 1
+
+    def moved(self, place: IntArray) -> Self:
+        """With the next states numbered anew."""
+        return replace(self, next_states=place[self.next_states])
+
+    def reached(self, alive: IntArray) -> list[IntArray]:
+        """Every component."""
+        del alive
+        return [self.next_states]
+
+    def of_these(self, which: IntArray) -> Self:
+        """Itself: it has one state."""
+        del which
+        return self
+
+    def alike(self) -> tuple[IntArray, IntArray]:
+        """One state, which is a group of its own."""
+        return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Step(_Branches):
+    """One attribute of a diagram, with logs of density factors, shape () or (S,)."""
+
+    log_kept: FloatArray | float = 0.0
+    log_changed: FloatArray | float = 0.0
+    log_high: FloatArray | float = 0.0
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """Everything."""
+        return ("kept", "changed", "high", "fraction", "log_kept", "log_changed", "log_high")
 
     @property
     def ways(self) -> list[tuple[IntArray, FloatArray | float, FloatArray | float]]:
@@ -66,12 +132,10 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """From a single state: component k with density weight ``shares[k]`` > 0, which goes on in ``next_states[k]``."""
+class Choice(_Components):
+    """Component k with density weight ``shares[k]`` > 0."""
 
     shares: FloatArray
-    next_states: IntArray
-    states: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,54 +151,77 @@ class Diagram:
         return sum(node.states for node in self.nodes) + int(self.log_density.size)
 
 
+@dataclass(frozen=True, eq=False)
+class Layer(_Branches):
+    """One attribute of an automaton: thresholds as 64-bit words, first word highest, shape (D, S).
+
+    ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens bounds.
+    """
+
+    words: Words = field(kw_only=True)
+    high_words: Words | None = None
+    uniform: bool = False
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """A uniform layer's thresholds decide nothing."""
+        return ("kept",) if self.uniform else ("kept", "changed", "words", "high", "high_words", "fraction")
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceLayer(_Components):
+    """Component k for words from ``ends[k−1]`` to below ``ends[k]``, the last for those beyond."""
+
+    ends: Words
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The whole automaton over attributes of these sizes; every threshold has ``bits`` bits."""
+
+    sizes: IntArray
+    layers: tuple[Layer | ChoiceLayer, ...]
+    bits: int
+
+    @property
+    def states(self) -> int:
+        """States before every attribute together."""
+        return sum(layer.states for layer in self.layers)
+
+
 def reduced(diagram: Diagram) -> Diagram:
     """The same densities with the fewest states: those with equal next states and factors are one. O(states log states)."""
     log_density, place = np.unique(diagram.log_density, return_inverse=True)
-    nodes: list[Step | Choice] = []
-    for node in reversed(diagram.nodes):
-        moved = _moved(node, place)
-        if isinstance(moved, Choice):
-            nodes.append(moved)
-            place = np.zeros(1, dtype=np.int64)
-            continue
-        first, place = _alike(moved)
-        nodes.append(_of_these(moved, first))
-    return _reachable(Diagram(tuple(reversed(nodes)), np.asarray(log_density, dtype=np.float64)))
-
-
-def _reachable(diagram: Diagram) -> Diagram:
-    """The diagram without the states that no path from the start reaches."""
     alive, nodes = np.zeros(1, dtype=np.int64), []
-    counts = [node.states for node in diagram.nodes[1:]] + [diagram.log_density.size]
-    for node, after in zip(diagram.nodes, counts, strict=True):
-        ways = [node.next_states] if isinstance(node, Choice) else [node.kept, *(way for way, _, _ in node.ways)]
+    merged_nodes = _merged(diagram.nodes, place)
+    counts = [node.states for node in merged_nodes[1:]] + [log_density.size]
+    # then the states that no path from the start reaches are left out
+    for node, after in zip(merged_nodes, counts, strict=True):
         met = np.zeros(after, dtype=np.bool_)
-        for way in ways:
-            met[way if isinstance(node, Choice) else way[alive]] = True
-        place = np.cumsum(met) - 1
-        nodes.append(_moved(node if isinstance(node, Choice) else _of_these(node, alive), place))
+        met[np.concatenate(node.reached(alive))] = True
+        nodes.append(node.of_these(alive).moved(np.cumsum(met) - 1))
         alive = np.flatnonzero(met)
-    return Diagram(tuple(nodes), diagram.log_density[alive])
+    return Diagram(tuple(nodes), np.asarray(log_density[alive], dtype=np.float64))
 
 
-def _moved(node: Step | Choice, place: IntArray) -> Step | Choice:
-    """The step or choice, with its next states numbered anew."""
-    if isinstance(node, Choice):
-        return replace(node, next_states=place[node.next_states])
-    high = None if node.high is None else place[node.high]
-    return replace(node, kept=place[node.kept], changed=place[node.changed], high=high)
+def merged(automaton: Layers) -> Layers:
+    """The same law with the fewest states: those with equal thresholds and next states are one. O(states log states)."""
+    # there is one state after the last attribute, whatever densities led there
+    after = max(int(x.max()) for x in automaton.layers[-1].reached(np.arange(automaton.layers[-1].states)))
+    return replace(automaton, layers=_merged(automaton.layers, np.zeros(after + 1, dtype=np.int64)))
 
 
-def _alike(step: Step) -> tuple[IntArray, IntArray]:
-    """The first state of every group of equal ones, and every state's group."""
-    columns: list[IntArray] = [step.kept, step.changed]
-    if step.high is not None:
-        columns.append(step.high)
-    for factor in (step.fraction, step.log_kept, step.log_changed, step.log_high):
-        if np.ndim(factor):
-            # −0.0 and 0.0 are one factor
-            columns.append((np.asarray(factor) + 0.0).view(np.int64))
-    return equal_rows(columns)
+_Node = TypeVar("_Node", Step | Choice, Layer | ChoiceLayer)
+
+
+def _merged(nodes: Sequence[_Node], place: IntArray) -> tuple[_Node, ...]:
+    """With equal states as one, from the last node backwards; ``place`` are the numbers of the states after it."""
+    out: list[_Node] = []
+    for node in reversed(nodes):
+        moved = node.moved(place)
+        first, place = moved.alike()
+        out.append(moved.of_these(first))
+    return tuple(reversed(out))
 
 
 def equal_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
@@ -147,22 +234,6 @@ def equal_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     first = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
     first[group[::-1]] = np.arange(group.size - 1, -1, -1)
     return first, np.asarray(group, dtype=np.int64)
-
-
-def _of_these(step: Step, which: IntArray) -> Step:
-    def factor(x: FloatArray | float) -> FloatArray | float:
-        return np.asarray(x)[which] if np.ndim(x) else x
-
-    return replace(
-        step,
-        kept=step.kept[which],
-        changed=step.changed[which],
-        high=None if step.high is None else step.high[which],
-        fraction=factor(step.fraction),
-        log_kept=factor(step.log_kept),
-        log_changed=factor(step.log_changed),
-        log_high=factor(step.log_high),
-    )
 
 
 def is_uniform(step: Step) -> bool:
@@ -236,7 +307,7 @@ def mixture(parts: Sequence[tuple[float, Diagram]]) -> Diagram:
     if len(parts) == 1:
         return parts[0][1]
     shares = np.array([share for share, _ in parts])
-    nodes: list[Step | Choice] = [Choice(shares, np.arange(len(parts)))]
+    nodes: list[Step | Choice] = [Choice(np.arange(len(parts)), shares)]
     for k in range(len(parts[0][1].nodes)):
         same = [node for _, part in parts for node in part.nodes[k : k + 1] if isinstance(node, Step)]
         after = [part.nodes[k + 1].states if k + 1 < len(part.nodes) else part.log_density.size for _, part in parts]
@@ -304,96 +375,3 @@ def table_diagram(log_density: FloatArray) -> Diagram:
         first, place = equal_rows([pairs[:, 0], pairs[:, 1]])
         nodes.append(Step(i, pairs[first, 0], pairs[first, 1]))
     return Diagram(tuple(reversed(nodes)), levels)
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One attribute: thresholds as 64-bit words, first word highest, shape (D, S), and next states, shape (S,).
-
-    ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens
-    bounds.
-    """
-
-    attribute: int
-    words: Words
-    kept: IntArray
-    changed: IntArray
-    high: IntArray | None = None
-    high_words: Words | None = None
-    fraction: FloatArray | float = 0.0
-    uniform: bool = False
-
-    @property
-    def states(self) -> int:
-        """How many states stand before the attribute."""
-        return int(self.kept.size)
-
-
-@dataclass(frozen=True, eq=False)
-class ChoiceLayer:
-    """From a single state: component k for words from ``ends[k−1]`` to below ``ends[k]``, the last for those beyond."""
-
-    ends: Words
-    next_states: IntArray
-    states: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Layers:
-    """The whole automaton over attributes of these sizes; every threshold has ``bits`` bits."""
-
-    sizes: IntArray
-    layers: tuple[Layer | ChoiceLayer, ...]
-    bits: int
-
-    @property
-    def states(self) -> int:
-        """States before every attribute together."""
-        return sum(layer.states for layer in self.layers)
-
-
-def merged(automaton: Layers) -> Layers:
-    """The same law with the fewest states: those with equal thresholds and next states are one. O(states log states)."""
-    place = np.zeros(1, dtype=np.int64)
-    out: list[Layer | ChoiceLayer] = []
-    last = True
-    for layer in reversed(automaton.layers):
-        if isinstance(layer, ChoiceLayer):
-            out.append(replace(layer, next_states=place[layer.next_states]))
-            place = np.zeros(1, dtype=np.int64)
-            last = False
-            continue
-        moved = _moved_layer(layer, place, last)
-        first, place = _alike_layers(moved)
-        out.append(_these_layers(moved, first))
-        last = False
-    return replace(automaton, layers=tuple(reversed(out)))
-
-
-def _moved_layer(layer: Layer, place: IntArray, last: bool) -> Layer:
-    # there is one state after the last attribute, whatever densities led there
-    after = np.zeros(int(max(layer.kept.max(), layer.changed.max(), 0 if layer.high is None else layer.high.max())) + 1)
-    place = after.astype(np.int64) if last else place
-    high = None if layer.high is None else place[layer.high]
-    return replace(layer, kept=place[layer.kept], changed=place[layer.changed], high=high)
-
-
-def _alike_layers(layer: Layer) -> tuple[IntArray, IntArray]:
-    columns = [layer.kept] if layer.uniform else [layer.kept, layer.changed, *layer.words.view(np.int64)]
-    if layer.high is not None and layer.high_words is not None:
-        columns += [layer.high, *layer.high_words.view(np.int64)]
-    if np.ndim(layer.fraction):
-        columns.append(np.asarray(layer.fraction).view(np.int64))
-    return equal_rows(columns)
-
-
-def _these_layers(layer: Layer, which: IntArray) -> Layer:
-    return replace(
-        layer,
-        words=np.ascontiguousarray(layer.words[:, which]),
-        kept=layer.kept[which],
-        changed=layer.changed[which],
-        high=None if layer.high is None else layer.high[which],
-        high_words=None if layer.high_words is None else np.ascontiguousarray(layer.high_words[:, which]),
-        fraction=np.asarray(layer.fraction)[which] if np.ndim(layer.fraction) else layer.fraction,
-    )
