@@ -27,6 +27,7 @@ p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -44,14 +45,8 @@ _VARIANTS = 1 << 13
 REACH = float(ndtri(0.975))
 # Odds ratios beyond these are written as 0 and infinity.
 _FARTHEST = float(np.log(1e4))
-# A search ends where z is so near to its goal, and the next step in ln ψ so short, or the bracket is so short.
-_PRECISION = 1e-5
-# Steps that all tables take together. Most of them are done then, and only the others are taken further.
-_TOGETHER = 3
-# The others take so many steps by interpolation alone. After these every second step halves the bracket, so that it always
-# closes.
-_INTERPOLATING = 4
-_HALVINGS = int(np.ceil(np.log2(_FARTHEST / _PRECISION)))
+# ln ψ is found to this.
+_PRECISION = 5e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,96 +107,34 @@ class RatioTest:
         variance = np.maximum(np.einsum("cgv,cgv->gv", law * weights, weights), np.finfo(np.float64).tiny)
         return np.einsum("kv,kgv->gv", self.estimates, gradient), np.sqrt(variance / self.n)
 
-    def crossings(self, goals: ArrayLike) -> FloatArray:
-        """ln ψ at which z falls to each of the goals (G,), shape (G, V); −inf and inf where it is below or above it throughout.
-
-        All goals share z at both ends and at ψ = 1. From there every crossing is kept in a bracket.
-        """
-        mean, error = self.contrast(np.multiply.outer([-_FARTHEST, 0.0, _FARTHEST], np.ones(self.n.size)))
-        goal = np.broadcast_to(np.asarray(goals, dtype=np.float64)[:, None], (np.size(goals), self.n.size))
-        lowest, at_one, highest = mean / error
-        out = np.where(lowest <= goal, -np.inf, np.where(highest >= goal, np.inf, 0.0))
-        # near ψ = 1 the mean falls by W_0 W_1 f (1 − f) / 2 for each unit of ln ψ
-        fall = self.shares[0] * self.shares[1] * self.frequency * (1 - self.frequency) / 2
-        search = _Crossings.around_one(self, goal, at_one, error[1] / fall)
-        for _ in range(_TOGETHER):
-            search = search.advanced()
-        out = np.where(np.isinf(out), out, search.best)
-        which, tables = np.nonzero(np.isfinite(out) & search.is_open)
-        search = search.part(which, tables)
-        for step in range(_INTERPOLATING + 2 * _HALVINGS):
-            if not tables.size:
-                break
-            search = search.advanced(halving=step >= _INTERPOLATING and step % 2 == 0)
-            out[which, tables] = search.best[0]
-            left = np.flatnonzero(search.is_open[0])
-            which, tables, search = which[left], tables[left], search.part(np.zeros_like(left), left)
-        return out
+    def z(self, log_ratio: FloatArray, which: IntArray) -> FloatArray:
+        """Of the tables of these numbers at ln ψ, as many."""
+        mean, error = self.part(which).contrast(log_ratio[None])
+        return np.asarray(mean / error)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class _Crossings:
-    """Crossings in brackets ``low``..``high``, (G, V), and the last three points ``x`` with ``z`` less its goal, (3, G, V).
+def crossings(
+    z: Callable[[FloatArray, IntArray], FloatArray], count: int, goals: ArrayLike, farthest: float, precision: float
+) -> FloatArray:
+    """ln ψ at which z falls to each of the goals (G,), (G, count); −inf and inf where it does not up to the ``farthest``.
 
-    Newest points come first; one that is not there yet is NaN. ``best`` is what is known of the crossing so far, and the next
-    point to try.
+    ``z(x, which)`` is that of the tables of these numbers. z may turn back far out, where the data tell little: a crossing is
+    sought on its side of ψ = 1.
     """
+    from scipy.optimize.elementwise import find_root  # noqa: PLC0415 (slow to import)
 
-    test: RatioTest
-    goal: FloatArray
-    low: FloatArray
-    high: FloatArray
-    x: FloatArray
-    z: FloatArray
-    best: FloatArray
-
-    @classmethod
-    def around_one(cls, test: RatioTest, goal: FloatArray, z: FloatArray, standard_error: FloatArray) -> _Crossings:
-        """Where z, (V,), is the test of ψ = 1, and falls by 1 for each standard error of ln ψ."""
-        distance, absent = z - goal, np.full(goal.shape, np.nan)
-        low, high = np.where(distance > 0, 0.0, -_FARTHEST), np.where(distance > 0, _FARTHEST, 0.0)
-        best = _within(low, high, distance * standard_error, (low + high) / 2)
-        tried = np.stack([np.zeros(goal.shape), absent, absent]), np.stack([distance, absent, absent])
-        return cls(test, goal, low, high, *tried, best)
-
-    @property
-    def is_open(self) -> NDArray[np.bool_]:
-        """Which crossings are not known yet, (G, V)."""
-        at_goal = (np.abs(self.z[0]) <= _PRECISION) & (np.abs(self.best - self.x[0]) <= _PRECISION)
-        return np.asarray(~at_goal & (self.high - self.low > _PRECISION))
-
-    def part(self, which: IntArray, tables: IntArray) -> _Crossings:
-        """The crossings of these goals in these tables, (1, number of pairs)."""
-        several = (getattr(self, f.name)[..., which, tables][..., None, :] for f in fields(self)[1:])
-        return _Crossings(self.test.part(tables), *several)
-
-    def advanced(self, halving: bool = False) -> _Crossings:
-        """After a test at ``best``, or in the middle of the bracket."""
-        at = (self.low + self.high) / 2 if halving else self.best
-        mean, error = self.test.contrast(at)
-        new = mean / error - self.goal
-        low, high = np.where(new > 0, at, self.low), np.where(new > 0, self.high, at)
-        x, z = np.stack([at, *self.x[:2]]), np.stack([new, *self.z[:2]])
-        return _Crossings(self.test, self.goal, low, high, x, z, _interpolated(low, high, x, z))
-
-
-def _interpolated(low: FloatArray, high: FloatArray, x: FloatArray, z: FloatArray) -> FloatArray:
-    """x where z = 0 on the parabola x(z) through three points, or on the line through two, or else the middle of the bracket.
-
-    A line or a parabola serves where it stays inside the bracket. Where z is next to 0 already, the newest point is better than
-    the middle.
-    """
-    (a, b, c), (z_a, z_b, z_c) = x, z
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = (b - a) / (z_b - z_a)
-        line = a - z_a * slope
-        parabola = line + z_a * z_b * ((c - b) / (z_c - z_b) - slope) / (z_c - z_a)
-    middle = np.where(np.abs(z_a) <= _PRECISION, a, (low + high) / 2)
-    return _within(low, high, parabola, _within(low, high, line, middle))
-
-
-def _within(low: FloatArray, high: FloatArray, x: FloatArray, otherwise: FloatArray) -> FloatArray:
-    return np.where((low <= x) & (x <= high), x, otherwise)
+    every = np.arange(count)
+    lowest, at_one, highest = (z(np.full(count, x), every) for x in (-farthest, 0.0, farthest))
+    goal, table = np.repeat(np.asarray(goals, dtype=np.float64), count), np.tile(every, np.size(goals))
+    above = at_one[table] > goal
+    out = np.where(above, np.inf, -np.inf)
+    at = np.flatnonzero(np.where(above, highest[table] < goal, lowest[table] > goal))
+    if at.size:
+        ends = np.where(above[at], 0.0, -farthest), np.where(above[at], farthest, 0.0)
+        tolerances = {"xatol": precision, "xrtol": 0.0}
+        found = find_root(lambda x, k, g: z(x, k) - g, ends, args=(table[at], goal[at]), tolerances=tolerances)
+        out[at] = found.x
+    return out.reshape(-1, count)
 
 
 def _frequencies(ratio: FloatArray, f: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -273,7 +206,7 @@ class OddsRatios:
 def odds_ratios(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None = None) -> OddsRatios:
     """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.score_tests.score_test`.
 
-    ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
+    ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, some µs a variant.
     """
     out = np.empty((5, counts.shape[0]))
     for start in range(0, counts.shape[0], _VARIANTS):
@@ -299,7 +232,7 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> F
         chosen, own = observed[at], kernel.part(at)
         null = independence_fit(chosen, own, GENOTYPES) if fit is None else fit.part(at)
         test = RatioTest.of(chosen, n[at], own, null)
-        limits[:, at] = np.exp(test.crossings([REACH, 0.0, -REACH]))
+        limits[:, at] = np.exp(crossings(test.z, at.size, [REACH, 0.0, -REACH], _FARTHEST, _PRECISION))
     low, ratio, high = limits
     # where no ratio at all fits, noise has moved the estimate outside of what tables can be: the interval is everything
     nothing = (low == np.inf) | (high == 0)

@@ -39,7 +39,7 @@ from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.records.counts import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
+from optrr.genomics.odds import REACH, OddsRatios, crossings, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
 from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
 from optrr.genomics.score_tests import (
@@ -246,50 +246,15 @@ def answers_test(answers: Told) -> AnswersTest:
     return AnswersTest(statistic, p, np.where(fit.usable, kept, np.nan), own.min(axis=1))
 
 
-# Values at points, (k,), of the functions of these positions, (k,).
-_Functions = Callable[[FloatArray, IntArray], FloatArray]
-
-
-def _inverted(functions: _Functions, near: FloatArray, far: FloatArray, precision: float | FloatArray) -> FloatArray:
-    """Brackets, (2, B), of where functions turn negative on the way from ``near`` to ``far``, (B,); nearer ends first.
-
-    A bracket holds a change of sign and is at most the precision long. It is twice the far point where the function is not
-    negative there or that is the near one, and else twice the near point where the function is not positive.
-    """
-    from scipy.optimize.elementwise import find_root  # noqa: PLC0415 (slow to import)
-
-    everything = np.arange(near.size)
-    at_near, at_far = functions(near, everything), functions(far, everything)
-    out = np.tile(np.where((at_far >= 0) | (near == far), far, near), (2, 1))
-    at = np.flatnonzero((at_far < 0) & (at_near > 0) & (near != far))
-    if at.size:
-        # in units of the precision, which is one for all
-        steps = np.abs(far - near) / precision
-
-        def point(x: FloatArray, k: IntArray) -> FloatArray:
-            return np.where(x == steps[k], far[k], near[k] + (far[k] - near[k]) * (x / steps[k]))
-
-        ends, tolerances = (np.zeros(at.size), steps[at]), {"xatol": 0.5, "fatol": 0}
-        found = find_root(lambda x, k: functions(point(x, k), k), ends, args=(at,), tolerances=tolerances)
-        out[:, at] = point(np.where(found.f_x == 0, found.x, np.sort(found.bracket, axis=0)), at)
-    return out
-
-
 def answers_odds(answers: Told) -> OddsRatios:
     """Odds ratio per copy of A1 of every variant, with the interval of the tests of every ratio; some 50 fits a variant."""
     b = len(answers.counts)
     null = answers_fit(answers, np.zeros(b))
-    ends = np.empty((3, b))
-    for row, goal in enumerate((REACH, 0.0, -REACH)):
 
-        def above(log_ratio: FloatArray, which: IntArray, goal: float = goal) -> FloatArray:
-            return answers_fit(answers.part(which), log_ratio, null.theta[which]).z - goal
+    def z(log_ratio: FloatArray, which: IntArray) -> FloatArray:
+        return answers_fit(answers.part(which), log_ratio, null.theta[which]).z
 
-        # z falls as ψ grows, but may turn back far out, where answers tell little: so each end is looked for on its side of 1
-        beyond = null.z > goal
-        bracket = _inverted(above, np.where(beyond, 0.0, -_FARTHEST), np.where(beyond, _FARTHEST, 0.0), _PRECISION)
-        middle = bracket.mean(axis=0)
-        ends[row] = np.where(middle <= -_FARTHEST, -np.inf, np.where(middle >= _FARTHEST, np.inf, middle))
+    ends = crossings(z, b, (REACH, 0.0, -REACH), _FARTHEST, _PRECISION)
     at = np.clip(ends[1], -_FARTHEST, _FARTHEST)
     reference = answers.cases
     tilt = at[:, None] * np.stack([-reference, 1 - reference], axis=1)

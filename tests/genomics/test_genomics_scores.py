@@ -12,7 +12,7 @@ from optrr.core.inference.nullfit import independence_fit
 from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.genomics.layout import star_kernel
-from optrr.genomics.odds import odds_ratios
+from optrr.genomics.odds import crossings, odds_ratios
 from optrr.genomics.score_tests import (
     about_inflation,
     association_chi_squared,
@@ -488,3 +488,13 @@ def test_one_kernel_for_all_tables_is_a_batch_of_copies_of_it(rows):
         together, apart = odds_ratios(tables, one), odds_ratios(tables, each)
         for name in (*GOALS, "cases", "controls"):
             np.testing.assert_allclose(getattr(together, name), getattr(apart, name), rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crossings_of_falling_functions_are_found_on_either_side(seed):
+    rng = np.random.default_rng(seed)
+    roots, steep = rng.uniform(-5, 5, 200), 10.0 ** rng.uniform(-2, 2, 200)
+    found = crossings(lambda x, k: steep[k] * (roots[k] - x), 200, [1.0, 0.0, -1.0], 3.0, 1e-6)
+    for at, goal in zip(found, (1.0, 0.0, -1.0), strict=True):
+        exact = roots - goal / steep
+        np.testing.assert_allclose(at, np.where(np.abs(exact) < 3, exact, np.sign(exact) * np.inf), atol=2e-6)

@@ -563,21 +563,3 @@ def test_named_cells_have_every_test():
         scanned = reports.scan(test, naive=test == "genotypic")
         assert np.isfinite(scanned.scores.p_value).all() and list(scanned.variants.a1) == ["A"] * 3
         assert (scanned.naive is not None) == (test == "genotypic")
-
-
-@pytest.mark.parametrize("from_below", [True, False])
-def test_brackets_of_many_roots_are_short_and_hold_them(from_below):
-    rng = np.random.default_rng(5)
-    roots, steep = rng.uniform(-3, 7, 200), 10.0 ** rng.uniform(-3, 3, 200)
-    near, far = roots - 10.0 ** rng.uniform(-4, 2, 200), roots + 10.0 ** rng.uniform(-4, 2, 200)
-    if not from_below:
-        near, far = far, near
-    sign = -1.0 if from_below else 1.0
-    found = sampled_scan._inverted(lambda x, at: sign * np.arctan(steep[at] * (x - roots[at])), near, far, 1e-6)
-    low, high = found.min(axis=0), found.max(axis=0)
-    assert np.all((low <= roots + 1e-12) & (roots <= high + 1e-12)) and np.all(high - low <= 1e-6 + 1e-12)
-    assert np.all(np.abs(found[0] - near) <= np.abs(found[1] - near))
-    # never negative, nowhere to go, never positive
-    values = np.array([1.0, -1.0, -1.0])
-    ends = sampled_scan._inverted(lambda x, at: values[at], np.ones(3), np.array([2.0, 1.0, 2.0]), 1e-9)
-    np.testing.assert_array_equal(ends, [[2.0, 1.0, 1.0]] * 2)
