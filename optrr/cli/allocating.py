@@ -1,7 +1,7 @@
 """optrr allocate: compare protocols at one total epsilon."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import click
 import numpy as np
@@ -158,8 +158,8 @@ def _show(allocation: Allocation) -> None:
         if law.least_total is not None:
             also = LIMITS if allocation.wishes else ""
             say(f"no law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}")
-    if isinstance(allocation.asking, Design):
-        designing.show_attributes(allocation.asking)
+    if allocation.asking.budgets:
+        designing.show_attributes(cast(Design, allocation.asking))
     shown = allocation.predictions[:SHOWN]
     more = f" (first {SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > SHOWN else ""
     print_table(

@@ -1,8 +1,7 @@
 """optrr design, compare and cluster: from a specification to a design, or to questions (--accuracy variance)."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import click
 import numpy as np
@@ -313,9 +312,9 @@ def give_variance_design(flips: Design, options: SolveOptions, n: int | None, ou
     from optrr.core import files  # noqa: PLC0415 (most designs ask no questions)
 
     asked, least = variance_design(flips, options)
+    mixed = None if asked.budgets else cast(SampledTables, asked)
     made = carried(asked, flips.public)
-    if isinstance(made, Design):
-        warn(made.warnings)
+    warn(made.warnings)
     if output is not None:
         files.save(made, output)
     rows = accuracies(asked, flips.requested_epsilons)
@@ -324,7 +323,7 @@ def give_variance_design(flips: Design, options: SolveOptions, n: int | None, ou
             row["standard_error"] = float(np.sqrt(row["error"] / (n * row["size"])))
     out: dict[str, Any] = {
         "accuracy": "variance",
-        "method": "questions" if isinstance(asked, SampledTables) else flips.method,
+        "method": "questions" if mixed else flips.method,
         "epsilon": made.epsilon,
         "flips_epsilon": flips.epsilon,
         "least_of_questions": least,
@@ -332,22 +331,18 @@ def give_variance_design(flips: Design, options: SolveOptions, n: int | None, ou
         "keeps_records": made.keeps_records,
         "n": n,
         "attributes": rows,
-        "tables": _tables(asked),
-        "questions": _questions(asked),
+        "tables": _tables(mixed) if mixed else [],
+        "questions": _questions(mixed) if mixed else [],
     }
     give(lambda: out, lambda: _show_variances(out))
 
 
-def _tables(asked: SampledTables | Design) -> list[list[str]]:
+def _tables(asked: SampledTables) -> list[list[str]]:
     """The groups of attributes whose common table can be estimated beside single attributes: those that are asked together."""
-    if isinstance(asked, Design):
-        return []
     return [list(t) for t in dict.fromkeys(asked.tables) if len(t) > 1 and np.isfinite(asked.table_error(t))]
 
 
-def _questions(asked: SampledTables | Design) -> list[dict[str, Any]]:
-    if isinstance(asked, Design):
-        return []
+def _questions(asked: SampledTables) -> list[dict[str, Any]]:
     rows = zip(asked.tables, asked.shares.tolist(), asked.subset_reports, strict=True)
     return [
         {"attributes": list(names), "share": share, "subset_sizes": list(r.subset_sizes), "likely": list(r.likely)}
@@ -408,10 +403,9 @@ def _of(title: str, count: int) -> str:
 
 def carried(asking: Asking, public: PublicColumns) -> Asking:
     """A way of asking with a specification's public columns, or a warning where it does not keep whole records."""
-    if isinstance(asking, Design):
-        return replace(asking, public=public)
-    warn(left_out(public))
-    return asking
+    if not asking.budgets:
+        warn(left_out(public))
+    return asking.beside(public)
 
 
 def left_out(public: PublicColumns) -> list[str]:

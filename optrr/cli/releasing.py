@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -217,7 +217,7 @@ def perturb(
     asking = load_asking(held)
     replaced = replaced_release(output)
     asked = PublicColumns.parsed(public)
-    if asked and not isinstance(asking, Design):
+    if asked and not asking.budgets:
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
@@ -247,14 +247,14 @@ def _release_to_pipe(asking: Asking, place: RecordsAt, random_state: int | None,
     """Randomized records on standard output, so what is said of them goes to standard error."""
     if is_strict():
         raise InvalidInput("a pipe has no provenance, which --strict takes for a failure; name a file with -o")
-    if is_json() or not isinstance(asking, Design):
+    if is_json() or not asking.budgets:
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )
     from optrr.core.mechanisms.perturb import release_pipe  # noqa: PLC0415 (most releases are files)
 
-    how = asking.with_public(options)
-    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
+    design = cast(Design, asking)
+    made = release_pipe(place, design.mechanism, sys.stdout.buffer, random_state, design.with_public(options))
     _say_dropped(made, options.drop_undeclared)
     said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
     warn([f"{said}; a pipe has no provenance", *made.provenance.not_private("this release"), *made.warnings])

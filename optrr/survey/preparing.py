@@ -50,9 +50,8 @@ class Survey:
     @cached_property
     def files(self) -> SurveyFiles:
         """What the database keeps beside the reports."""
-        mechanism = self.design.mechanism if isinstance(self.design, Design) else self.design
         # each person draws at home from their own randomness, once
-        released = Provenance(Release.drawn(mechanism))
+        released = Provenance(Release.drawn(self.design))
         return SurveyFiles(
             self.deployment.design,
             self.asked,

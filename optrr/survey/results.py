@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -63,7 +63,7 @@ class Results:
 
     def __init__(self, design: Design | SampledTables, records: StoredRecords, title: str) -> None:
         self.design, self.title = design, title
-        self._tables = _OfRecords(design, records) if isinstance(design, Design) else _OfAnswers(design, records)
+        self._tables = (_OfRecords if design.budgets else _OfAnswers)(cast(Any, design), records)
 
     def page(self, names: Sequence[str] = ()) -> Page:
         """One table of the named attributes crossed, or one of every attribute.
@@ -415,7 +415,7 @@ class ResultsPages:
     def _shown(self, chosen: Sequence[str]) -> bytes:
         names = self._survey.design.domain.names[:_MOST_OFFERED]
         query = f"?{urlencode([('attribute', name) for name in chosen])}" if chosen else ""
-        told = {"names": names, "chosen": chosen, "query": query, "counted": isinstance(self._survey.design, Design)}
+        told = {"names": names, "chosen": chosen, "query": query, "counted": bool(self._survey.design.budgets)}
         return _rendered("results.html", self._results.page(chosen), **told)
 
     def _login(self, wrong: bool) -> bytes:
