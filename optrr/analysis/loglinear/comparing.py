@@ -228,8 +228,8 @@ class ModelTests:
 def compare_models(
     counts: Counts,
     mechanism: Randomizer,
-    smaller: Iterable[Iterable[str]] | Terms,
-    larger: Iterable[Iterable[str]] | Terms,
+    smaller: Iterable[Iterable[str]],
+    larger: Iterable[Iterable[str]],
     random_state: int | np.random.Generator | None = None,
 ) -> TestResult:
     """Score test of a log-linear model against a larger one.
@@ -242,7 +242,7 @@ def compare_models(
     """
     checked_mechanism(mechanism)
     warn_of_records([counts], mechanism)
-    inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
+    inner, outer = (Terms.of(counts.domain, model) for model in (smaller, larger))
     return _tested(model_test(mechanism, inner, outer), counts, np.random.default_rng(random_state))
 
 

@@ -200,7 +200,7 @@ _MOST_WORK = 20_000_000
 def fit_loglinear(
     counts: Counts,
     mechanism: Randomizer,
-    generators: Iterable[Iterable[str]] | fitting.Terms,
+    generators: Iterable[Iterable[str]],
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> LogLinear:
@@ -228,12 +228,10 @@ def fit_loglinear(
     return _shown_by(result, counts, mechanism)
 
 
-def fitted_model(
-    counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | fitting.Terms
-) -> LogLinear:
+def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]]) -> LogLinear:
     """The fit of a model without intervals. Raises as :func:`fit_loglinear`."""
     check_records(counts.n)
-    terms = generators if isinstance(generators, fitting.Terms) else fitting.Terms.of(counts.domain, generators)
+    terms = fitting.Terms.of(counts.domain, generators)
     fitting.check_seen(terms, checked_mechanism(mechanism))
     fitted = fitting.fit(terms, counts.proportions, mechanism.kernel(counts.domain.names), counts.n)
     return LogLinear(counts, terms, *fitted, np.full((terms.parameters, 2), np.nan))
@@ -375,15 +373,15 @@ class Comparison(Result):
 def beside(
     counts: Counts,
     mechanism: Randomizer,
-    one: Iterable[Iterable[str]] | fitting.Terms,
-    other: Iterable[Iterable[str]] | fitting.Terms,
+    one: Iterable[Iterable[str]],
+    other: Iterable[Iterable[str]],
     random_state: int | np.random.Generator | None = None,
 ) -> Comparison:
     """Compare two log-linear models of which one, in either place, is part of the other.
 
     Raises InvalidInput where neither is part of the other, and as :func:`optrr.analysis.loglinear.comparing.compare_models`.
     """
-    first, second = (m if isinstance(m, fitting.Terms) else fitting.Terms.of(counts.domain, m) for m in (one, other))
+    first, second = (fitting.Terms.of(counts.domain, model) for model in (one, other))
     smaller, larger = (second, first) if second <= first else (first, second)
     score = compare_models(counts, mechanism, smaller, larger, random_state)
     inner, outer = fitted_model(counts, mechanism, smaller), fitted_model(counts, mechanism, larger)

@@ -16,16 +16,16 @@ tends to infinity where they all take it one way, and has no limit where they ta
 
 **Many tables under test**, without looking at what is tested: the fit starts from the model's own margins, each generator's
 unbiased estimate, moved into the proportions, and iterative proportional fitting to all of them. That is consistent, which is
-all that a score test needs. Where noise took no margin out of the proportions, Fisher scoring goes on to the likeliest table;
+all that a score test needs. Where noise took no margin out of the proportions, the fit goes on to the likeliest table;
 where it did, the margins' fit stays: the likeliest table would bend margins that the records hardly show towards the
 interactions that the model leaves out, the very thing to be tested (:mod:`optrr.core.inference.nullfit` has the figures for two
-attributes). With W = diag(1/λ) a step is (JᵀWJ)⁻¹ JᵀW(λ̂ − λ); π is multiplied by the exponential of what it adds to ln π.
+attributes).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -34,7 +34,7 @@ from math import inf, nan, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.analysis.regression.solving import Equations, Solved, estimated
+from optrr.analysis.regression.solving import Equations, Solved, estimated, solve
 from optrr.core.display.text import category_word
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
@@ -83,8 +83,12 @@ class Terms:
     def _names(self, positions: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.domain.names[i] for i in positions)
 
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """The generators by names."""
+        return map(self._names, self.generators)
+
     def __str__(self) -> str:
-        return " + ".join("*".join(map(_quoted, self._names(s))) for s in self.generators)
+        return " + ".join("*".join(map(_quoted, names)) for names in self)
 
     def __le__(self, other: Terms) -> bool:
         """Whether every term is one of the other model's."""
@@ -156,8 +160,6 @@ _CLEAR_OF_ZERO = 2.0
 # Rounds of proportional fitting, and the change of a cell at which it ends. Two margins need two rounds; three close loops
 # some twenty.
 _ROUNDS, _CHANGE = 50, 1e-7
-# Steps of scoring, the exponent by which a step may change a cell, and the promised nats over all records that end it.
-_STEPS, _LONGEST, _GAIN = 12, 2.0, 1e-7
 # Added to correlations, so that directions that repeat each other to rounding do not stop the solve; far below what matters.
 _RIDGE = 1e-11
 # No expected report is taken for less likely: weights stay finite where a mechanism that changes nothing meets empty cells.
@@ -200,8 +202,17 @@ class NullModel:
         return self.terms.columns()
 
     def fitted(self, tables: FloatArray) -> TableFits:
-        """The model's fit to tables of counts (B, *sizes)."""
-        return self.likelier(tables, self.started(tables))
+        """The model's fit to tables of counts (B, *sizes): where margins are proper, the likeliest."""
+        start, cells = self.started(tables), self.kernel.cells
+        which = np.flatnonzero(start.proper)
+        n, flat = tables[which].sum(axis=self.kernel.axes), self.columns.reshape(-1, cells)
+        equations = LogLinearEquations(tables[which].reshape(-1, cells) / n[:, None], n, flat, self.kernel)
+        near = start.proportions[which].reshape(-1, cells)
+        solved = solve(equations, np.log(near) @ self._reading)
+        found = np.where(solved.converged[:, None], equations.proportions(solved.theta), near)
+        start.proportions[which] = found.reshape(-1, *self.kernel.sizes)
+        start.expected[which] = self.reports(start.proportions[which])
+        return start
 
     def started(self, tables: FloatArray) -> TableFits:
         """The model's tables with the margins that tables of counts (B, *sizes) estimate, made proportions."""
@@ -211,10 +222,11 @@ class NullModel:
         start = self._proportional([_proper(m, _LEAST / n) for m in margins])
         return TableFits(start, self.reports(start), proper)
 
-    def likelier(self, tables: FloatArray, start: TableFits) -> TableFits:
-        """Scoring of the proper ones from fits of the model, for tables of counts (B, *sizes)."""
-        n = tables.sum(axis=self.kernel.axes)
-        return self._likeliest(tables / _spread(n, tables.ndim), n, start)
+    @cached_property
+    def _reading(self) -> FloatArray:
+        """What of the logarithms of a table of the model makes its coefficients, (R, p)."""
+        flat = self.columns.reshape(-1, self.kernel.cells)
+        return np.asarray(np.linalg.pinv(np.vstack([np.ones(flat.shape[1]), flat]))[:, 1:])
 
     def cautious(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
         """Expected reports to draw tables from, (B, *sizes): every cell of a margin gets half a record's worth more.
@@ -275,34 +287,6 @@ class NullModel:
         lam = np.maximum(self.kernel.forward(table), _IMPOSSIBLE)
         return np.asarray(lam / lam.sum(axis=self.kernel.axes, keepdims=True))
 
-    def _likeliest(self, observed: FloatArray, n: FloatArray, start: TableFits) -> TableFits:
-        """Scoring of the proper tables, each until it gains nothing; the others stay as they are."""
-        table, expected = start.proportions.copy(), start.expected.copy()
-        open_ = np.flatnonzero(start.proper)
-        for _ in range(_STEPS if open_.size else 0):
-            seen, before = observed[open_], expected[open_]
-            new, gain = self._step(seen, table[open_], before)
-            after = self.reports(new)
-            better = _log_likelihood(seen, after) > _log_likelihood(seen, before)
-            moved = open_[better]
-            table[moved], expected[moved] = new[better], after[better]
-            open_ = open_[better & (gain * n[open_] > _GAIN)]
-            if not open_.size:
-                break
-        return TableFits(table, expected, start.proper)
-
-    def _step(self, observed: FloatArray, table: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The tables after a step, and the nats per record that it promised."""
-        b = observed.shape[0]
-        j = pushed(self.columns, table, self.kernel)
-        weighted = j / expected.reshape(b, 1, -1)
-        score = weighted @ (observed - expected).reshape(b, -1, 1)
-        change = scaled_solve(weighted @ np.swapaxes(j, 1, 2), score)
-        exponent = (change[:, :, 0] @ self.columns.reshape(len(self.columns), -1)).reshape(observed.shape)
-        exponent = exponent - np.sum(exponent * table, axis=self.kernel.axes, keepdims=True)
-        new = table * np.exp(np.clip(exponent, -_LONGEST, _LONGEST))
-        return new / new.sum(axis=self.kernel.axes, keepdims=True), np.einsum("zkq,zkq->z", score, change) / 2
-
 
 def pushed(columns: FloatArray, proportions: FloatArray, kernel: Kernel) -> FloatArray:
     """Derivatives of the expected reports of B tables in the coefficients of columns (p, *sizes), (B, p, R)."""
@@ -336,10 +320,6 @@ def _padded(margins: FloatArray, added: FloatArray) -> FloatArray:
     """``added`` (B,) more for each cell, and 1 in all."""
     padded = margins + _spread(added, margins.ndim)
     return np.asarray(padded / padded.sum(axis=tuple(range(1, margins.ndim)), keepdims=True))
-
-
-def _log_likelihood(observed: FloatArray, expected: FloatArray) -> FloatArray:
-    return np.asarray(np.sum(observed * np.log(expected), axis=tuple(range(1, observed.ndim))))
 
 
 def check_seen(terms: Terms, mechanism: Randomizer) -> None:
