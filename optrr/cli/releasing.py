@@ -3,11 +3,11 @@
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import click
+import msgspec
 
 from optrr.allocation.sampled_tables import load_asking
 from optrr.cli.inputs import DESIGN_FILE, INPUT, KEY, PUBLIC, SIGNATURE
@@ -150,7 +150,7 @@ def account(
                 "within_limit": within,
                 "private": private,
                 "unit": accounting.unit_of(releases),
-                "releases": [r.to_record() for r in releases],
+                "releases": releases,
             }
         )
         return 0 if within else 1
@@ -189,7 +189,7 @@ def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accou
             f"a file states epsilon {epsilon_text(stated.epsilon)} for release {stated.id[:12] or 'unknown'}, and its design "
             f"consumes {epsilon_text(true)}: its provenance was edited; give the file as optrr wrote it"
         )
-    return replace(stated, epsilon=true)
+    return msgspec.structs.replace(stated, epsilon=true)
 
 
 @command

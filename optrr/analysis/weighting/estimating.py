@@ -173,7 +173,8 @@ class WeightedEstimate(TableResult):
 
     def only(self, table: GroupTable) -> "WeightedEstimate":
         """One group's table alone, without the groups' columns."""
-        return replace(self, tables=(replace(table, label=()),), columns=replace(self.columns, group=()))
+        sampled = PublicColumns(self.columns.weight, self.columns.stratum, self.columns.cluster)
+        return replace(self, tables=(replace(table, label=()),), columns=sampled)
 
     def titles(self) -> list[str]:
         """What each table is called: its group's values."""

@@ -29,10 +29,10 @@ from optrr.core.design.specification import refuse_specification
 from optrr.core.design.verification import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy
 from optrr.core.display import SOFTWARE
 from optrr.core.domain.domain import DeclaredAttribute, Domain, declaration
-from optrr.core.domain.public import PublicColumns, PublicRecord
+from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.mechanisms.mechanism import drawn_epsilon
-from optrr.core.provenance.accounting import Release, ReleaseRecord
+from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.formats import instead_of_design
 from optrr.core.provenance.sealed import Given, Sealed, encoded, sha256_of
 from optrr.core.records.atomic import whole_file
@@ -84,8 +84,8 @@ class _DesignContent(msgspec.Struct, forbid_unknown_fields=True):
     notes: list[str]
     tolerance: float | None = None
     digest: str = ""
-    earlier: list[ReleaseRecord] | msgspec.UnsetType = msgspec.UNSET
-    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+    earlier: tuple[Release, ...] | msgspec.UnsetType = msgspec.UNSET
+    public: PublicColumns | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Raise ValueError for a cap whose e^η no arithmetic needs."""
@@ -147,8 +147,8 @@ def encoded_design(design: Design) -> bytes:
         certificate=_certificate_record(solution.certificate),
         notes=list(solution.notes),
         tolerance=solution.tolerance,
-        earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
-        public=design.public.record(),
+        earlier=design.earlier or msgspec.UNSET,
+        public=design.public or msgspec.UNSET,
     )
     record.digest = sha256_of(record)
     return encoded(record)
@@ -232,8 +232,7 @@ def _design_of(record: _DesignContent) -> Design:
         notes=tuple(record.notes),
         tolerance=record.tolerance,
     )
-    earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
-    return Design(domain, solution, earlier, PublicColumns.of_record(record.public))
+    return Design(domain, solution, record.earlier or (), record.public or NONE)
 
 
 def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:

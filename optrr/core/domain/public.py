@@ -7,7 +7,6 @@ unchanged, whatever carries the records names them as unprotected, and whatever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
@@ -22,18 +21,8 @@ UNPROTECTED = (
 )
 
 
-class PublicRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Public columns in a file."""
-
-    weight: str | None = None
-    stratum: str | None = None
-    cluster: str | None = None
-    group: list[str] = []
-
-
-@dataclass(frozen=True)
-class PublicColumns:
-    """The public columns of some records, by what they are for.
+class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The public columns of some records, by what they are for; files hold them so.
 
     Raises InvalidInput for a column without a name, and one that is named for two purposes, except that a stratum or cluster
     may be a group.
@@ -133,25 +122,14 @@ class PublicColumns:
 
     def summary(self) -> dict[str, Any]:
         """For JSON: the columns by what they are for, those that there are."""
-        return dict(msgspec.to_builtins(PublicRecord(self.weight, self.stratum, self.cluster, list(self.group))))
-
-    def record(self) -> PublicRecord | msgspec.UnsetType:
-        """As files hold them; unset where there are none, so that files without them stay as they are."""
-        return msgspec.convert(self.summary(), PublicRecord) if self else msgspec.UNSET
-
-    @staticmethod
-    def of_record(record: PublicRecord | msgspec.UnsetType) -> PublicColumns:
-        """From a file. Raises InvalidInput."""
-        if record is msgspec.UNSET:
-            return NONE
-        return PublicColumns(record.weight, record.stratum, record.cluster, tuple(record.group))
+        return dict(msgspec.json.decode(msgspec.json.encode(self)))
 
     @staticmethod
     def of(given: PublicColumns | Mapping[str, Any]) -> PublicColumns:
         """From a mapping of roles to names; a group may be one name or several. Raises InvalidInput."""
         if isinstance(given, PublicColumns):
             return given
-        roles = [field.name for field in fields(PublicColumns)]
+        roles = PublicColumns.__struct_fields__
         for role, names in given.items():
             if role not in roles:
                 hint = did_you_mean(role, roles) or f"; public columns are {listed(roles)}"

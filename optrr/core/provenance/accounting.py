@@ -14,7 +14,7 @@ import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -28,6 +28,12 @@ UNIT, PERSON = "record", "person over time"
 MEMOIZED = "memoized response"
 # Number of digits of a digest or id in messages.
 _SHOWN = 12
+
+
+if TYPE_CHECKING:
+    _Epsilon = float
+else:
+    _Epsilon = Annotated[float, msgspec.Meta(ge=0, le=1e300)] | None
 
 
 class Releasing(Protocol):
@@ -49,30 +55,23 @@ class Releasing(Protocol):
         ...
 
 
-class ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A release in a file; ``epsilon`` is null if it is infinite, and otherwise small enough to be added up."""
-
-    design: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
-    mechanism: str
-    epsilon: Annotated[float, msgspec.Meta(ge=0, le=1e300)] | None
-    seeded: bool
-    id: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{32})?\Z")]
-
-
-@dataclass(frozen=True)
-class Release:
-    """One randomization of all records.
+class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One randomization of all records; files hold it so, an infinite ε as null, and a finite one small enough to be added up.
 
     ``design`` is the digest of the mechanism, ``epsilon`` in nats, rounded up, infinite if it is not differentially private.
     ``seeded``: drawn from a seed or a generator, so that it can be undone. ``id``: 32 random hexadecimal digits, so that copies
     of a release count once; empty if it is not known.
     """
 
-    design: str
+    design: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
     mechanism: str
-    epsilon: float
+    epsilon: _Epsilon
     seeded: bool = False
-    id: str = ""
+    id: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{32})?\Z")] = ""
+
+    def __post_init__(self) -> None:
+        if self.epsilon is None:
+            msgspec.structs.force_setattr(self, "epsilon", math.inf)
 
     @classmethod
     def of(cls, mechanism: Releasing, seeded: bool = False, id: str = "") -> Release:
@@ -84,16 +83,6 @@ class Release:
     def drawn(cls, mechanism: Releasing, seeded: bool = False) -> Release:
         """A release with a new id; without one if it is seeded, so that its file can be made again."""
         return cls.of(mechanism, seeded, "" if seeded else secrets.token_hex(16))
-
-    def to_record(self) -> ReleaseRecord:
-        """The record in a file."""
-        return ReleaseRecord(self.design, self.mechanism, finite(self.epsilon), self.seeded, self.id)
-
-    @staticmethod
-    def from_record(record: ReleaseRecord) -> Release:
-        """The release of a record in a file."""
-        epsilon = math.inf if record.epsilon is None else record.epsilon
-        return Release(record.design, record.mechanism, epsilon, record.seeded, record.id)
 
     @property
     def cost(self) -> float:

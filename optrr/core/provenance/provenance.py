@@ -26,9 +26,9 @@ import msgspec
 from optrr.core.display import SOFTWARE
 from optrr.core.display.text import epsilon_text
 from optrr.core.domain.domain import Domain
-from optrr.core.domain.public import NONE, PublicColumns, PublicRecord
+from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.accounting import Release, ReleaseRecord, distinct_releases, shown_digest, total_epsilon
+from optrr.core.provenance.accounting import Release, distinct_releases, shown_digest, total_epsilon
 from optrr.core.provenance.sealed import Sealed, read_named
 
 FORMAT, SYNTHETIC = "optrr-records/1", "optrr-synthetic/1"
@@ -49,9 +49,9 @@ def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
 class _NoteRecord(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     software: str
-    release: ReleaseRecord
-    earlier: list[ReleaseRecord] = []
-    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+    release: Release
+    earlier: tuple[Release, ...] = ()
+    public: PublicColumns | msgspec.UnsetType = msgspec.UNSET
 
 
 def _remedy(written: str) -> str:
@@ -117,8 +117,7 @@ class Provenance:
 
     def to_json(self) -> str:
         """The JSON text."""
-        earlier = [r.to_record() for r in self.earlier]
-        record = _NoteRecord(FORMAT, SOFTWARE, self.release.to_record(), earlier, self.public.record())
+        record = _NoteRecord(FORMAT, SOFTWARE, self.release, self.earlier, self.public or msgspec.UNSET)
         return msgspec.json.encode(record).decode()
 
     @staticmethod
@@ -129,8 +128,7 @@ class Provenance:
         """
         raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         record = _NOTE.decoded(raw, what)
-        earlier = tuple(map(Release.from_record, record.earlier))
-        return Provenance(Release.from_record(record.release), earlier, PublicColumns.of_record(record.public))
+        return Provenance(record.release, record.earlier, record.public or NONE)
 
     def metadata(self) -> dict[str, str]:
         """Schema metadata, or attrs, that hold the note."""

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -122,7 +123,7 @@ def test_copies_of_a_release_are_counted_once():
     assert total_epsilon(distinct_releases([one, two, one])) == pytest.approx(6)
     assert total_epsilon(distinct_releases([one, unknown, unknown])) == pytest.approx(9)
     with pytest.raises(InvalidInput, match="two different releases have the id"):
-        distinct_releases([one, dataclasses.replace(two, epsilon=0.1, id=one.id)])
+        distinct_releases([one, msgspec.structs.replace(two, epsilon=0.1, id=one.id)])
 
 
 @pytest.mark.parametrize(
