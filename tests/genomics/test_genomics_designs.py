@@ -7,7 +7,6 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import genomic_domain, layout_of, star_eigenvalues
-from optrr.genomics.study.ways import local_way
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
 NAMES = [f"rs{k}" for k in range(12)]
@@ -112,8 +111,6 @@ def test_refusals():
     with pytest.raises(InvalidInput, match="total epsilon of 3 is too small"):
         # POR's heuristic answers small epsilons with a total near ln of the number of possible records
         genomic_design(Wanted(NAMES, method="inductive"), Budget(3.0))
-    with pytest.raises(InvalidInput, match="unknown method"):
-        local_way("magic", np.array(NAMES, dtype=object), 1.0)
 
 
 @pytest.mark.parametrize("method", ["inductive", "kronecker", "classes", "reduced"])

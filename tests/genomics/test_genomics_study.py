@@ -17,7 +17,7 @@ from optrr.genomics.randomize import records_of
 from optrr.genomics.score_tests import noncentralities
 from optrr.genomics.study import StudyOptions, record_tables, run_study
 from optrr.genomics.study.pages import study_page
-from optrr.genomics.study.ways import VariantReports, local_way
+from optrr.genomics.study.ways import LOCAL, StudiedPanel, VariantReports
 
 
 def associated_cohort(n: int = 2000, v: int = 16, seed: int = 1) -> Cohort:
@@ -35,6 +35,10 @@ def study():
     return run_study(associated_cohort(), options)
 
 
+def sampling(names, total, missing=False):
+    return LOCAL["sampling"](StudiedPanel(names, total, missing))
+
+
 def by_name(study, total):
     return {o.method: o for o in study.outcomes if o.total == total}
 
@@ -47,7 +51,7 @@ def test_study_finds_what_theory_says(study):
     assert power["optimum"] > power["kronecker"] + 0.1
     assert at["optimum"].measures["chi2_error"][0] < at["kronecker"].measures["chi2_error"][0]
     for o in study.outcomes:
-        assert o.epsilon <= o.total
+        assert o.way.epsilon <= o.total
         for name, level in (("type_one", 0.05), ("qq_slope", 1.0)):
             mean, error = o.measures[name]
             # 5 standard errors between 20 repeats, t-distributed: false alarm 8e-5 each, fixed seed
@@ -85,7 +89,7 @@ def test_an_answer_that_is_always_zero_does_not_come_first(study):
 @pytest.mark.parametrize("missing", [False, True])
 def test_sampling_is_one_response_over_all_combinations(total, missing):
     names = np.array([f"v{k}" for k in range(20)], dtype=object)
-    protocol = local_way("sampling", names, total, missing)
+    protocol = sampling(names, total, missing)
     k, rows = protocol.reported, 3 + missing
     assert protocol.epsilon <= total and protocol.epsilon == pytest.approx(total, abs=1e-6)
     # the textbook's: the truth with e^ε/(e^ε + K − 1) of all K combinations, so that every effect shrinks alike
@@ -110,7 +114,7 @@ def test_no_other_number_of_sampled_variants_shows_more(total, missing, k):
     lam = [x for x in lam if x > 1e-5]
     tables = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
     shown = [(j + 1) * noncentralities(tables, EffectKernel((rows, 2), [[1, x], [x, x]]))[0] for j, x in enumerate(lam)]
-    assert local_way("sampling", names, total, missing).reported == 1 + int(np.argmax(shown)) == k
+    assert sampling(names, total, missing).reported == 1 + int(np.argmax(shown)) == k
 
 
 @pytest.mark.slow
@@ -126,7 +130,7 @@ def test_study_report_warns_of_the_naive_test(study):
 
 def test_sampled_tables_count_each_report_once():
     cohort = associated_cohort(300, 10)
-    protocol = local_way("sampling", cohort.variants.name, 6.0)
+    protocol = sampling(cohort.variants.name, 6.0)
     assert 1 <= protocol.reported < 10
     layout = layout_of(genomic_domain(list(cohort.variants.name)))
     records = records_of(cohort, layout)
@@ -134,8 +138,8 @@ def test_sampled_tables_count_each_report_once():
     assert tables.sum() == 300 * protocol.reported
     assert tables.shape == (10, 3, 2)
     # without randomization every report is true: 8 nats short of certain, so compare with a protocol that changes nothing
-    two = local_way("kronecker", np.array(["a", "b"], dtype=object), 90.0).design
-    sure = VariantReports("sampling", two.epsilon, 2, two, 10, protocol.kernel)
+    two = LOCAL["kronecker"](StudiedPanel(np.array(["a", "b"], dtype=object), 90.0)).design
+    sure = VariantReports(two.epsilon, 2, two, 10, protocol.kernel)
     tables = sure.tables(records, np.random.default_rng(2))
     true = record_tables(records, layout)
     assert np.all(tables <= true)

@@ -29,7 +29,7 @@ from optrr.genomics.sampled_variants import (
 )
 from optrr.genomics.score_tests import noncentralities, score_test
 from optrr.genomics.study import StudyOptions, run_study
-from optrr.genomics.study.ways import local_way
+from optrr.genomics.study.ways import LOCAL, StudiedPanel
 from optrr_solvers.allocation.association import SetReport
 from optrr_solvers.randomness import as_source
 
@@ -357,7 +357,7 @@ def test_never_far_below_other_ways(total, cases):
     ours = sampled_variants(Wanted(names(count)), total, cases=cases, frequencies=frequencies)
     kept = sampled_scan.expected_noncentralities(ours, tables, np.arange(count)).mean()
     for method in ("optimum", "sampling"):
-        other = local_way(method, np.array(names(count), dtype=object), total)
+        other = LOCAL[method](StudiedPanel(np.array(names(count), dtype=object), total))
         assert kept >= 0.98 * other.expected(tables, np.arange(count), "trend").mean()
     for each in range(1, 7):
         seen = math.expm1(total) / (math.exp(total) + 2 * 3**each - 1)

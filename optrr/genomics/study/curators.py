@@ -16,6 +16,7 @@ the noise is added, weighted by c: exact for the noise, and as good as the χ² 
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +29,12 @@ from optrr.core.estimation.distributions import chi_squared_tails
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
-from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
+from optrr.genomics.odds import odds_ratios
 from optrr.genomics.score_tests import Scores, noncentralities, score_test
-from optrr.genomics.study.ways import DELTA, Seen, StudiedWay, record_tables
+from optrr.genomics.study.ways import Seen, StudiedPanel, StudiedWay, record_tables
 from optrr_solvers.arrays import FloatArray, IntArray
 
+DELTA = 1e-6
 _COPIES, _STATUS = np.arange(float(GENOTYPES))[:, None], np.array([[0.0, 1.0]])
 # Nodes of the integral that inverts a law, and how many of its steps reach to the nearest end of the strip where it converges:
 # the error of the trapezoidal rule is then e^(−2π · 3).
@@ -43,21 +45,85 @@ _AT_ONCE = 512
 _ROUND_UP = 1 + 1e-9
 
 
-def other_trust(method: str, names: NDArray[np.object_], total: float, missing: bool, test: str) -> StudiedWay:
-    """The way of that name of CURATED.
+@dataclass(frozen=True, eq=False)
+class TrueRecords(StudiedWay):
+    """The ordinary scan of true records."""
 
-    Raises InvalidInput for tests other than the trend test, and for missing calls as a category, of tables with noise.
-    """
-    layout = layout_of(genomic_domain([str(n) for n in names], missing=missing))
-    v = layout.variants
-    if method == "unrandomized":
-        return TrueRecords(method, math.inf, v, layout)
-    if test != "trend":
-        raise InvalidInput(f"tables with noise have no {test} test here; leave them out, or --test trend")
-    if missing:
-        raise InvalidInput("tables with noise have no category for missing calls; leave them out instead")
-    scale = 2 * v / total if method == "laplace" else math.sqrt(2 * v) * gaussian_deviation(total, DELTA)
-    return NoisyTables(method, total, v, layout, scale)
+    layout: Layout
+
+    trust = "no privacy"
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """As :class:`StudiedWay`."""
+        tables = record_tables(records, self.layout)
+        plain = unrandomized(tables.shape[1:])
+        scores = score_test(tables, plain, test)
+        return Seen(scores, None, scores.statistic, lambda which: odds_ratios(tables[which], plain))
+
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
+        """As :class:`StudiedWay`."""
+        return noncentralities(tables, unrandomized(tables.shape[1:]), test)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianTables(StudiedWay):
+    """Tables of all variants with Gaussian noise of standard deviation ``scale`` in each cell; odds ratios are left out."""
+
+    layout: Layout
+    scale: float
+
+    trust = f"trusted curator, (ε, {DELTA:g})-DP"
+
+    @property
+    def noise(self) -> float:
+        """Variance of the noise of a cell."""
+        return self.scale**2
+
+    def noisy(self, tables: NDArray[np.number], generator: np.random.Generator) -> FloatArray:
+        """True tables with noise, of the same shape."""
+        return np.asarray(tables + generator.normal(0.0, self.scale, tables.shape))
+
+    def p_values(self, u: FloatArray, plain: FloatArray, weights: FloatArray) -> FloatArray:
+        """Of U, where it has the variance ``plain`` without noise, (V,)."""
+        return chi_squared_tails(u * u / (plain + self.noise * np.sum(weights**2, axis=(1, 2))), 1)
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """As :class:`StudiedWay`."""
+        true = record_tables(records, self.layout)
+        n = np.maximum(true.sum(axis=(1, 2)), 1).astype(np.float64)
+        tables = self.noisy(true, generator)
+        u, plain, weights = _trend(tables, n)
+        added = self.noise * np.sum(weights**2, axis=(1, 2))
+        scores = Scores.of_one(
+            u * u / (plain + added), self.p_values(u, plain, weights), tables.min(axis=(1, 2)), np.arange(n.size), n
+        )
+        return Seen(scores, None, np.clip((u * u - added) / plain, 0.0, n), None)
+
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
+        """As :class:`StudiedWay`."""
+        n = tables.sum(axis=(1, 2))
+        u, plain, weights = _trend(tables, n)
+        return np.asarray(u * u / (plain + self.noise * np.sum(weights**2, axis=(1, 2))) / n)
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceTables(GaussianTables):
+    """The same with Laplace noise of this ``scale``."""
+
+    trust = "trusted curator, ε-DP"
+
+    @property
+    def noise(self) -> float:
+        """Variance of the noise of a cell."""
+        return 2 * self.scale**2
+
+    def noisy(self, tables: NDArray[np.number], generator: np.random.Generator) -> FloatArray:
+        """True tables with noise, of the same shape."""
+        return np.asarray(tables + generator.laplace(0.0, self.scale, tables.shape))
+
+    def p_values(self, u: FloatArray, plain: FloatArray, weights: FloatArray) -> FloatArray:
+        """Exact for the noise."""
+        return noisy_tails(np.abs(u), plain, self.scale * weights.reshape(u.size, -1))
 
 
 def gaussian_deviation(epsilon: float, delta: float) -> float:
@@ -75,73 +141,6 @@ def gaussian_deviation(epsilon: float, delta: float) -> float:
     # at 1/ε · 10 ln(1/δ) far more than enough, at a thousandth of 1/ε far too little
     most = math.log(10 * math.log(2 / delta) / min(epsilon, 1.0))
     return _ROUND_UP * math.exp(brentq(excess, math.log(1e-3 / epsilon), most))
-
-
-@dataclass(frozen=True, eq=False)
-class TrueRecords(StudiedWay):
-    """The ordinary scan of true records."""
-
-    layout: Layout
-
-    def labels(self) -> dict[str, float]:
-        """None."""
-        return {}
-
-    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`StudiedWay`."""
-        tables = record_tables(records, self.layout)
-        plain = unrandomized(tables.shape[1:])
-        scores = score_test(tables, plain, test)
-        return Seen(scores, None, scores.statistic, lambda which: odds_ratios(tables[which], plain))
-
-    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`StudiedWay`."""
-        return noncentralities(tables, unrandomized(tables.shape[1:]), test)
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyTables(StudiedWay):
-    """Tables of all variants with noise in each cell: ``scale`` is Laplace's b, or the standard deviation of Gaussian noise."""
-
-    layout: Layout
-    scale: float
-
-    @property
-    def noise(self) -> float:
-        """Variance of the noise of a cell."""
-        return (2 if self.name == "laplace" else 1) * self.scale**2
-
-    def noisy(self, tables: NDArray[np.number], generator: np.random.Generator) -> FloatArray:
-        """True tables with noise, of the same shape."""
-        draw = generator.laplace if self.name == "laplace" else generator.normal
-        return np.asarray(tables + draw(0.0, self.scale, tables.shape))
-
-    def labels(self) -> dict[str, float]:
-        """None: no attribute is randomized by itself."""
-        return {}
-
-    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`StudiedWay`."""
-        true = record_tables(records, self.layout)
-        n = np.maximum(true.sum(axis=(1, 2)), 1).astype(np.float64)
-        tables = self.noisy(true, generator)
-        u, plain, weights = _trend(tables, n)
-        added = self.noise * np.sum(weights**2, axis=(1, 2))
-        statistic = u * u / (plain + added)
-        if self.name == "laplace":
-            p_value = noisy_tails(np.abs(u), plain, self.scale * weights.reshape(n.size, -1))
-        else:
-            p_value = chi_squared_tails(statistic, 1)
-        one, everything = np.ones(n.size, dtype=np.int64), np.arange(n.size)
-        scores = Scores(statistic, one, p_value, tables.min(axis=(1, 2)), None, everything, n)
-        estimate = np.clip((u * u - added) / plain, 0.0, n)
-        return Seen(scores, None, estimate, lambda which: _noisy_odds(tables[which], n[which], self.noise))
-
-    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`StudiedWay`."""
-        n = tables.sum(axis=(1, 2))
-        u, plain, weights = _trend(tables, n)
-        return np.asarray(u * u / (plain + self.noise * np.sum(weights**2, axis=(1, 2))) / n)
 
 
 def _trend(tables: NDArray[np.number], n: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -186,39 +185,27 @@ def noisy_tails(distance: FloatArray, variance: FloatArray, scales: FloatArray) 
     return np.clip(out, 0.0, 1.0)
 
 
-def _noisy_odds(tables: FloatArray, n: FloatArray, noise: float) -> OddsRatios:
-    """Odds ratios of A1 with Fieller's intervals: covariances of the people by the table, of the noise exactly."""
-    a1, a2 = np.sum(_COPIES * tables, axis=1), np.sum((2 - _COPIES) * tables, axis=1)
-    up, down = _COPIES[None], 2 - _COPIES[None]
-    case, control = _STATUS[None], 1 - _STATUS[None]
-    x_slope = case * up * a2[:, None, None, 0] + control * down * a1[:, None, None, 1]
-    y_slope = control * up * a2[:, None, None, 1] + case * down * a1[:, None, None, 0]
-    shares = np.maximum(tables, 0.0)
-    pairs = ((x_slope, x_slope), (x_slope, y_slope), (y_slope, y_slope))
-
-    def mean(of: FloatArray) -> FloatArray:
-        return np.asarray(np.sum(of * shares, axis=(1, 2)))
-
-    covariance = np.array([mean(a * b) - mean(a) * mean(b) / n + noise * np.sum(a * b, axis=(1, 2)) for a, b in pairs])
-    both = np.stack([a2, a1], axis=1)
-    return _fieller(a1[:, 1] * a2[:, 0], a1[:, 0] * a2[:, 1], covariance, both)
+def _layout(panel: StudiedPanel) -> Layout:
+    return layout_of(genomic_domain([str(n) for n in panel.names], missing=panel.missing))
 
 
-def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, table: FloatArray) -> OddsRatios:
-    """Odds ratio x/y, and all ψ ≥ 0 with (x − ψ y)² ≤ 1.96² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0.
+def _noisy(kind: type[GaussianTables], scale: Callable[[int, float], float]) -> Callable[[StudiedPanel], StudiedWay]:
+    """Makes tables with noise of a scale by 2V and ε."""
 
-    ``covariance``: Var x, Cov(x, y), Var y, (3, V); ``table``: A2 and A1 by status, for the frequencies, (V, 2, 2).
-    """
-    c_0, c_1, c_2 = (u - REACH**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(c_1**2 - c_0 * c_2)
-        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
-        # everything from 0 on if it contains 0
-        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
-        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
-        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
-        frequency = table[:, 1] / table.sum(axis=1)
-    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
-    # everything
-    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
-    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])
+    def made(panel: StudiedPanel) -> StudiedWay:
+        if panel.test != "trend":
+            raise InvalidInput(f"tables with noise have no {panel.test} test here; leave them out, or --test trend")
+        if panel.missing:
+            raise InvalidInput("tables with noise have no category for missing calls; leave them out instead")
+        v = panel.names.size
+        return kind(panel.total, v, _layout(panel), scale(2 * v, panel.total))
+
+    return made
+
+
+# Makes each way for a panel, as those of :data:`optrr.genomics.study.ways.LOCAL`.
+CURATED: Mapping[str, Callable[[StudiedPanel], StudiedWay]] = {
+    "laplace": _noisy(LaplaceTables, lambda moved, total: moved / total),
+    "gaussian": _noisy(GaussianTables, lambda moved, total: math.sqrt(moved) * gaussian_deviation(total, DELTA)),
+    "unrandomized": lambda panel: TrueRecords(math.inf, panel.names.size, _layout(panel)),
+}

@@ -15,7 +15,7 @@ planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5
     recall                  share of the truly top variants among as many of the smallest p-values
     rank_correlation, rank_correlation_all  Spearman, between true and estimated χ² of the truly top variants, and of all
     odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates that are finite:
-                            between alleles, or per copy where answers are tested by likelihood
+                            between alleles, or per copy where answers are tested by likelihood; of tables with noise none
     odds_finite             share of them with a finite estimate
     odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals count the
                             chance that draws people, too; with the same people in every repeat nothing of it is seen, and they
@@ -28,7 +28,7 @@ planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,27 +36,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import chi_squared_tails
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
+from optrr.genomics.layout import Layout
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.plots import expected_exponentials, pooled_qq_slope
+from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.sampled_scan import answers_odds
 from optrr.genomics.sampled_variants import Told
-from optrr.genomics.score_tests import GENOME_WIDE, Scores, genomic_control, noncentralities
-from optrr.genomics.study.people import permuted_status
-from optrr.genomics.study.ways import Seen, StudiedWay
+from optrr.genomics.score_tests import GENOME_WIDE, Scores, genomic_control, noncentralities, score_test
+from optrr.genomics.study.options import StudyOptions
+from optrr.genomics.study.people import StudyPeople, permuted_status
+from optrr.genomics.study.ways import Seen, StudiedWay, record_tables
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# The fewest variants whose ranks are compared: two ranks are always perfectly correlated.
-FEWEST_RANKED = 3
+# Two ranks are always perfectly correlated.
+_FEWEST_RANKED = 3
 # Associated variants whose odds ratios are looked at: those of answers take some fifty fits each.
-MOST_ODDS = 30
+_MOST_ODDS = 30
 # People so many that the odds ratios of their table are as good as exact.
 _MANY = 1e9
-# Points of a QQ plot.
-_QQ_POINTS = 200
 
-Measured = Mapping[str, tuple[float, float]]
+# Mean and standard error by the name of the measure.
+Measured = dict[str, tuple[float, float]]
+
+
+def true_scores(tables: NDArray[np.number], test: str) -> Scores:
+    """The unrandomized test of true tables."""
+    return score_test(tables, unrandomized(tables.shape[1:]), test)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +84,31 @@ class Truth:
     top: IntArray
     usable: IntArray
 
+    @classmethod
+    def of(
+        cls, panel: StudyPeople, layout: Layout, options: StudyOptions, n: int, generator: np.random.Generator
+    ) -> "Truth":
+        """Of the panel, as it is or as n people drawn from it. Raises InvalidInput where no variant varies."""
+        fixed = not options.draws_people
+        own = record_tables(panel.records, layout)
+        scores, tables = true_scores(own, options.test), own.astype(np.float64)
+        statistic = scores.statistic
+        if not fixed:
+            tables = n * panel.tables(GENOTYPES + layout.missing, generator)
+            # a variant of which everybody has the same has no noncentrality
+            statistic = n * np.nan_to_num(noncentralities(tables, unrandomized(tables.shape[1:]), options.test))
+        varies = np.count_nonzero(tables[:, :GENOTYPES].sum(axis=2), axis=1) > 1
+        usable = np.flatnonzero(np.isfinite(scores.p_value) if fixed else varies)
+        if not usable.size:
+            raise InvalidInput("no variant varies among these people; there is nothing to test")
+        by_scan = usable[scores.p_value[usable] * usable.size <= 0.05]
+        # by p-value, as whoever reads a scan does, and as the ways are ranked: few degrees of freedom or few people set it and
+        # the statistic apart
+        ranked_by = scores.p_value if fixed else chi_squared_tails(statistic, scores.df.astype(np.float64))
+        top = _most_associated(ranked_by, statistic, usable)[: options.top]
+        associated = by_scan if panel.risk is None else panel.risk.which
+        return cls(n, fixed, tables, statistic, scores.df, associated, top, usable)
+
     @property
     def compared(self) -> IntArray:
         """Variants whose noncentrality counts: the associated ones, or the top ones where none is."""
@@ -84,16 +117,27 @@ class Truth:
     @cached_property
     def odds(self) -> tuple[FloatArray, FloatArray]:
         """Odds ratios of the first of the compared variants: between alleles, and per copy."""
-        at = self.compared[:MOST_ODDS]
+        at = self.compared[:_MOST_ODDS]
         shares = self.tables[at, :GENOTYPES] / self.tables[at, :GENOTYPES].sum(axis=(1, 2), keepdims=True)
         everybody = (_MANY * shares).reshape(at.size, -1)
         told = Told(everybody, np.eye(2 * GENOTYPES), np.zeros((at.size, 2)), np.eye(2))
         return odds_ratios(_MANY * shares, unrandomized(shares.shape[1:])).ratio, answers_odds(told).ratio
 
     @property
-    def error_of_zero(self) -> float:
-        """Mean χ² without randomization: the error of an answer that is always 0."""
-        return float(np.mean(self.statistic[self.usable]) + (0.0 if self.fixed else np.mean(self.df[self.usable])))
+    def shares(self) -> tuple[float, FloatArray]:
+        """The share of cases, and the frequency of A1 of each variant."""
+        called = self.tables[:, :GENOTYPES]
+        often = called.sum(axis=2) @ np.arange(GENOTYPES) / np.maximum(2 * called.sum(axis=(1, 2)), 1e-300)
+        return float(called[:, :, 1].sum() / called.sum()), often
+
+    def of_way(self, way: StudiedWay, test: str) -> Measured:
+        """What is known without drawing: the share of the noncentrality that is left, and the error of an answer of 0."""
+        at, use = self.compared, self.usable
+        n = self.tables[at].sum(axis=(1, 2))
+        whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
+        ratio = float((n @ way.expected(self.tables[at], at, test)) / (n @ whole))
+        zero = float(np.mean(self.statistic[use]) + (0.0 if self.fixed else np.mean(self.df[use])))
+        return {"predicted_noncentrality_ratio": (ratio, 0.0), "chi2_error_of_zero": (zero, 0.0)}
 
     def noncentrality_ratio(self, scores: Scores) -> float:
         """What is left in a randomized scan: its statistics and the true ones less what chance adds to each."""
@@ -101,13 +145,6 @@ class Truth:
         # expected tables have a statistic to which chance adds nothing
         whole = np.nansum(self.statistic[at] - (self.df[at] if self.fixed else 0))
         return float(np.nansum(scores.statistic[at] - scores.df[at]) / whole) if whole > 0 else math.nan
-
-    def predicted_ratio(self, way: StudiedWay, test: str) -> float:
-        """The same, from the mechanism and the true tables alone."""
-        at = self.compared
-        n = self.tables[at].sum(axis=(1, 2))
-        whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
-        return float((n @ way.expected(self.tables[at], at, test)) / (n @ whole))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,49 +154,46 @@ class Repeat:
     measures: dict[str, float]
     null_p: FloatArray
     naive_null_p: FloatArray
-    scores: Scores
 
 
 @dataclass(frozen=True, eq=False)
 class PeopleOfRepeat:
-    """The people of one repeat: true records, groups, and what the unrandomized test says of them."""
+    """The people of one repeat: true records, groups where these differ, and what the unrandomized test says of them."""
 
     records: Codes
-    groups: IntArray
+    groups: IntArray | None
     statistic: FloatArray
 
 
 def repeated(
-    way: StudiedWay,
-    asked: PeopleOfRepeat,
-    truth: Truth,
-    levels: tuple[str, float, bool],
-    generator: np.random.Generator,
+    way: StudiedWay, asked: PeopleOfRepeat, truth: Truth, options: StudyOptions, generator: np.random.Generator
 ) -> Repeat:
-    """One randomization of these people, and one each with permuted statuses.
+    """One randomization of these people, and one each with permuted statuses."""
 
-    ``levels``: the test, the level of one test, and whether groups differ.
-    """
-    test, alpha, structured = levels
-    seen = way.seen(asked.records, test, generator)
+    def permuted(groups: IntArray | None) -> Seen:
+        """People are permuted, because p-values of a true null hypothesis are wanted and some variants are associated."""
+        records = asked.records.copy()
+        # the status is the first attribute of the genotype layout
+        records[:, 0] = permuted_status(records[:, 0], groups, generator)
+        return way.seen(records, options.test, generator)
+
+    seen, null = way.seen(asked.records, options.test, generator), permuted(None)
+    within = None if asked.groups is None else permuted(asked.groups).scores
     use, at = truth.usable, truth.associated
-    null = _permuted(way, asked, None, test, generator)
-    null_p = null.scores.p_value[use]
-    nothing = np.full(use.size, np.nan)
-    naive_null_p = nothing if null.naive is None else null.naive.p_value[use]
+    unknown = np.full(use.size, np.nan)
+    null_p, naive_null_p = null.scores.p_value[use], unknown if null.naive is None else null.naive.p_value[use]
     error = (seen.chi_squared - asked.statistic)[use]
-    naive_error = nothing if seen.naive is None else np.abs(seen.naive.statistic - asked.statistic)[use]
+    naive_error = unknown if seen.naive is None else np.abs(seen.naive.statistic - asked.statistic)[use]
     p_values, statistic = seen.scores.p_value, seen.scores.statistic
-    within = _permuted(way, asked, asked.groups, test, generator).scores if structured else null.scores
     measures = {
-        "power": _share(p_values[at] <= alpha),
-        "power_bonferroni": _share(p_values[at] <= 0.05 / use.size),
-        "power_genome_wide": _share(p_values[at] <= GENOME_WIDE),
-        "type_one": _share(null_p <= alpha),
-        "type_one_genome_wide": _share(null_p <= GENOME_WIDE),
-        "naive_type_one": math.nan if null.naive is None else _share(naive_null_p <= alpha),
+        "power": _mean(p_values[at] <= options.alpha),
+        "power_bonferroni": _mean(p_values[at] <= 0.05 / use.size),
+        "power_genome_wide": _mean(p_values[at] <= GENOME_WIDE),
+        "type_one": _mean(null_p <= options.alpha),
+        "type_one_genome_wide": _mean(null_p <= GENOME_WIDE),
+        "naive_type_one": math.nan if null.naive is None else _mean(naive_null_p <= options.alpha),
         "noncentrality_ratio": truth.noncentrality_ratio(seen.scores),
-        "recall": _share(np.isin(most_associated(p_values, statistic, use)[: truth.top.size], truth.top)),
+        "recall": _mean(np.isin(_most_associated(p_values, statistic, use)[: truth.top.size], truth.top)),
         "rank_correlation": _rank(truth.statistic[truth.top], statistic[truth.top]),
         "rank_correlation_all": _rank(truth.statistic[use], statistic[use]),
         **_odds(seen, truth, way.per_copy),
@@ -167,46 +201,30 @@ def repeated(
         "chi2_bias": _mean(error),
         "naive_chi2_error": _mean(naive_error),
         "lambda_null": genomic_control(null.scores.statistic[use], null.scores.df[use]),
-        "lambda_structure": genomic_control(within.statistic[use], within.df[use]) if structured else math.nan,
+        "lambda_structure": math.nan if within is None else genomic_control(within.statistic[use], within.df[use]),
     }
-    return Repeat(measures, null_p, naive_null_p, seen.scores)
-
-
-def _permuted(
-    way: StudiedWay, asked: PeopleOfRepeat, groups: IntArray | None, test: str, generator: np.random.Generator
-) -> Seen:
-    """People are permuted, because p-values of a true null hypothesis are wanted and some variants are associated."""
-    permuted = asked.records.copy()
-    # the status is the first attribute of the genotype layout
-    permuted[:, 0] = permuted_status(asked.records[:, 0], groups, generator)
-    return way.seen(permuted, test, generator)
+    return Repeat(measures, null_p, naive_null_p)
 
 
 def _odds(seen: Seen, truth: Truth, per_copy: bool) -> dict[str, float]:
-    at = truth.compared[:MOST_ODDS]
-    odds, true = seen.odds_of(at).columns, truth.odds[per_copy]
+    names = ("odds_bias", "odds_finite", "odds_coverage")
+    if seen.odds_of is None:
+        return dict.fromkeys(names, math.nan)
+    odds, true = seen.odds_of(truth.compared[:_MOST_ODDS]).columns, truth.odds[per_copy]
     ratio, low, high = (odds[name] for name in ("OR", "L95", "U95"))
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.log(ratio / true)
-    finite, known = np.isfinite(away), np.isfinite(ratio) | np.isfinite(low)
-    holds = (low[known] <= true[known]) & (true[known] <= high[known])
-    return {
-        "odds_bias": _mean(away[finite]),
-        "odds_finite": _share(finite),
-        "odds_coverage": math.nan if truth.fixed else _share(holds),
-    }
+    known = np.isfinite(ratio) | np.isfinite(low)
+    holds = _mean((low[known] <= true[known]) & (true[known] <= high[known]))
+    return dict(zip(names, (_mean(away), _mean(np.isfinite(away)), math.nan if truth.fixed else holds), strict=True))
 
 
-def _mean(values: FloatArray) -> float:
+def _mean(values: NDArray[np.bool_] | FloatArray) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else math.nan
 
 
-def _share(hits: NDArray[np.bool_]) -> float:
-    return float(hits.mean()) if hits.size else math.nan
-
-
-def most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) -> IntArray:
+def _most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) -> IntArray:
     """The variants of these numbers in order of p-value, and of statistic where p-values are too small for a double."""
     return use[np.lexsort((-np.nan_to_num(statistic[use], nan=-1.0), np.nan_to_num(p_values[use], nan=2.0)))]
 
@@ -214,36 +232,22 @@ def most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) 
 def _rank(true: FloatArray, estimated: FloatArray) -> float:
     known = np.isfinite(estimated)
     true, estimated = true[known], estimated[known]
-    if true.size < FEWEST_RANKED or np.ptp(true) == 0 or np.ptp(estimated) == 0:
+    if true.size < _FEWEST_RANKED or np.ptp(true) == 0 or np.ptp(estimated) == 0:
         return math.nan
     return float(spearmanr(true, estimated).statistic)
 
 
-def summarized(repeats: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
-    """Mean and standard error of each measure over the repeats in which it is known; NaN where in none, or one."""
-    out = {}
-    for name in repeats[0]:
-        values = np.array([r[name] for r in repeats])
+def summarized(repeats: Sequence[Repeat]) -> Measured:
+    """Mean and standard error of each measure over the repeats in which it is known; NaN where in none, or one.
+
+    What all repeats' p-values show together has a jackknife's standard error between repeats.
+    """
+    out: Measured = {}
+    for name in repeats[0].measures:
+        values = np.array([r.measures[name] for r in repeats])
         values = values[np.isfinite(values)]
         spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else math.nan
-        out[name] = (float(values.mean()) if values.size else math.nan, float(spread))
+        out[name] = _mean(values), float(spread)
+    out["qq_slope"] = pooled_qq_slope([r.null_p for r in repeats])
+    out["naive_qq_slope"] = pooled_qq_slope([r.naive_null_p for r in repeats])
     return out
-
-
-def pooled(repeats: Sequence[Repeat]) -> dict[str, tuple[float, float]]:
-    """What all repeats' p-values show together, with a jackknife's standard error between repeats."""
-    return {
-        "qq_slope": pooled_qq_slope([r.null_p for r in repeats]),
-        "naive_qq_slope": pooled_qq_slope([r.naive_null_p for r in repeats]),
-    }
-
-
-def qq_points(p_values: FloatArray) -> FloatArray:
-    """Expected and observed −log10 p, at all small ranks and ever fewer of the larger ones; at most 200 points (K, 2)."""
-    tested = p_values[np.isfinite(p_values)]
-    if not tested.size:
-        return np.empty((0, 2))
-    expected = expected_exponentials(tested.size) / math.log(10)
-    observed = np.sort(-np.log10(np.maximum(tested, 1e-300)))[::-1]
-    ranks = np.unique(np.round(np.geomspace(1, tested.size, _QQ_POINTS)).astype(np.int64)) - 1
-    return np.stack([expected[ranks], observed[ranks]], axis=1)

@@ -18,7 +18,7 @@ frequencies differ between groups too. a gives the wanted share of cases.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,6 +81,17 @@ class PlantedTrait:
                 f"a structure of {self.structure}; give 0 or more, at most {math.log(FARTHEST_ODDS):.1f}"
             )
 
+    @property
+    def said(self) -> str:
+        """The trait in words."""
+        effect = (
+            f"an odds ratio of {self.odds_ratio:g} per copy each"
+            if self.odds_ratio is not None
+            else f"a heritability of {self.heritability:g} on the scale of the liability"
+        )
+        shift = f"; groups are shifted by {self.structure:g} (standard deviation)" if self.structure else ""
+        return f"{self.causal} causal variants with {effect}, {100 * self.cases:g} % cases{shift}"
+
     def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> "PlantedRisk":
         """The trait in these people, (n, V) and (n,).
 
@@ -121,7 +132,7 @@ class PlantedTrait:
         scores = risk.scores(codes, groups)
         farthest = _FARTHEST + float(np.abs(scores).max())
         level = brentq(lambda a: risk.of_scores(scores + a).mean() - self.cases, -farthest, farthest)
-        return PlantedRisk(which, effects, middle, risk.shifts, noise, float(level))
+        return replace(risk, level=float(level))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,10 @@ Every way turns true records into tests of all variants, an estimate of each tru
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,6 @@ from numpy.typing import NDArray
 from optrr.core.design.design import Design
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
-from optrr.genomics import score_tests as tests
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
@@ -38,21 +39,19 @@ from optrr.genomics.randomize import randomize_records
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import EffectColumns, ScanOptions
+from optrr.genomics.score_tests import (
+    Scores,
+    association_chi_squared,
+    genotype_tables,
+    naive_score_test,
+    noncentralities,
+    score_test,
+)
 from optrr_solvers import Problem
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.randomness import as_source
 from optrr_solvers.solution import checked
-
-LOCAL = ("optimum", "association", "sampling", "inductive", "kronecker", "naive")
-TRUST = "local"
-DELTA = 1e-6
-# Ways of another trust, and which.
-CURATED = {
-    "laplace": "trusted curator, ε-DP",
-    "gaussian": f"trusted curator, (ε, {DELTA:g})-DP",
-    "unrandomized": "no privacy",
-}
 
 # This many variants are counted at once.
 _BLOCK = 2048
@@ -77,7 +76,7 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
         codes = records[:, at[chosen]]
         if layout.missing:
             codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
-        out[chosen] = tests.genotype_tables(codes, status, layout.missing)
+        out[chosen] = genotype_tables(codes, status, layout.missing)
     return out
 
 
@@ -86,38 +85,34 @@ class Seen:
     """What one randomized copy shows.
 
     The tests, those that take it for true records where that has a meaning, an estimate of each true χ², (V,), and odds ratios
-    of the variants of these numbers.
+    of the variants of these numbers, where the way has any.
     """
 
-    scores: tests.Scores
-    naive: tests.Scores | None
+    scores: Scores
+    naive: Scores | None
     chi_squared: FloatArray
-    odds_of: Callable[[IntArray], EffectColumns]
+    odds_of: Callable[[IntArray], EffectColumns] | None
 
 
 @dataclass(frozen=True, eq=False)
 class StudiedWay(ABC):
-    """A way to randomize the cohort and to test what comes out: its ``name``, one of `optrr.genomics.study.METHODS`.
+    """A way to randomize the cohort and to test what comes out.
 
     ``epsilon`` is the total per person in nats, infinite without privacy; ``reported`` how many variants a person's record or
-    answer is about. ``per_copy``: whether odds ratios are per copy, by a logistic model, or of alleles; in Hardy–Weinberg
-    proportions these agree.
+    answer is about. ``trust``: whom people trust, ``local`` where nobody. ``per_copy``: whether odds ratios are per copy, by a
+    logistic model, or of alleles; in Hardy–Weinberg proportions these agree.
     """
 
-    name: str
     epsilon: float
     reported: int
 
-    per_copy = False
+    trust: ClassVar[str] = "local"
+    per_copy: ClassVar[bool] = False
 
     @property
-    def trust(self) -> str:
-        """Whom people trust: ``local`` where nobody."""
-        return CURATED.get(self.name, TRUST)
-
-    @abstractmethod
-    def labels(self) -> dict[str, float]:
-        """What the design promises of attributes beside its total; NaN for what it does not know."""
+    def labels(self) -> Mapping[str, float]:
+        """What the design promises of attributes beside its total."""
+        return {}
 
     @abstractmethod
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
@@ -140,7 +135,8 @@ class VariantReports(StudiedWay):
     variants: int
     kernel: EffectKernel
 
-    def labels(self) -> dict[str, float]:
+    @property
+    def labels(self) -> Mapping[str, float]:
         """Of the design, and the median visibility of an association."""
         achieved = self.design.attribute_epsilons
         return {
@@ -156,14 +152,13 @@ class VariantReports(StudiedWay):
         tables = self.tables(records, generator)
         # where everybody is asked for a few variants only, fewer people are counted for each
         people = np.maximum(tables.sum(axis=(1, 2)), 1)
-        whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0)
-        estimate = tests.association_chi_squared(tables, self.kernel, test) * whole / people
+        estimate = association_chi_squared(tables, self.kernel, test) * _called(records) / people
         odds = lambda which: odds_ratios(tables[which], self.kernel.part(which))  # noqa: E731
-        return Seen(tests.score_test(tables, self.kernel, test), tests.naive_score_test(tables, test), estimate, odds)
+        return Seen(score_test(tables, self.kernel, test), naive_score_test(tables, test), estimate, odds)
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """As :class:`StudiedWay`."""
-        return tests.noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
+        return noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2).
@@ -194,19 +189,13 @@ class VariantReports(StudiedWay):
 
 
 @dataclass(frozen=True, eq=False)
-class NaiveUse(StudiedWay):
+class NaiveUse(VariantReports):
     """Randomized records taken for true ones: what happens to those who use the ordinary test."""
-
-    reports: VariantReports
-
-    def labels(self) -> dict[str, float]:
-        """As :class:`StudiedWay`: those of the reports."""
-        return self.reports.labels()
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""
-        tables = self.reports.tables(records, generator)
-        plain, scores = unrandomized(tables.shape[1:]), tests.naive_score_test(tables, test)
+        tables = self.tables(records, generator)
+        plain, scores = unrandomized(tables.shape[1:]), naive_score_test(tables, test)
         return Seen(scores, scores, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
@@ -222,24 +211,20 @@ class VariantQuestions(StudiedWay):
 
     per_copy = True
 
-    def labels(self) -> dict[str, float]:
-        """None: the answers randomize no attribute by itself."""
-        return {}
-
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""
         question, answer = self.asking.answered(records, as_source(generator))
         given = answer >= 0
         told = self.asking.told([(question[given], answer[given])])
         scanned = associations_of(self.asking, told, ScanOptions(test))
-        whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0) / np.maximum(scanned.n, 1)
-        if test != "trend":
+        whole = _called(records) / np.maximum(scanned.n, 1)
+        if test == "trend":
+            # the statistic less what noise adds on average, for as many true records as there are
+            kept = np.maximum(likelihood_tests(self.asking, told).kept, 1e-12)
+            estimate = np.clip(1 + (scanned.scores.statistic - 1) / kept * whole, 0, whole * scanned.n)
+        else:
             tables = told[0][1].counts.reshape(-1, GENOTYPES, 2)
-            estimate = tests.association_chi_squared(tables, self.asking.kernel, test) * whole
-            return Seen(scanned.scores, None, estimate, scanned.odds_of)
-        # the statistic less what noise adds on average, for as many true records as there are
-        kept = np.maximum(likelihood_tests(self.asking, told).kept, 1e-12)
-        estimate = np.clip(1 + (scanned.scores.statistic - 1) / kept * whole, 0, whole * scanned.n)
+            estimate = association_chi_squared(tables, self.asking.kernel, test) * whole
         return Seen(scanned.scores, None, estimate, scanned.odds_of)
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
@@ -248,59 +233,63 @@ class VariantQuestions(StudiedWay):
         return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test, people)
 
 
-# How mechanisms of whole records are made, by the name of the way.
-_SOLVERS = {"optimum": "auto", "kronecker": "kronecker", "inductive": "inductive"}
+def _called(records: Codes) -> IntArray:
+    """How many people have a call of each variant, (V,)."""
+    return np.count_nonzero(records[:, 1:] != MISSING, axis=0)
 
 
-def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
-    method: str,
-    names: NDArray[np.object_],
-    total: float,
-    missing: bool = False,
-    cases: float | None = None,
-    frequencies: FloatArray | None = None,
-    test: str = "trend",
-) -> StudiedWay:
-    """The way of that name at that total; one for association is made for a share of cases, and frequencies of A1.
+@dataclass(frozen=True, eq=False)
+class StudiedPanel:
+    """What a way is made for: variants, a total, the test, and the share of cases and frequencies of A1 if known."""
 
-    Raises InvalidInput where the method cannot reach so small a total (POR's heuristic, for many variants), and for missing
-    calls and tests that answers about a few variants have not.
-    """
-    if method == "association":
-        if missing:
-            raise InvalidInput(
-                "answers about a few variants have no category for missing calls; leave them out instead"
-            )
-        known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
-        asking = sampled_variants(Wanted([str(n) for n in names]), total, cases, known)
-        if asking.reports and test != "trend":
-            raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")
-        return VariantQuestions(method, asking.epsilon, min(asking.each, len(names)), asking)
-    if method == "sampling":
-        return _best_sampling(names, total, missing)
-    if method not in _SOLVERS:
-        raise InvalidInput(f"unknown method {method!r} of whole records; choose among {', '.join(_SOLVERS)}")
-    wanted = Wanted(list(names), missing=missing, method=_SOLVERS[method])
-    design = genomic_design(wanted, Budget(total=total))
-    layout = layout_of(design.domain)
-    kernel = star_kernel(design.law, layout.attributes, layout.status)
-    return VariantReports(method, design.epsilon, layout.variants, design, layout.variants, kernel)
+    names: NDArray[np.object_]
+    total: float
+    missing: bool = False
+    test: str = "trend"
+    cases: float | None = None
+    frequencies: FloatArray | None = None
+
+    def whole_records(self, solver: str) -> VariantReports:
+        """A mechanism of whole records by this solver."""
+        wanted = Wanted(list(self.names), missing=self.missing, method=solver)
+        design = genomic_design(wanted, Budget(total=self.total))
+        layout = layout_of(design.domain)
+        kernel = star_kernel(design.law, layout.attributes, layout.status)
+        return VariantReports(design.epsilon, layout.variants, design, layout.variants, kernel)
+
+    @cached_property
+    def optimum(self) -> VariantReports:
+        """The certified optimum, which is made once."""
+        return self.whole_records("auto")
 
 
-def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> VariantReports:
+def _naive(panel: StudiedPanel) -> NaiveUse:
+    same = panel.optimum
+    return NaiveUse(same.epsilon, same.reported, same.design, same.variants, same.kernel)
+
+
+def _questions(panel: StudiedPanel) -> VariantQuestions:
+    if panel.missing:
+        raise InvalidInput("answers about a few variants have no category for missing calls; leave them out instead")
+    known = None if panel.frequencies is None else np.clip(panel.frequencies, _RAREST, 1 - _RAREST)
+    asking = sampled_variants(Wanted([str(n) for n in panel.names]), panel.total, panel.cases, known)
+    if asking.reports and panel.test != "trend":
+        raise InvalidInput(f"answers that name sets of cells have no {panel.test} test; leave it out, or --test trend")
+    return VariantQuestions(asking.epsilon, asking.each, asking)
+
+
+def _sampling(panel: StudiedPanel) -> VariantReports:
     """The number of variants per person that shows most: of all that a total can carry, since λ falls by a third with each."""
-    best: tuple[float, int, Design, EffectKernel] | None = None
-    for k in range(1, min(names.size, math.ceil(total / math.log(GENOTYPES)) + _BEYOND) + 1):
-        design = _joint_response(k, total, missing)
+    size = panel.names.size
+    tried: list[tuple[float, VariantReports]] = []
+    for k in range(1, min(size, math.ceil(panel.total / math.log(GENOTYPES)) + _BEYOND) + 1):
+        design = _joint_response(k, panel.total, panel.missing)
         kernel = star_kernel(design.law, np.array([1]), 0).part(0)
-        if best is not None and not kernel.is_invertible:
+        if tried and not kernel.is_invertible:
             break
-        value = k * float(tests.noncentralities(_REFERENCE, kernel)[0])
-        if best is None or value > best[0]:
-            best = value, k, design, kernel
-    assert best is not None
-    _, reported, design, kernel = best
-    return VariantReports("sampling", design.epsilon, reported, design, int(names.size), kernel)
+        shown = k * float(noncentralities(_REFERENCE, kernel)[0])
+        tried.append((shown, VariantReports(design.epsilon, k, design, size, kernel)))
+    return max(tried, key=lambda each: each[0])[1]
 
 
 def _joint_response(k: int, total: float, missing: bool) -> Design:
@@ -311,3 +300,15 @@ def _joint_response(k: int, total: float, missing: bool) -> Design:
     law = FewChangesLaw(domain.sizes, total - _ROUNDING * (1 + total), np.zeros(domain.m))
     problem = Problem(domain.sizes, law.attribute_epsilons(), names=domain.names)
     return Design(domain, checked(problem, "k-ary", law, None, started=started, tolerance=None))
+
+
+# Makes each way for a panel. Raises InvalidInput where it cannot reach so small a total (POR's heuristic, for many variants),
+# has no place for missing calls, or lacks this test.
+LOCAL: Mapping[str, Callable[[StudiedPanel], StudiedWay]] = {
+    "optimum": lambda panel: panel.optimum,
+    "association": _questions,
+    "sampling": _sampling,
+    "inductive": lambda panel: panel.whole_records("inductive"),
+    "kronecker": lambda panel: panel.whole_records("kronecker"),
+    "naive": _naive,
+}
