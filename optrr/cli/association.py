@@ -1,6 +1,9 @@
 """optrr gwas and gwas-variants: what already randomized genotypes say of diseases, and of themselves."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +37,8 @@ from optrr.core.records.atomic import held_back
 from optrr.core.records.counts import OpenedRecords
 from optrr.core.records.reading.source import RecordsAt
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
+from optrr.genomics.alleles import aligned
+from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import (
     NO_COVARIATES,
@@ -41,12 +46,11 @@ from optrr.genomics.covariates import (
     read_covariates,
     refuse_without_table,
 )
-from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.people_tables import table_columns
-from optrr.genomics.person_reports import CollectedReports, holds_reports, read_reports
+from optrr.genomics.person_reports import CollectedReports, ReportedDesign, holds_reports
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import save_figure
 from optrr.genomics.result_files import FORMATS, check_form
@@ -54,7 +58,7 @@ from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, TOP, Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.score_tests import GENOME_WIDE
-from optrr.genomics.variant_report import answers_report, variant_report
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 
 if TYPE_CHECKING:
     from optrr.core.display.pages import Given
@@ -119,36 +123,25 @@ def gwas(
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     check_outputs([output, report, *plots.values()], [input, design_file, covariate_file, phenotype.table, chosen.keep])
-    design = load_genomic_design(design_file)
+    asked = load_genomic_design(design_file)
     wanted = ScanOptions(test, naive, thresholds)
     check_form(form, naive)
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
         refuse_adjusted(wanted)
-    given = _given(input, design)
-    if isinstance(design, SampledVariants):
-        if covariate_file is not None:
-            raise InvalidInput(NO_COVARIATES)
-        conditional = design.epsilon
-        scanned = scan_answers(design, given.reports, wanted)
+    given = _given(asked, input, phenotype, chosen)
+    if covariate_file is None:
+        scanned = given.scanned(wanted)
     else:
-        conditional = float(design.conditional_epsilons.max())
-        layout = layout_of(design.domain)
-        if covariate_file is None:
-            cohort, turned = given.people(design, phenotype, chosen)
-            cohort.check_varies()
-            with progress_bar("scanning") as progress:
-                scanned = scan(cohort, design.law, layout, wanted, progress)
-        else:
-            asked = CovariateColumns(covariate_file, phenotype.sample, covariate_names, strata, trait)
-            cohort, turned = _people_to_adjust(given, design, phenotype, chosen, asked)
-            values = read_covariates(asked, cohort.people)
-            with progress_bar("scanning") as progress:
-                scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
-        scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
+        columns = CovariateColumns(covariate_file, phenotype.sample, covariate_names, strata, trait)
+        scanned = given.adjusted(wanted, columns)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
-    warn(dict.fromkeys([*given.doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
+    warn(
+        dict.fromkeys(
+            [*given.reports.doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]
+        )
+    )
 
     with held_back():
         if output is not None:
@@ -156,83 +149,143 @@ def gwas(
         for kind, path in plots.items():
             save_figure(scanned.plot(kind), path)
         title = f"Association scan of {input.name}"
-        write_report(report, lambda: scan_page(scanned, design, title, given.page(design, design_file)))
+        write_report(report, lambda: scan_page(scanned, asked, title, given.page(design_file)))
     if is_json():
-        epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
-        print_json(scanned.summary() | epsilons | {"doubts": given.doubts})
+        epsilons = {"epsilon": asked.design.epsilon, "max_conditional_epsilon": asked.max_conditional_epsilon}
+        print_json(scanned.summary() | epsilons | {"doubts": given.reports.doubts})
     else:
-        _show_scan(scanned, design)
+        _show_scan(scanned, asked.design.epsilon)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """What is to be analysed: a file of many people, or reports of single people, and what is in doubt of it."""
+class _Given(ABC):
+    """What is to be analysed, of which options and files that do not fit are refused, and what is in doubt of it."""
 
     path: Path
     reports: OpenedRecords
-    collected: CollectedReports | None
 
-    @property
-    def doubts(self) -> list[str]:
-        return self.reports.doubts
+    @abstractmethod
+    def scanned(self, wanted: ScanOptions) -> Associations:
+        """Its scan."""
 
-    def people(self, design: Design, phenotype: PhenotypeColumns, chosen: GenotypeFilter) -> tuple[Cohort, list[str]]:
-        """Randomized genotypes and status, with the design's A1 counted, and what to say of turned alleles."""
-        if self.collected is not None:
-            return self.collected.cohort(), []
-        phenotype = checked_phenotype(phenotype, self.path)
-        cohort = randomized_people(self.path, phenotype, design.domain, chosen)
-        return aligned(cohort, layout_of(design.domain))
+    @abstractmethod
+    def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
+        """Its scan, adjusted for covariates."""
 
-    def page(self, design: Design | SampledVariants, design_file: Path) -> "Given | None":
+    @abstractmethod
+    def described(self, by_status: bool) -> VariantReport:
+        """What it says of each variant."""
+
+    def page(self, design_file: Path) -> "Given | None":
         """Where a page says that records come from; nothing of answers and of single people's reports."""
-        if isinstance(design, SampledVariants) or self.collected is not None:
-            return None
-        return page_given(design, design_file, self.reports, self.doubts)
+        return None
 
 
-def _given(input: Path, design: Design | SampledVariants) -> _Given:
-    """Raises InvalidInput for options and files that the design's answers, or reports of single people, are none of."""
-    if isinstance(design, SampledVariants):
-        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        refuse_options("is of genotypes, and this design's answers are none; leave it out", *FILTER_OPTIONS)
-        if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
-            raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
-    if not holds_reports(input):
-        asked = (
-            design.reports(RecordsAt(input))
-            if isinstance(design, Design)
-            else OpenedRecords.of(design, RecordsAt(input))
-        )
-        return _Given(input, asked, None)
+@dataclass(frozen=True)
+class _Answers(_Given):
+    asking: SampledVariants
+
+    def scanned(self, wanted: ScanOptions) -> Associations:
+        return scan_answers(self.asking, self.reports, wanted)
+
+    def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
+        raise InvalidInput(NO_COVARIATES)
+
+    def described(self, by_status: bool) -> VariantReport:
+        return answers_report(self.asking, self.reports, by_status)
+
+
+@dataclass(frozen=True)
+class _Collected(_Given):
+    """Records of single people."""
+
+    design: Design
+    people: Callable[[], tuple[Cohort, list[str]]]
+
+    def scanned(self, wanted: ScanOptions) -> Associations:
+        cohort, turned = self.people()
+        cohort.check_varies()
+        with progress_bar("scanning") as progress:
+            made = scan(cohort, self.design.law, layout_of(self.design.domain), wanted, progress)
+        return replace(made, warnings=(*turned, *made.warnings))
+
+    def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
+        raise InvalidInput(f"{self.path} holds reports that name nobody, so no covariate can be told whose it is")
+
+    def described(self, by_status: bool) -> VariantReport:
+        (cohort, turned), law, layout = self.people(), self.design.law, layout_of(self.design.domain)
+        warn(turned)
+        with progress_bar("counting") as progress:
+            return variant_report(cohort, law, layout, by_status, progress)
+
+
+@dataclass(frozen=True)
+class _Records(_Collected):
+    """A file of many people's records."""
+
+    phenotype: PhenotypeColumns
+    chosen: GenotypeFilter
+
+    def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
+        path, phenotype, layout = self.path, self.phenotype, layout_of(self.design.domain)
+        is_table = path.suffix.lower() in (".csv", ".parquet")
+        # the column of names that is given may be that of the covariates alone
+        own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
+        people = randomized_people(path, replace(phenotype, sample=own), self.design.domain, self.chosen)
+        if columns.trait is None:
+            people.check_varies()
+        cohort, turned = aligned(people, layout)
+        if self.reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
+            raise InvalidInput(
+                f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb "
+                "--keep-names"
+            )
+        values = read_covariates(columns, cohort.people)
+        with progress_bar("scanning") as progress:
+            made = adjusted_scan(cohort, self.design.law, layout, values, wanted.thresholds, progress)
+        return replace(made, warnings=(*turned, *made.warnings))
+
+    def page(self, design_file: Path) -> "Given | None":
+        return page_given(self.design, design_file, self.reports, self.reports.doubts)
+
+
+def _collected(asked: ReportedDesign, input: Path) -> CollectedReports:
     refuse_options("is of people's status, which reports hold themselves; leave it out", *STATUS_OPTIONS)
     refuse_options("is of a file of genotypes, and these are reports of single people; leave it out", *FILTER_OPTIONS)
-    collected = read_reports(design, input)
+    collected = asked.collected(input)
     if collected.left_out:
         warn([f"left out by their endings: {amount(collected.left_out, 'file')} in {input}"])
-    answers = [collected.answers()] if isinstance(design, SampledVariants) else []
-    return _Given(input, OpenedRecords.of(design, *answers), collected)
+    return collected
 
 
-def _people_to_adjust(
-    given: _Given, design: Design, phenotype: PhenotypeColumns, chosen: GenotypeFilter, asked: CovariateColumns
-) -> tuple[Cohort, list[str]]:
-    """The cohort whose people's covariates are asked for, by name, and what to say of turned alleles."""
-    path, phenotype = given.path, checked_phenotype(phenotype, given.path)
-    if given.collected is not None:
-        raise InvalidInput(f"{path} holds reports that name nobody, so no covariate can be told whose it is")
-    is_table = path.suffix.lower() in (".csv", ".parquet")
-    # the column of names that is given may be that of the covariates alone
-    own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    people = randomized_people(path, replace(phenotype, sample=own), design.domain, chosen)
-    if asked.trait is None:
-        people.check_varies()
-    cohort, turned = aligned(people, layout_of(design.domain))
-    if given.reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
-        raise InvalidInput(
-            f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
-        )
-    return cohort, turned
+@singledispatch
+def _given(asked: Any, input: Path, phenotype: PhenotypeColumns, chosen: GenotypeFilter) -> _Given:
+    design = asked.design
+    if holds_reports(input):
+        cohort = asked.of_collected(_collected(asked, input)).cohort
+        return _Collected(input, OpenedRecords.of(design), design, lambda: (cohort, []))
+
+    def people() -> tuple[Cohort, list[str]]:
+        """Randomized genotypes and status, with the design's A1 counted, and what to say of turned alleles."""
+        columns = checked_phenotype(phenotype, input)
+        return aligned(randomized_people(input, columns, design.domain, chosen), asked.layout)
+
+    return _Records(input, design.reports(RecordsAt(input)), design, people, phenotype, chosen)
+
+
+@_given.register
+def _given_answers(
+    asked: AssociationDesign, input: Path, phenotype: PhenotypeColumns, chosen: GenotypeFilter
+) -> _Given:
+    refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
+    refuse_options("is of genotypes, and this design's answers are none; leave it out", *FILTER_OPTIONS)
+    if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
+        raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
+    if holds_reports(input):
+        answers: Any = asked.of_collected(_collected(asked, input)).answers
+    else:
+        answers = RecordsAt(input)
+    return _Answers(input, OpenedRecords.of(asked.design, answers), asked.design)
 
 
 def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
@@ -253,11 +306,11 @@ def _adjusted_for(associations: Associations) -> str:
     return f" adjusted for {associations.adjusted_for}" if associations.adjusted_for else ""
 
 
-def _show_scan(associations: Associations, design: Design | SampledVariants) -> None:
+def _show_scan(associations: Associations, epsilon: float) -> None:
     p = associations.scores.p_value
     click.echo(
         f"{amount(len(associations.variants), 'variant')}, {associations.test} test{_adjusted_for(associations)}, "
-        f"total epsilon {epsilon_text(design.epsilon)}: "
+        f"total epsilon {epsilon_text(epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )
@@ -294,25 +347,19 @@ def gwas_variants(
       F_A ... F_U ...     with --by-status: the frequency in cases and in controls
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     check_outputs([output, report], [input, design_file, phenotype.table, chosen.keep])
-    design = load_genomic_design(design_file)
-    given = _given(input, design)
-    if isinstance(design, SampledVariants):
-        estimated = answers_report(design, given.reports, by_status)
-    else:
-        cohort, turned = given.people(design, phenotype, chosen)
-        warn(turned)
-        with progress_bar("counting") as progress:
-            estimated = variant_report(cohort, design.law, layout_of(design.domain), by_status, progress)
+    asked = load_genomic_design(design_file)
+    given = _given(asked, input, phenotype, chosen)
+    estimated = given.described(by_status)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
-    warn(dict.fromkeys([*given.doubts, *estimated.warnings, *left_out]))
+    warn(dict.fromkeys([*given.reports.doubts, *estimated.warnings, *left_out]))
 
     with held_back():
         if output is not None:
             estimated.write_tsv(output)
         title = f"Variants of {input.name}"
-        write_report(report, lambda: variants_page(estimated, design, title, given.page(design, design_file)))
+        write_report(report, lambda: variants_page(estimated, asked, title, given.page(design_file)))
     if is_json():
-        print_json(estimated.summary() | {"epsilon": design.epsilon, "doubts": given.doubts})
+        print_json(estimated.summary() | {"epsilon": asked.design.epsilon, "doubts": given.reports.doubts})
         return
     shown = estimated.brief(SHOWN)
     print_shown(estimated.headline(), shown)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,6 +44,7 @@ from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.reading.registry import written_suffixes
 from optrr.core.records.writing import released_file
 from optrr.genomics import designing, randomize
+from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
 from optrr.genomics.filters import GenotypeFilter
@@ -54,7 +56,7 @@ from optrr.genomics.power import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.randomness import BitSource, as_source
+from optrr_solvers.randomness import as_source
 
 # Those of gwas-perturb that one person's report has no use for.
 _OF_MANY = ("after", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
@@ -250,87 +252,81 @@ def gwas_perturb(
     else:
         _check_output(output)
     check_outputs([output], [input, design_file, phenotype.table, chosen.keep])
-    design = load_genomic_design(design_file)
+    asked = load_genomic_design(design_file)
     if one.asked(output):
-        report_one_person(one, input, design, output, (chosen, missing, limit))
+        report_one_person(one, input, asked, output, (chosen, missing, limit))
         return
-    answers = isinstance(design, SampledVariants)
-    if answers:
-        refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
-        if output.suffix.lower() not in written_suffixes():
-            raise InvalidInput(
-                f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
-            )
-    layout = layout_of(design.domain)
-    how = following(design.earlier, after, limit=limit, keep_order=keep_order)
+    how = following(asked.design.earlier, after, limit=limit, keep_order=keep_order)
     source = as_source(random_state)
-    provenance = how.provenance(design if isinstance(design, SampledVariants) else design.mechanism, source, input)
+    provenance = how.provenance(asked.design, source, input)
     replaced = replaced_release(output)
     cohort = read_cohort(input, checked_phenotype(phenotype, input), chosen=chosen)
-    cohort, turned = designing.aligned(cohort, layout)
-    given = cohort.n
-    if isinstance(design, SampledVariants):
-        given = _write_answers(design, cohort, output, (how, provenance, source), missing)
-        gone = [f"people without a call that was asked for gave no answer ({cohort.n - given}): no epsilon covers who"]
-        said, exposed = gone if given < cohort.n else [], 0
-    else:
-        people = {"random_state": source, "keep_order": keep_order, "keep_names": keep_names}
-        exposed = _write_people(design, cohort, output, provenance, missing, people)
-        said = [_NAMES_KEPT] if keep_names else []
+    cohort, turned = aligned(cohort, asked.layout)
+    people = {"random_state": source, "keep_order": keep_order, "keep_names": keep_names}
+    given, what, said = _write(asked, cohort, output, (how, provenance), missing, people)
     absent = chosen.absent_names(cohort.genotypes.people)
     warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *said])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
-    if exposed:
-        which = f"the missing calls of {amount(exposed, 'variant')}"
-        warn([f"{which} are published as they are: no epsilon covers which calls are missing"])
-    made = {"records": given, "variants": layout.variants, **release_summary(provenance)}
-    variants = amount(layout.variants, "variant")
-    what = amount(given, "answer") if answers else f"{counted(given, 'people')} × {variants} randomized"
+    made = {"records": given, "variants": asked.layout.variants, **release_summary(provenance)}
     give(
         lambda: made | {"output": str(output), "left_out": left_out},
         lambda: click.echo(f"{what} at {epsilon_phrase(provenance)}, written to {output}"),
     )
 
 
-def _write_people(
-    design: Design,
+@singledispatch
+def _write(
+    asked: Any,
     cohort: Cohort,
     output: Path,
-    provenance: Provenance,
+    release: tuple[ReleaseOptions, Provenance],
     missing: randomize.MissingPolicy,
     people: dict[str, Any],
-) -> int:
-    """Everybody's record; returns how many variants have missing calls that are published as they are."""
-    layout = layout_of(design.domain)
+) -> tuple[int, str, list[str]]:
+    """Everybody's record, or answer: how many there are, what they are, and what to say of them."""
+    layout, (_, provenance) = asked.layout, release
     by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
     if by_variant is None:
         remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
-    records = randomize.records_of(cohort, layout, missing)
+    records = asked.records(cohort, missing)
     with progress_bar("randomizing") as progress:
-        randomize.randomize_records(records, design.mechanism, people["random_state"], progress)
+        randomize.randomize_records(records, asked.design.mechanism, people["random_state"], progress)
     with cleaned_up():
         if by_variant is not None:
             by_variant(randomize.randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
-            write_records(records, design.domain, cohort.people, output, provenance, **people)
-    return randomize.variants_with_missing(records)
+            write_records(records, asked.design.domain, cohort.people, output, provenance, **people)
+    said = [_NAMES_KEPT] if people["keep_names"] else []
+    if exposed := randomize.variants_with_missing(records):
+        which = f"the missing calls of {amount(exposed, 'variant')}"
+        said.append(f"{which} are published as they are: no epsilon covers which calls are missing")
+    what = f"{counted(cohort.n, 'people')} × {amount(layout.variants, 'variant')} randomized"
+    return cohort.n, what, said
 
 
+@_write.register
 def _write_answers(
-    design: SampledVariants,
+    asked: AssociationDesign,
     cohort: Cohort,
     output: Path,
-    release: tuple[ReleaseOptions, Provenance, BitSource],
+    release: tuple[ReleaseOptions, Provenance],
     missing: randomize.MissingPolicy,
-) -> int:
-    """Everybody's answer about a few variants; returns how many gave one."""
-    how, provenance, source = release
-    records = AssociationDesign(design).records(cohort, missing)
+    people: dict[str, Any],
+) -> tuple[int, str, list[str]]:
+    refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
+    if output.suffix.lower() not in written_suffixes():
+        raise InvalidInput(
+            f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
+        )
+    (how, provenance), source = release, people["random_state"]
+    records = asked.records(cohort, missing)
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
-        return writer.write(how.in_order(design.batches(records, source), source, writer.folder))
+        given = writer.write(how.in_order(asked.design.batches(records, source), source, writer.folder))
+    gone = [f"people without a call that was asked for gave no answer ({cohort.n - given}): no epsilon covers who"]
+    return given, amount(given, "answer"), gone if given < cohort.n else []
 
 
 def _is_plink(output: Path) -> bool:

@@ -10,16 +10,17 @@ import click
 
 from optrr.cli.options import group, option, refuse_options
 from optrr.cli.outputs import PLOT
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
 from optrr.core.design.specification import refuse_specification
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.sealed import SAMPLED_VARIANTS, content_of, kind_of
+from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.person_reports import ReportedDesign
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.plots import check_plot
-from optrr.genomics.sampled_variants import SampledVariants, load_sampled_variants
+from optrr.genomics.sampled_variants import load_sampled_variants
 from optrr.genomics.scan import PLOTS, Thresholds
 from optrr.genomics.score_tests import Progress, genotype_tests
 from optrr.genomics.writing import is_written_vcf
@@ -97,14 +98,16 @@ TEST = option(
 )
 
 
-def load_genomic_design(path: Path) -> Design | SampledVariants:
+def load_genomic_design(path: Path) -> ReportedDesign:
     """A design file, for genotypes or for association.
 
     Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
     """
     held = content_of(path, "design file")
     refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
-    return load_sampled_variants(held) if kind_of(held) == SAMPLED_VARIANTS else load_design(held)
+    if kind_of(held) == SAMPLED_VARIANTS:
+        return AssociationDesign(load_sampled_variants(held))
+    return GenomicDesign(load_design(held))
 
 
 def checked_phenotype(phenotype: PhenotypeColumns, path: Path) -> PhenotypeColumns:

@@ -9,20 +9,16 @@ import msgspec
 
 from optrr.cli.options import option, refuse_options
 from optrr.cli.printing import give, warn
-from optrr.core.design.design import Design
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.records.atomic import whole_file
 from optrr.core.records.reading.registry import refuse_randomized
 from optrr.core.records.reading.source import STANDARD_INPUT
-from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.filters import GenotypeFilter
-from optrr.genomics.genotypes import MISSING, Codes
-from optrr.genomics.layout import layout_of
+from optrr.genomics.genotypes import Codes
 from optrr.genomics.person import Absent, read_person
-from optrr.genomics.person_reports import ENDING, report_once, spent_in
+from optrr.genomics.person_reports import ENDING, ReportedDesign, spent_in
 from optrr.genomics.randomize import MissingPolicy
-from optrr.genomics.sampled_variants import SampledVariants
 
 _STATUS = {"case": True, "control": False}
 
@@ -75,7 +71,7 @@ def _is_case(status: str | None, file: IO[str] | None) -> bool:
 def report_one_person(
     one: OnePerson,
     input: Path,
-    design: Design | SampledVariants,
+    asked: ReportedDesign,
     output: Path,
     how: tuple[GenotypeFilter, MissingPolicy, float | None],
 ) -> None:
@@ -84,33 +80,30 @@ def report_one_person(
         raise InvalidInput(f"cannot write {output}: one person's report is written as {ENDING}")
     case = _is_case(one.status, one.status_file)
     chosen, missing, limit = how
-    asked = AssociationDesign(design) if isinstance(design, SampledVariants) else GenomicDesign(design)
     if str(input) == STANDARD_INPUT and one.diary is None:
         raise InvalidInput("standard input has no folder beside it that could remember; name one (--diary FOLDER)")
     folder = one.diary or input.with_name(f"{input.name}.diary")
 
     def record() -> Codes:
         refuse_randomized(input)
-        person, said = read_person(input, layout_of(design.domain), case, one.absent, chosen)
+        person, said = read_person(input, asked.layout, case, one.absent, chosen)
         true = asked.records(person, missing)
-        gone = int((true == MISSING).sum()) if isinstance(design, Design) else 0
-        if gone:
-            said.append(f"{amount(gone, 'call')} missing in the report: no epsilon covers which")
+        said.extend(asked.exposed(true))
         # before anything is drawn, because with --strict nothing is
         warn(said)
         return true
 
-    report, new = report_once(design, record, folder, limit)
+    report, new = asked.report_once(record, folder, limit)
     if not new:
         # not a warning, which --strict would take for a failure: sending the same again is what a diary is for
         click.echo(f"note: drawn before: the same report again, from {folder}", err=True)
     with whole_file(output) as partial:
         partial.write_bytes(msgspec.json.encode(report) + b"\n")
-    variants, spent = layout_of(design.domain).variants, spent_in(folder)
-    made = {"records": 1, "variants": variants, "epsilon": design.epsilon, "new": new, "spent": spent}
+    variants, spent, epsilon = asked.layout.variants, spent_in(folder), asked.design.epsilon
+    made = {"records": 1, "variants": variants, "epsilon": epsilon, "new": new, "spent": spent}
     drawn = "drawn now, and kept" if new else "drawn before: the same report again, and nothing was drawn"
     line = (
-        f"one report about {amount(variants, 'variant')} at total epsilon {epsilon_text(design.epsilon)}, {drawn}; "
+        f"one report about {amount(variants, 'variant')} at total epsilon {epsilon_text(epsilon)}, {drawn}; "
         f"written to {output}, remembered in {folder} (epsilon {epsilon_text(spent)} spent in all)"
     )
     give(lambda: made | {"output": str(output), "diary": str(folder)}, lambda: click.echo(line))

@@ -20,6 +20,7 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-
 what it costs.
 """
 
+from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,
@@ -29,7 +30,7 @@ from optrr.genomics.asking import (
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.covariates import CovariateColumns
-from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
+from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of

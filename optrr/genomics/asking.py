@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.core.design.design import Design
+from optrr.core.display.text import amount, bound_text, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import is_seeded
 from optrr.core.provenance.accounting import Release
@@ -26,28 +28,39 @@ from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
-from optrr.genomics.genotypes import Codes, refuse_single_copies
-from optrr.genomics.layout import Layout, layout_of
-from optrr.genomics.person_reports import read_reports, report_once
-from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
+from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Variants, refuse_single_copies
+from optrr.genomics.layout import STATUS
+from optrr.genomics.person_reports import CollectedReports, ReportedDesign, SentReport
+from optrr.genomics.randomize import MissingPolicy, called, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
-from optrr_solvers.arrays import FloatArray
-from optrr_solvers.randomness import RandomState, as_source
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 
 @dataclass(frozen=True, eq=False)
-class GenomicDesign:
+class GenomicDesign(ReportedDesign):
     """A design whose attributes are the genotypes of some variants, and a status."""
 
     design: Design
 
+    fields = ("values",)
+
     @property
-    def layout(self) -> Layout:
-        """Which attribute is which variant, and which the status."""
-        return layout_of(self.design.domain)
+    def max_conditional_epsilon(self) -> float:
+        """As :class:`ReportedDesign`."""
+        return float(self.design.conditional_epsilons.max())
+
+    @property
+    def spent_said(self) -> str:
+        """As :class:`ReportedDesign`."""
+        return (
+            f"Total epsilon of a person's record {epsilon_text(self.design.epsilon)} nats "
+            f"(certified at least {bound_text(self.design.lower_bound)}), largest conditional epsilon "
+            f"{epsilon_text(self.max_conditional_epsilon)}. Genotypes and status are one record and share it."
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -71,42 +84,61 @@ class GenomicDesign:
         InvalidInput
             where the cohort's variants are not exactly the design's, or calls are missing and refused.
         """
-        source, layout = as_source(random_state), self.layout
-        records = self.records(cohort, missing)
+        source, records = as_source(random_state), self.records(cohort, missing)
         randomize_records(records, self.design.mechanism, source)
-        return GenomicReports(self, randomized_cohort(cohort, records, layout))
+        return GenomicReports(self, randomized_cohort(cohort, records, self.layout))
 
     def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
         """True records, as :func:`optrr.genomics.randomize.records_of`."""
         return records_of(cohort, self.layout, missing)
 
-    def report(
-        self, person: Cohort, folder: Path, missing: MissingPolicy = "refuse", limit: float | None = None
-    ) -> dict[str, Any]:
-        """One person's report as a JSON object, drawn from the system's random bits and kept in the folder for ever after.
+    def exposed(self, record: Codes) -> list[str]:
+        """Calls that stay missing."""
+        gone = int((record == MISSING).sum())
+        return [f"{amount(gone, 'call')} missing in the report: no epsilon covers which"] if gone else []
 
-        Parameters
-        ----------
-        person
-            from :func:`optrr.genomics.read_person`.
-        folder
-            the person's diary, the Python client's; a report of this design that is there already is handed out again.
-        limit
-            most that everything in the diary may cost the person, in nats.
+    def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
+        """As :class:`ReportedDesign`: one category for each attribute; None for a call that stays missing."""
+        drawn = record.copy()
+        randomize_records(drawn, self.design.mechanism, source)
+        codes = zip(self.design.domain, drawn[0].tolist(), strict=True)
+        return {"values": [None if code == MISSING else a.texts[code] for a, code in codes]}
 
-        Raises
-        ------
-        InvalidInput
-            as :meth:`randomize`; for more than one person; above the limit, before anything is drawn.
-        """
-        return report_once(self.design, lambda: self.records(_one(person), missing), folder, limit)[0]
+    def rows(self, given: Sequence[tuple[str, SentReport]]) -> Codes:
+        """As :class:`ReportedDesign`: codes (n, m), MISSING where a call stays missing."""
+        domain = self.design.domain
+        out = np.empty((len(given), domain.m), dtype=np.int8)
+        # a genotype may stay missing, and the status never does
+        gone: dict[str | None, int] = {None: MISSING}
+        codes = [({} if a.name == STATUS else gone) | {text: k for k, text in enumerate(a.texts)} for a in domain]
+        for row, (where, report) in zip(out, given, strict=True):
+            values: tuple[str | None, ...] = report.values or ()
+            if len(values) != domain.m:
+                raise InvalidInput(
+                    f"{where} has {len(values)} values for {domain.m} attributes; give it as it was written"
+                )
+            wrong = [a.name for a, known, value in zip(domain, codes, values, strict=True) if value not in known]
+            if wrong:
+                raise InvalidInput(
+                    f"{where} has a value of {wrong[0]!r} that is none of its categories; give it as it was written"
+                )
+            row[:] = [known[value] for known, value in zip(codes, values, strict=True)]
+        return out
 
     def read_reports(self, place: Path) -> "GenomicReports":
         """Reports of different people, from a folder or a file of one on each line, in random order.
 
-        Raises InvalidInput as :func:`optrr.genomics.person_reports.read_reports`.
+        Raises InvalidInput as :meth:`ReportedDesign.collected`.
         """
-        return GenomicReports(self, read_reports(self.design, place).cohort())
+        return self.of_collected(self.collected(place))
+
+    def of_collected(self, collected: CollectedReports) -> "GenomicReports":
+        """The people of collected reports, numbered from 1."""
+        layout, records = self.layout, np.asarray(collected.rows, dtype=np.int8)
+        people = np.array([str(k + 1) for k in range(len(records))], dtype=object)
+        variants = Variants.named(layout.names, layout.alleles, layout.places)
+        genotypes = MatrixGenotypes(variants, people, called(records[:, layout.attributes], layout))
+        return GenomicReports(self, Cohort(genotypes, np.arange(people.size), records[:, layout.status]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +199,6 @@ class GenomicReports:
         return variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status)
 
 
-_LEFT_OUT = (
-    "questions have no place for them: with --missing exclude people who lack a call that is asked for give no answer, and no "
-    "epsilon covers who"
-)
-
-
 @dataclass(frozen=True, eq=False)
 class VariantAnswers:
     """Everybody's answer about a few variants, and the way of asking."""
@@ -197,31 +223,40 @@ class VariantAnswers:
         return answers_report(self.asking, self.answers, by_status)
 
 
+_LEFT_OUT = (
+    "questions have no place for them: with --missing exclude people who lack a call that is asked for give no answer, and no "
+    "epsilon covers who"
+)
+
+
 @dataclass(frozen=True, eq=False)
-class AssociationDesign:
+class AssociationDesign(ReportedDesign):
     """Questions about a few variants and the status, for tests of association."""
 
-    asking: SampledVariants
+    design: SampledVariants
+
+    fields = tuple(SCHEMA.names)
+
+    @property
+    def max_conditional_epsilon(self) -> float:
+        """The total: an answer is about all of its attributes at once."""
+        return self.design.epsilon
+
+    @property
+    def spent_said(self) -> str:
+        """As :class:`ReportedDesign`."""
+        spent = epsilon_text(self.design.epsilon)
+        return f"Everybody gave one answer, of total epsilon {spent} nats: {self.design.questions_asked}."
 
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
     ) -> VariantAnswers:
         """Everybody's answer, as :meth:`GenomicDesign.randomize`; who lacks a call that is asked for gives none."""
         source = as_source(random_state)
-        batches = list(self.asking.batches(self.records(cohort, missing), source))
+        batches = list(self.design.batches(self.records(cohort, missing), source))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
-        known = Provenance(Release.drawn(self.asking, is_seeded(source)))
-        return VariantAnswers(self.asking, table.replace_schema_metadata(known.metadata()))
-
-    def report(
-        self, person: Cohort, folder: Path, missing: MissingPolicy = "refuse", limit: float | None = None
-    ) -> dict[str, Any]:
-        """One person's answer, as :meth:`GenomicDesign.report`; refused where the call that is asked for is missing."""
-        return report_once(self.asking, lambda: self.records(_one(person), missing), folder, limit)[0]
-
-    def read_reports(self, place: Path) -> VariantAnswers:
-        """Answers of different people, as :meth:`GenomicDesign.read_reports`."""
-        return VariantAnswers(self.asking, read_reports(self.asking, place).answers())
+        known = Provenance(Release.drawn(self.design, is_seeded(source)))
+        return VariantAnswers(self.design, table.replace_schema_metadata(known.metadata()))
 
     def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
         """True records to be asked, as :func:`optrr.genomics.randomize.records_of`.
@@ -229,15 +264,35 @@ class AssociationDesign:
         Raises InvalidInput as there, and for variants of which some people have one copy.
         """
         refuse_single_copies(cohort.variants.chromosome, "questions are about two copies: leave these variants out")
-        return records_of(cohort, self.asking.layout, missing, _LEFT_OUT)
+        return records_of(cohort, self.layout, missing, _LEFT_OUT)
 
+    def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
+        """As :class:`ReportedDesign`: a question and an answer."""
+        question, answer = (int(x[0]) for x in self.design.answered(record, source))
+        return {"answer": None} if answer < 0 else {"question": question + 1, "answer": answer}
 
-def _one(person: Cohort) -> Cohort:
-    if person.n != 1:
-        raise InvalidInput(
-            f"a report is of one person, and these are {person.n}; use read_person, or randomize for a cohort"
-        )
-    return person
+    def rows(self, given: Sequence[tuple[str, SentReport]]) -> IntArray:
+        """As :class:`ReportedDesign`: questions and answers, (n, 2)."""
+        rows = np.array([[getattr(report, name) for name in self.fields] for _, report in given], dtype=np.int64)
+        try:
+            self.design.told([(rows[:, 0] - 1, rows[:, 1])])
+        except InvalidInput:
+            for (where, _), row in zip(given, rows, strict=True):
+                try:
+                    self.design.told([(row[:1] - 1, row[1:])])
+                except InvalidInput as error:
+                    raise InvalidInput(f"{where}: {error}") from error
+        return rows
+
+    def read_reports(self, place: Path) -> VariantAnswers:
+        """Answers of different people, as :meth:`GenomicDesign.read_reports`."""
+        return self.of_collected(self.collected(place))
+
+    def of_collected(self, collected: CollectedReports) -> VariantAnswers:
+        """Collected answers as a table with their provenance."""
+        columns = [pa.array(column, pa.int32()) for column in collected.rows.T]
+        table = pa.Table.from_arrays(columns, schema=SCHEMA)
+        return VariantAnswers(self.design, table.replace_schema_metadata(collected.provenance.metadata()))
 
 
 def design(  # noqa: PLR0913 (each argument is one question a user answers)

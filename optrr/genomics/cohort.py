@@ -172,9 +172,9 @@ def read_cohort(
     warn(chosen.absent_names(genotypes.people))
     male = _sexes(genotypes, path, table, phenotype)
     if table is None:
-        assert isinstance(genotypes, PlinkGenotypes)
-        values = [None if text in ("NA", "") else text for text in genotypes.fam_phenotype]
-        status = coded_status(values, phenotype, f"{path.with_suffix('.fam')}, phenotype (field 6)", "line")
+        status = coded_status(
+            genotypes.own_status or [], phenotype, f"{path.with_suffix('.fam')}, phenotype (field 6)", "line"
+        )
         left_out = {"without status in the fam file": int(np.sum(status == UNKNOWN))}
     else:
         status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
@@ -318,13 +318,11 @@ def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: Phen
     count = int(np.isin(single_copy_chromosomes(genotypes.variants.chromosome), ("X", "Y")).sum())
     if not count:
         return None
-    male: Codes | None = None
+    male = genotypes.male
     if phenotype.sex is not None:
         if table is None:
             raise InvalidInput(f"--sex-column {phenotype.sex} is a column of a table; name that too (--phenotype FILE)")
         male = table_sexes(table, genotypes.people, phenotype, same_file=table == path)
-    elif isinstance(genotypes, PlinkGenotypes | PgenGenotypes):
-        male = genotypes.fam_male
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
             f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "
@@ -345,5 +343,5 @@ def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int], m
             f"nobody has a phenotype that can be used ({reasons or 'no people'}); give cases and controls"
         )
     kept = {k: v for k, v in left_out.items() if v}
-    relatives = genotypes.relatives(rows) if isinstance(genotypes, PlinkGenotypes) else 0
-    return Cohort(genotypes, rows, status[rows], kept, None if male is None else male[rows] == 1, relatives)
+    known = None if male is None else male[rows] == 1
+    return Cohort(genotypes, rows, status[rows], kept, known, genotypes.relatives(rows))

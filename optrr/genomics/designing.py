@@ -5,20 +5,13 @@ whose total, rounded up, stays within. The status is one attribute that all test
 variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible, max λ_is²,
 were all variants alike (with different budgets, at their mean square).
 
-Which allele a design counts: A1 and A2 of every variant stand in its categories, A2/A2, A1/A2 and A1/A1.
-
-Two files of the same variants may count different alleles, as PLINK does when it makes A1 the rarer one of the people at hand.
-So files are brought to the design's A1 where they name the same two alleles the other way round, or those of the other strand
-of the DNA (A for T, C for G), and refused where they name others. A/T and C/G read the same on both strands, so the other way
-round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
-
 For tests of association alone, people are asked about one variant each, by the best report on its genotype and the status, and
 the best share of people who are asked for the status alone; or about several, by naming a cell of their table. Both are
 compared by the share of a true record's information that they keep, on average over the frequencies and the shares of cases
 that are expected. No genotype is looked at.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,21 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from optrr.core.design.design import FAINT, Design
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import Domain, shown
+from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.provenance.accounting import checked_epsilon
-from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import (
-    BLOCK,
     GENOTYPES,
-    MISSING,
-    Codes,
-    Genotypes,
-    Texts,
     Variants,
     allele_pairs,
-    allele_text,
 )
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
@@ -49,126 +34,6 @@ from optrr_solvers.allocation.association import Population, best_report
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.problem import EPSILON_RANGE
-
-_COMPLEMENTS = ({"A", "T"}, {"C", "G"})
-_OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class _Compared:
-    """A file's alleles beside the ``designs``, a pair for each of V variants, with marks of shape (V,).
-
-    ``turned`` name the design's A1 as A2, ``strand`` have the alleles of the other strand, and ``unknown`` name none.
-    """
-
-    designs: list[Alleles]
-    turned: NDArray[np.bool_]
-    strand: NDArray[np.bool_]
-    unknown: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, variants: Variants, layout: Layout) -> "_Compared":
-        """Raises InvalidInput as :func:`aligned`."""
-        wanted = dict(zip(layout.names, layout.alleles, strict=True))
-        designs = [wanted.get(name, ("", "")) for name in variants.name]
-        pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
-        rows = list(zip(variants.name, pairs, designs, strict=True))
-        return cls(
-            designs,
-            turned=np.array([_is_turned(name, here, d) for name, here, d in rows], dtype=np.bool_),
-            strand=np.array([all(d) and _read_on(here, d) != here for _, here, d in rows], dtype=np.bool_),
-            unknown=np.array([bool(d[0]) and not any(here) for _, here, d in rows], dtype=np.bool_),
-        )
-
-
-def _read_on(here: Alleles, wanted: Alleles) -> Alleles:
-    """A file's alleles as the design's strand has them, where they are those of the other one; as they are elsewhere."""
-    other = tuple(_OTHER_STRAND.get(allele, "") for allele in here)
-    return (other[0], other[1]) if set(here) != set(wanted) == set(other) else here
-
-
-def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
-    """The cohort with the design's A1 as the counted allele, and what to say of it, a line each.
-
-    Raises
-    ------
-    InvalidInput
-        where a variant has other alleles than in the design, or A/T or C/G the other way round.
-    """
-    variants, said = cohort.variants, []
-    compared = _Compared.of(variants, layout)
-    flip, strand, unknown = compared.turned, compared.strand, compared.unknown
-    if unknown.any():
-        said.append(
-            f"the file does not name the alleles of {amount(int(unknown.sum()), 'variant')}: its counts are taken for those of "
-            "the design's A1, and nothing shows it if they are not"
-        )
-    if strand.any():
-        said.append(f"{amount(int(strand.sum()), 'variant')} named alleles of the other strand: read as the design's")
-    if flip.any():
-        said.append(f"{amount(int(flip.sum()), 'variant')} named A1 and A2 the other way round than the design: turned")
-    if not (flip | strand).any():
-        return cohort, said
-    a1, a2 = (
-        np.where(strand, [d[k] for d in compared.designs], np.where(flip, theirs, ours))
-        for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
-    )
-    names = replace(variants, a1=a1.astype(object), a2=a2.astype(object))
-    genotypes = _Turned(names, cohort.genotypes.people, cohort.genotypes.skipped, cohort.genotypes, flip)
-    return replace(cohort, genotypes=genotypes), said
-
-
-def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
-    """Which variants, (V,), name the design's A1 as their A2. Raises InvalidInput as :func:`aligned`."""
-    if not any(map(any, layout.alleles)):
-        return np.zeros(len(variants), dtype=np.bool_)
-    return _Compared.of(variants, layout).turned
-
-
-def refuse_turned(variants: Variants, layout: Layout) -> None:
-    """Raise InvalidInput where the design's other allele is counted; see :func:`aligned`."""
-    at = np.flatnonzero(turned(variants, layout))
-    if at.size:
-        raise InvalidInput(
-            f"variant {shown(str(variants.name[at[0]]))} counts the design's A2; bring the cohort to its A1 first "
-            "(optrr.genomics.aligned)"
-        )
-
-
-def _is_turned(name: str, here: tuple[str, str], wanted: tuple[str, str]) -> bool:
-    """Whether a file's A1 and A2 are the design's A2 and A1."""
-    if not all(wanted) or not any(here):
-        return False
-    here = _read_on(here, wanted)
-    same, other = (all(not a or a == b for a, b in zip(here, x, strict=True)) for x in (wanted, wanted[::-1]))
-    if same:
-        return False
-    if other and set(wanted) not in _COMPLEMENTS:
-        return True
-    files, designs = ("/".join(x or "unknown" for x in pair) for pair in (here, wanted))
-    why = "which may be the other strand" if other else "the design's are others"
-    raise InvalidInput(
-        f"variant {shown(str(name))} has A1/A2 {files}, and {designs} in the design: {why}; bring the file to the "
-        "design's strand and alleles (plink --flip, --a1-allele), or leave the variant out"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Turned:
-    """Genotypes in which copies of the other allele are counted in the variants of ``flip``."""
-
-    variants: Variants
-    people: Texts
-    skipped: Mapping[str, int]
-    genotypes: Genotypes
-    flip: NDArray[np.bool_]
-
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Every variant once, in order."""
-        for chosen, codes in self.genotypes.blocks(size):
-            other = self.flip[chosen][None, :] & (codes != MISSING)
-            yield chosen, np.where(other, 2 - codes, codes).astype(np.int8)
-
 
 # Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
 _FACTOR = 1e-8
@@ -234,7 +99,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
     domain = genomic_domain(wanted.names, wanted.missing, wanted.alleles, wanted.places)
-    search = _RatioSearch(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
+    search = _RatioSearch(layout_of(domain), domain, wanted, _variant_epsilons(wanted, budget))
     if budget.total is None:
         status = 1.0 if budget.status is None else budget.status
         return Design(domain, search.solved(1.0, status))
@@ -305,12 +170,12 @@ MOST_PRESERVED = 20_000
 
 @dataclass(frozen=True, eq=False)
 class _RatioSearch:
-    domain: Domain
     layout: Layout
+    domain: Domain
     wanted: Wanted
     ratios: FloatArray
 
-    def problem(self, factor: float, status: float) -> Problem:
+    def solved(self, factor: float, status: float) -> Solution:
         epsilons = np.empty(self.domain.m)
         epsilons[self.layout.attributes] = factor * self.ratios
         epsilons[self.layout.status] = status
@@ -322,38 +187,31 @@ class _RatioSearch:
                     f"{MOST_PRESERVED} fit; ask for association (--for association), or leave pairs out"
                 )
             pairs = [(self.layout.status, i) for i in self.layout.attributes.tolist()]
-        return Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
-
-    def solved(self, factor: float, status: float) -> Solution:
-        return solve(self.problem(factor, status), self.wanted.method)
+        problem = Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
+        return solve(problem, self.wanted.method)
 
     def at_total(self, total: float, status: float, precision: float, start: float | None = None) -> Solution:
-        """The solution for the largest factor whose total does not exceed ``total``; ``start``: a guess of the factor."""
+        """The solution for the largest factor whose total does not exceed ``total``; ``start``: a guess of the factor.
+
+        The usual one is where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε,
+        Σ ε_i² (r_i−1)/(2 r_i²).
+        """
+        r = self.domain.sizes[self.layout.attributes].astype(np.float64)
+        usual = float(np.sqrt(total / np.sum(self.ratios**2 * (r - 1) / (2 * r**2))))
         return calibrate(
             lambda factor: self.solved(factor, status),
             total,
             scale_range(self.ratios),
-            guess=start or self.usual_factor(total),
+            guess=start or usual,
             tolerance=precision,
             scan=self.wanted.method == "inductive",
         ).solution
-
-    def usual_factor(self, total: float) -> float:
-        """Where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε, Σ ε_i² (r_i−1)/(2 r_i²)."""
-        r = self.domain.sizes[self.layout.attributes].astype(np.float64)
-        return float(np.sqrt(total / np.sum(self.ratios**2 * (r - 1) / (2 * r**2))))
-
-    def factor(self, solution: Solution) -> float:
-        """The factor that a solution was found at."""
-        first = self.layout.attributes[0]
-        return float(solution.problem.epsilons[first] / self.ratios[0])
 
     def best_status(self, total: float) -> float:
         """ε of the status with the largest mean λ_is² at this total."""
         center, leaves = self.layout.status, self.layout.attributes
         # different variants need a slow solver, and the answer hardly depends on how they differ
         alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))
-
         reasons: list[str] = []
         last: float | None = None
 
@@ -361,7 +219,7 @@ class _RatioSearch:
             nonlocal last
             try:
                 optimum = alike.at_total(total, status, _ROUGH, last)
-                last = alike.factor(optimum)
+                last = float(optimum.problem.epsilons[leaves[0]] / alike.ratios[0])
                 return -float(np.mean(star_eigenvalues(optimum.law, leaves, center)[:, 1, 1] ** 2))
             except InvalidInput as error:
                 reasons.append(str(error))

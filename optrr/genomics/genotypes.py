@@ -13,10 +13,11 @@ Readers of the field's formats are an extra; asking for one that is not installe
 
 import hashlib
 import importlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,31 +133,32 @@ def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1
     return out
 
 
-class Genotypes(Protocol):
-    """A source of genotype blocks, read as often as asked."""
+class Genotypes(ABC):
+    """A source of genotype blocks, read as often as asked.
 
-    @property
-    def variants(self) -> Variants:
-        """All variants, in order."""
-        ...
+    ``variants`` are all of them in order, ``people`` names in row order, and ``skipped`` how many variants were left out, by
+    reason. Where a file says so of people, ``male`` is 1 for men, 0 for women, −1 for unknown, and ``own_status`` holds texts.
+    """
 
-    @property
-    def people(self) -> Texts:
-        """Names, in row order."""
-        ...
+    variants: Variants
+    people: Texts
+    skipped: Mapping[str, int]
+    male: Codes | None = None
+    own_status: Sequence[str | None] | None = None
+    # Whether A2 is the reference.
+    names_reference: bool = False
 
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        """How many variants were left out, by reason."""
-        ...
-
+    @abstractmethod
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
         """Every variant once, in order, in blocks: which variants, and their codes, shape (n, at most size)."""
-        ...
+
+    def relatives(self, rows: NDArray[np.int64]) -> int:
+        """How many of these people are known to share a family or a parent with another."""
+        return 0
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixGenotypes:
+class MatrixGenotypes(Genotypes):
     """Genotypes in memory: ``codes`` of shape (n, variants), values 0, 1, 2 or MISSING."""
 
     variants: Variants

@@ -31,7 +31,7 @@ STATUS_CATEGORIES = ("control", "case")
 
 # A1 and A2 of a variant.
 Alleles = tuple[str, str]
-_UNNAMED: Alleles = ("", "")
+UNNAMED: Alleles = ("", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def genomic_domain(
     # plain sizes share one tuple of categories, however many variants there are
     last = (None,) if missing else ()
     plain = (*range(GENOTYPES), *last)
-    pairs, labels = alleles or [_UNNAMED] * len(names), places or [""] * len(names)
+    pairs, labels = alleles or [UNNAMED] * len(names), places or [""] * len(names)
     variants = (
         Attribute(name, (*_genotype_categories(pair), *last) if all(pair) else plain, label=label)
         for name, pair, label in zip(names, pairs, labels, strict=True)
@@ -93,9 +93,9 @@ def variant_alleles(attribute: Attribute) -> Alleles:
     """A1 and A2 of a variant; empty texts where its categories do not name them."""
     texts = attribute.texts
     if attribute.numbers is not None or len(texts) < GENOTYPES:
-        return _UNNAMED
+        return UNNAMED
     pair = (str(texts[2]).split("/")[0], str(texts[0]).split("/")[0])
-    return pair if texts[:GENOTYPES] == _genotype_categories(pair) else _UNNAMED
+    return pair if texts[:GENOTYPES] == _genotype_categories(pair) else UNNAMED
 
 
 def layout_of(domain: Domain) -> Layout:

@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from optrr.core.design.design import Design
 from optrr.core.display.charts import figure_svg
 from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
 from optrr.core.display.result import SHOWN
-from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.display.text import epsilon_text
+from optrr.genomics.person_reports import ReportedDesign
 from optrr.genomics.plots import manhattan, manhattan_text, qq
-from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ON_LAMBDA, Associations
 from optrr.genomics.score_tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
@@ -32,9 +31,7 @@ _ESTIMATES = (
 )
 
 
-def scan_page(
-    associations: Associations, design: Design | SampledVariants, title: str, given: "Given | None" = None
-) -> Page:
+def scan_page(associations: Associations, asked: ReportedDesign, title: str, given: "Given | None" = None) -> Page:
     """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
 
     ``given`` is where the records come from, and what was asked of them; without it the page does not say.
@@ -47,7 +44,7 @@ def scan_page(
         p_values["naive test"] = associations.naive.p_value
     spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
     people = int(associations.n.max())
-    asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
+    sources = [] if given is None else [given.told(), given.was_asked(people), given.check()]
     return Page(
         title,
         [
@@ -56,28 +53,19 @@ def scan_page(
             Section("Along the genome", [Chart(figure_svg(along), description=told)]),
             Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
             Section("Top variants", [_top_variants(associations)]),
-            *asked,
+            *sources,
         ],
-        _lead(associations, design),
+        _lead(associations, asked),
     )
 
 
-def _lead(associations: Associations, design: Design | SampledVariants) -> tuple[str, ...]:
+def _lead(associations: Associations, asked: ReportedDesign) -> tuple[str, ...]:
     """What was tested, and at which ε."""
     people = int(associations.n.max())
     what = f"{len(associations.variants)} variants, up to {people} people each"
     form = " in score form" if associations.test != "linear" else " (linear regression of a trait)"
     adjusted = f", adjusted for public covariates ({associations.adjusted_for})" if associations.adjusted_for else ""
-    tested = f"{what}; {associations.test} test{form}{adjusted}, valid under the mechanism."
-    if isinstance(design, SampledVariants):
-        spent = epsilon_text(design.epsilon)
-        return tested, f"Everybody gave one answer, of total epsilon {spent} nats: {design.questions_asked}."
-    return (
-        tested,
-        f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats "
-        f"(certified at least {bound_text(design.lower_bound)}), largest conditional epsilon "
-        f"{epsilon_text(float(design.conditional_epsilons.max()))}. Genotypes and status are one record and share it.",
-    )
+    return f"{what}; {associations.test} test{form}{adjusted}, valid under the mechanism.", asked.spent_said
 
 
 def _remarks(associations: Associations) -> list[Part]:
@@ -108,7 +96,7 @@ def _top_variants(associations: Associations) -> Table:
 
 def variants_page(
     report: VariantReport,
-    design: Design | SampledVariants,
+    asked: ReportedDesign,
     title: str,
     given: "Given | None" = None,
 ) -> Page:
@@ -118,7 +106,7 @@ def variants_page(
         remarks.append(Table(["left out", "how many"], list(report.skipped.items())))
     proportions = qq({"everybody": report.proportions.p_value, "controls": report.proportions_in_controls.p_value})
     people = int(report.n.max())
-    asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
+    sources = [] if given is None else [given.told(), given.was_asked(people), given.check()]
     return Page(
         title,
         [
@@ -126,7 +114,7 @@ def variants_page(
             *([Section("To know", remarks)] if remarks else []),
             Section("Variants", [report.brief(SHOWN), Text(_ESTIMATES)]),
             Section("Hardy-Weinberg tests", [Chart(figure_svg(proportions))]),
-            *asked,
+            *sources,
         ],
-        (f"{report.headline()}.", f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats."),
+        (f"{report.headline()}.", f"Total epsilon of a person's record {epsilon_text(asked.design.epsilon)} nats."),
     )

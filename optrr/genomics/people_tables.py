@@ -2,18 +2,21 @@
 
 PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``. People
 are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files; beside a genotype file by
-the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` before it say
-nothing here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its place.
+the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing
+here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its place.
 
 A list of people is a text file of names, one a line, or of FID and IID as PLINK's ``--keep`` has it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from io import BufferedReader, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
+
 from optrr.core.domain.domain import listed
-from optrr.core.errors import InvalidInput, did_you_mean
+from optrr.core.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.core.records.reading.registry import open_source
 
 # Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
@@ -56,7 +59,10 @@ def table_columns(path: Path) -> list[str]:
 
 def text_column(path: Path, column: str) -> list[str | None]:
     """A column as text, None where it is empty. Raises InvalidInput where it is missing or longer than ``MOST_ROWS``."""
-    values = _plink_values(path, column) if is_plink_table(path) else _values(path, column)
+    names = table_columns(path)
+    if column not in names:
+        raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
+    values = _plink_values(path, names, column) if is_plink_table(path) else _values(path, column)
     out = list(islice(values, MOST_ROWS + 1))
     check_rows(path, len(out))
     return out
@@ -86,21 +92,16 @@ def names_of_people(
 
 def listed_people(path: Path, known: Collection[str] = ()) -> set[str]:
     """The names of a list of people, as :func:`names_of_people` has them. Raises InvalidInput where it is none."""
-    if not path.is_file():
-        raise InvalidInput(f"{path} does not exist; give a text file of people's names")
-    try:
-        lines = [line.split() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from error
-    if lines and lines[0][0].lstrip("#") in (_FAMILY, _PERSON):
+    rows = list(fields_of(path))
+    if rows and rows[0][1][0].lstrip("#") in (_FAMILY, _PERSON):
         if not is_plink_table(path):
             raise InvalidInput(f"{path} has a line of names, and an ending of other files; call it .txt")
         return {str(name) for name in people_column(path, None, known)}
-    wrong = next((k for k, fields in enumerate(lines, start=1) if len(fields) > _FIELDS), None)
+    wrong = next((number for number, fields in rows if len(fields) > _FIELDS), None)
     if wrong is not None:
         raise InvalidInput(f"{path}, line {wrong} has more than FID and IID; write one person a line")
-    families = [fields[0] for fields in lines] if any(len(fields) == _FIELDS for fields in lines) else None
-    return {str(name) for name in names_of_people(families, [fields[-1] for fields in lines], known)}
+    families = [fields[0] for _, fields in rows] if any(len(fields) == _FIELDS for _, fields in rows) else None
+    return {str(name) for name in names_of_people(families, [fields[-1] for _, fields in rows], known)}
 
 
 def check_rows(path: Path, rows: int) -> None:
@@ -112,53 +113,49 @@ def check_rows(path: Path, rows: int) -> None:
 
 
 def _values(path: Path, column: str) -> Iterator[str | None]:
-    file = open_source(path)
-    if column not in file.schema.names:
-        raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
-    for batch in file.batches([column]):
+    for batch in open_source(path).batches([column]):
         for value in batch.column(0).to_pylist():
             yield None if value is None or str(value).strip() in ("", "NA") else str(value)
 
 
-def _plink_values(path: Path, column: str) -> Iterator[str | None]:
-    """Raises InvalidInput for a column that is not there, and for lines of another number of fields than the first has."""
-    names = _plink_names(path)
-    if column not in names:
-        raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
-    at, above = names.index(column), True
-    for number, line in enumerate(text_lines(path), start=1):
-        if above:
-            above = line.startswith("##")
-            continue
-        fields = line.split()
-        if fields and len(fields) != len(names):
+def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str | None]:
+    """Raises InvalidInput for lines of another number of fields than the first has."""
+    at = names.index(column)
+    for number, fields in islice(fields_of(path), 1, None):
+        if len(fields) != len(names):
             raise InvalidInput(
                 f"{path}, line {number} has {len(fields)} fields, and the line of names {len(names)}; write NA for a value "
                 "that is not there"
             )
-        if fields:
-            yield None if fields[at] in _NOTHING else fields[at]
+        yield None if fields[at] in _NOTHING else fields[at]
 
 
 def _plink_names(path: Path) -> list[str]:
     """Names of the columns; empty where the first line does not begin as PLINK's does."""
-    names = next((line.split() for line in text_lines(path) if not line.startswith("##")), [])
-    if names:
-        names[0] = names[0].removeprefix("#")
-    return names if names[:1] == [_PERSON] or names[:2] == [_FAMILY, _PERSON] else []
+    _, (first, *others) = next(fields_of(path), (0, [""]))
+    names = [first.removeprefix("#"), *others]
+    return names if names[0] == _PERSON or names[:2] == [_FAMILY, _PERSON] else []
 
 
-def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, read one by one. Raises InvalidInput for what is no text, or has a line of more than 1 MiB."""
+def fields_of(path: Path, longest: int = _LONGEST_LINE) -> Iterator[tuple[int, list[str]]]:
+    """Numbers and fields, between blanks, of the lines of a text file, decompressed where it is .zst.
+
+    Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for what is no text, or has a line of more
+    than so many characters.
+    """
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            while line := file.readline(_LONGEST_LINE + 1):
-                if len(line) > _LONGEST_LINE:
-                    raise InvalidInput(
-                        f"{path} has a line of more than {_LONGEST_LINE >> 20} MiB; check that it is a table"
-                    )
-                yield line
+        packed = path.suffix == ".zst"
+        raw = BufferedReader(pa.input_stream(str(path), compression="zstd")) if packed else path.open("rb")
+        with raw, TextIOWrapper(raw, encoding="utf-8-sig") as file:
+            number = 0
+            while line := file.readline(longest + 1):
+                number += 1
+                if len(line) > longest:
+                    raise InvalidInput(f"{path} has a line of more than {longest >> 20} MiB; check that it is a table")
+                if not line.startswith("##") and (fields := line.split()):
+                    yield number, fields
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from error
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check that it is a table") from error
+    except (OSError, pa.ArrowException) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InvalidInput(f"cannot read {path}: {in_one_line(said)}; check that it is a table") from error

@@ -22,19 +22,17 @@ import numpy as np
 from optrr.core.display.text import amount
 from optrr.core.domain.domain import listed, shown
 from optrr.core.errors import InvalidInput
+from optrr.genomics.alleles import aligned, turned
 from optrr.genomics.cohort import Cohort, read_genotypes
-from optrr.genomics.designing import aligned, turned
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
     MISSING,
-    Codes,
     Genotypes,
     MatrixGenotypes,
     Variants,
     refuse_single_copies,
 )
 from optrr.genomics.layout import Layout
-from optrr.genomics.vcf import VcfGenotypes
 
 Absent = Literal["refuse", "reference", "missing"]
 
@@ -73,42 +71,27 @@ def read_person(
             f"{path} holds {people} people, and a report is one person's; take one out of it (bcftools view -s NAME)"
         )
     places = _places(genotypes.variants, layout, path)
-    at = np.array(sorted(places), dtype=np.int64)
-    if not at.size:
+    if not places:
         raise InvalidInput(
             f"{path} has a record of none of the design's {amount(layout.variants, 'variant')}; give it the names that the "
             "design uses (bcftools annotate -c ID), or design for this file's variants"
         )
-    own_names = np.array([places[k] for k in at.tolist()], dtype=object)
-    variants = replace(genotypes.variants.take(at), name=own_names)
+    at = np.array(sorted(places), dtype=np.int64)
+    variants = replace(genotypes.variants.take(at), name=np.array([places[k] for k in at.tolist()], dtype=object))
     refuse_single_copies(
         variants.chromosome, "a report does not say who is a man: leave these variants out of the design"
     )
-    codes = _chosen(genotypes, at)
-    known = set(variants.name)
-    gone = [name for name in layout.names if name not in known]
+    codes = np.concatenate([block for _, block in genotypes.blocks()], axis=1)[:, at]
+    gone = [name for name in layout.names if name not in set(variants.name)]
     said: list[str] = []
     if gone:
-        if absent == "refuse":
-            raise InvalidInput(
-                f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
-                "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
-                "reference or were not called; say which (--absent reference, --absent missing)"
-            )
+        own = _absent(path, genotypes, variants, layout, gone, absent)
         pairs = dict(zip(layout.names, layout.alleles, strict=True))
-        filled, own = Variants.named(gone, [pairs[name] for name in gone]), [MISSING] * len(gone)
-        if absent != "missing":
-            _check_reference(path, genotypes, variants, layout)
-            unnamed = [name for name in gone if not all(pairs[name])]
-            if unnamed:
-                raise InvalidInput(
-                    f"the design does not name the alleles of variant {shown(unnamed[0])}, so which is the reference is not "
-                    "known; design from a file that names alleles, or take --absent missing"
-                )
-            own = [0] * len(gone)
+        filled = Variants.named(gone, [pairs[name] for name in gone])
         columns = (np.concatenate([getattr(x, f.name) for x in (variants, filled)]) for f in fields(Variants))
-        variants, codes = Variants(*columns), np.concatenate([codes, np.array([own], dtype=np.int8)], axis=1)
-        how = "missing calls" if absent == "missing" else "two copies of the reference allele"
+        variants = Variants(*columns)
+        codes = np.concatenate([codes, np.full((1, len(gone)), own, dtype=np.int8)], axis=1)
+        how = "missing calls" if own == MISSING else "two copies of the reference allele"
         said.append(f"{path} has no record of {amount(len(gone), 'variant')} of the design: taken as {how}")
     # the person's name in the file is of no use to anybody
     held = MatrixGenotypes(variants, np.array(["1"], dtype=object), codes)
@@ -119,15 +102,15 @@ def read_person(
 def _places(variants: Variants, layout: Layout, path: Path) -> dict[int, str]:
     """Which of the file's variants are the design's, and which. Raises InvalidInput where two are the same."""
     wanted = dict(zip(layout.names, layout.alleles, strict=True))
+    # names that are made of place and alleles
     spots = {_spot(*name.split(":")[:2]) for name in wanted if name.count(":") == _PARTS - 1}
     out: dict[int, str] = {}
     for k, name in enumerate(variants.name):
+        spot = _spot(variants.chromosome[k], variants.position[k])
         if name in wanted:
             out[k] = name
-        elif spots and (spot := _spot(variants.chromosome[k], variants.position[k])) in spots:
-            ours = _by_place(spot, str(variants.a1[k]), str(variants.a2[k]), wanted)
-            if ours:
-                out[k] = ours
+        elif spot in spots and (ours := _by_place(spot, str(variants.a1[k]), str(variants.a2[k]), wanted)):
+            out[k] = ours
     twice = [name for name, times in Counter(out.values()).items() if times > 1]
     if twice:
         raise InvalidInput(f"{path} has two records of the design's variant {shown(twice[0])}; leave one of them out")
@@ -141,39 +124,37 @@ def _spot(chromosome: object, position: object) -> str:
 def _by_place(spot: str, a1: str, a2: str, wanted: Mapping[str, tuple[str, str]]) -> str:
     """The design's name for these alleles at this place, in either order where it says which allele it counts; or none."""
     for first, second in ((a2, a1), (a1, a2)):
-        for prefix in ("", "chr"):
-            name = f"{prefix}{spot}:{first}:{second}"
+        for name in (f"{spot}:{first}:{second}", f"chr{spot}:{first}:{second}"):
             if name in wanted and (first == a2 or all(wanted[name])):
                 return name
     return ""
 
 
-def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
-    """Codes of these variants, (1, k), block by block."""
-    pieces = [
-        codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()
-    ]
-    return np.concatenate(pieces, axis=1)
-
-
-def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layout: Layout) -> None:
-    """Raise InvalidInput where what is not listed may differ from the reference, or the design's A2 is not the reference."""
-    if not isinstance(genotypes, VcfGenotypes):
-        raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; take --absent missing")
-    if genotypes.skipped:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in genotypes.skipped.items())
+def _absent(  # noqa: PLR0913 (the file, what was read of it, the design, and what is not there)
+    path: Path, genotypes: Genotypes, variants: Variants, layout: Layout, gone: list[str], absent: Absent
+) -> int:
+    """What the variants that are not in the file are. Raises InvalidInput where that is refused, or not the reference's."""
+    if absent == "missing":
+        return MISSING
+    if absent == "refuse":
         raise InvalidInput(
-            f"{path} has records that are not read ({reasons}), so a variant of the design that seems absent may be one of "
-            "them; keep the design's variants only (bcftools view -i 'ID=@names.txt'), and split what is left "
-            "(bcftools norm -m -)"
+            f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
+            "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
+            "reference or were not called; say which (--absent reference, --absent missing)"
         )
+    if not genotypes.names_reference:
+        raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; take --absent missing")
     every = genotypes.variants
     spots = Counter(zip(every.chromosome, every.position.tolist(), strict=True))
     own = set(zip(variants.chromosome, variants.position.tolist(), strict=True))
+    reasons = ", ".join(f"{count} {reason}" for reason, count in genotypes.skipped.items())
+    hiding = f"records that are not read ({reasons})" if reasons else ""
     if any(times > 1 and spot not in own for spot, times in spots.items()):
+        hiding = "several records at one place"
+    if hiding:
         raise InvalidInput(
-            f"{path} has several records at one place, so a variant of the design that seems absent may be one of them; keep "
-            "the design's variants only (bcftools view -i 'ID=@names.txt'), and of each place the record with its alleles"
+            f"{path} has {hiding}, so a variant of the design that seems absent may be one of them; keep the design's variants "
+            "only (bcftools view -i 'ID=@names.txt'), and split what is left (bcftools norm -m -)"
         )
     flip = turned(variants, layout)
     if flip.any():
@@ -181,3 +162,10 @@ def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layou
             f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, so those "
             "of the variants that are not listed are not known to be A2; take --absent missing, or a file that lists them"
         )
+    unnamed = [name for name, pair in zip(layout.names, layout.alleles, strict=True) if name in gone and not all(pair)]
+    if unnamed:
+        raise InvalidInput(
+            f"the design does not name the alleles of variant {shown(unnamed[0])}, so which is the reference is not "
+            "known; design from a file that names alleles, or take --absent missing"
+        )
+    return 0

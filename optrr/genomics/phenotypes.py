@@ -88,19 +88,23 @@ def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, wher
     controls of, and for 0 and 1 without 2; where cases are named, for one that does not occur.
     """
     if phenotype.cases:
-        named = (*phenotype.cases, *phenotype.controls)
+        named = dict.fromkeys(phenotype.controls, 0) | dict.fromkeys(phenotype.cases, 1)
         known = [None if value in _NO_VALUE and value not in named else value for value in values]
-        check_values(where, phenotype, {v for v in known if v is not None})
-        return np.array([_status_of(value, phenotype) for value in known], dtype=np.int8)
+        _check_values(where, phenotype, {v for v in known if v is not None})
+        others = UNKNOWN if phenotype.controls else 0
+        return np.array([UNKNOWN if v is None else named.get(v, others) for v in known], dtype=np.int8)
     meaning = _ZERO_ONE_STATUS if phenotype.zero_one else _PLINK_STATUS
     numbers = [-9.0 if value is None else _number(value) for value in values]
     odd = next((k for k, x in enumerate(numbers) if x not in meaning), None)
     if odd is not None:
-        coding = "with --zero-one cases are 1, controls 0" if phenotype.zero_one else "PLINK's cases are 2, controls 1"
-        unknown = "NA or -9" if phenotype.zero_one else "0 or -9"
+        coding = (
+            "with --zero-one, cases 1, controls 0, unknown -9"
+            if phenotype.zero_one
+            else "cases 2, controls 1, unknown 0"
+        )
         raise InvalidInput(
-            f"{where}: {place} {odd + 1} has {_kind(numbers[odd], max(meaning))}, and {coding}, unknown {unknown}; say which "
-            "values are cases (--case VALUE --control VALUE), or name a table of cases (--phenotype FILE)"
+            f"{where}: {place} {odd + 1} is none of PLINK's values ({coding}); say which values are cases (--case VALUE "
+            "--control VALUE), or name a table of cases (--phenotype FILE)"
         )
     if not phenotype.zero_one and {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
         raise InvalidInput(
@@ -117,15 +121,6 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def _kind(number: float, largest: float) -> str:
-    """What kind of value this is, without the value."""
-    if np.isnan(number):
-        return "a text"
-    if number.is_integer():
-        return f"a whole number beyond {largest:g}"
-    return "a number with decimals, as of a quantitative trait"
-
-
 def table_status(
     table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool
 ) -> tuple[Codes, dict[str, int]]:
@@ -136,9 +131,8 @@ def table_status(
     assert phenotype.column is not None
     by_person = _by_person(table, phenotype.column, people, phenotype, same_file)
     where = f"{table}, column {phenotype.column!r}"
-    coded = dict(
-        zip(by_person, coded_status(list(by_person.values()), phenotype, where, "record").tolist(), strict=True)
-    )
+    codes = coded_status(list(by_person.values()), phenotype, where, "record")
+    coded = dict(zip(by_person, codes.tolist(), strict=True))
     status = np.array([coded.get(person, UNKNOWN) for person in people], dtype=np.int8)
     absent = sum(person not in by_person for person in people)
     return status, {
@@ -199,7 +193,7 @@ def _by_person(
     return by_person
 
 
-def check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
+def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
     """Raise InvalidInput for a value that does not occur, as a slip would be, and for one given twice.
 
     Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody has one
@@ -213,27 +207,11 @@ def check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> 
         return
     absent = [value for value in (*phenotype.cases, *phenotype.controls) if value not in present]
     if absent:
-        value = next((v for v in absent if _is_near(v, present)), absent[0])
-        # how the values that are there differ from the one asked for; they are people's own, so none is named
-        hint = "one differs from it in upper and lower case or in spaces only: " if _is_near(value, present) else ""
         # the value may be right, and nobody has it
         all_one = (
             "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
         )
         raise InvalidInput(
-            f"{where} has no value {value!r} among its {amount(len(present), 'value')}; {hint}write it as it stands "
+            f"{where} has no value {absent[0]!r} among its {amount(len(present), 'value')}; write it as it stands "
             f"there{all_one}"
         )
-
-
-def _is_near(value: str, present: set[str]) -> bool:
-    return any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
-
-
-def _status_of(value: str | None, phenotype: PhenotypeColumns) -> int:
-    """0 control, 1 case, −1 unknown."""
-    if value is None:
-        return UNKNOWN
-    if value in phenotype.cases:
-        return 1
-    return 0 if not phenotype.controls or value in phenotype.controls else UNKNOWN

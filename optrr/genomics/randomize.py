@@ -12,6 +12,7 @@ pattern of missing calls is published as it is, and no ε covers it.
 """
 
 import tempfile
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, flip
+from optrr.genomics.alleles import refuse_turned
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import (
     BLOCK,
     GENOTYPES,
@@ -135,14 +136,14 @@ def variants_with_missing(records: Codes) -> int:
     return int(np.count_nonzero(np.logical_or.reduce(list(pieces))))
 
 
+def called(records: Codes, layout: Layout) -> Codes:
+    """Calls of variants from their attributes' codes: a missing one is MISSING, whether or not it has a category."""
+    return np.where(records == GENOTYPES, np.int8(MISSING), records) if layout.missing else records
+
+
 def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     """Randomized records as a cohort in memory."""
-    at = layout.attributes[_positions(cohort, layout)]
     # in the design's own order the variants follow each other
-    codes = records[:, in_a_row(at)]
-    if layout.missing:
-        codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
+    codes = called(records[:, in_a_row(layout.attributes[_positions(cohort, layout)])], layout)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
-    return Cohort(
-        genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out, cohort.male, cohort.relatives
-    )
+    return replace(cohort, genotypes=genotypes, rows=np.arange(cohort.n), status=records[:, layout.status].copy())

@@ -42,8 +42,8 @@ from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation.plausibility import Observed, impossible_tables
 from optrr.core.inference.result import bonferroni, false_discovery_rate
 from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.genomics.alleles import refuse_turned
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import REACH, odds_ratios

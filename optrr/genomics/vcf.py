@@ -13,6 +13,7 @@ A compressed file may hold a thousand times its size, and htslib keeps a whole l
 first, a megabyte at a time, and a file beyond the limits is refused with the limit and the remedy.
 """
 
+import gzip
 import json
 import shutil
 import signal
@@ -30,12 +31,20 @@ import numpy as np
 
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, none_within
-from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
+from optrr.genomics.genotypes import (
+    BLOCK,
+    GENOTYPES,
+    MISSING,
+    SINGLE,
+    Codes,
+    Genotypes,
+    Variants,
+    checked_people,
+    required,
+)
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
-# zlib's word for: a gzip header, and the largest window
-_GZIP_WINDOW = 31
 _BCF = b"BCF"
 
 # Bytes of a line: a million people with sixty bytes each, which is genotypes with depths, qualities and likelihoods.
@@ -80,23 +89,15 @@ def checked_size(path: Path) -> int:
 
 def _expanded(path: Path) -> Iterator[bytes]:
     """The file's text in pieces of at most a megabyte; every member of a gzip file, as bgzip writes them."""
-    with path.open("rb") as file:
-        data = file.read(_CHUNK)
-        if not data.startswith(_GZIP):
-            while data:
-                yield data
-                data = file.read(_CHUNK)
-            return
-        member = zlib.decompressobj(_GZIP_WINDOW)
+    with path.open("rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if raw.peek(len(_GZIP)).startswith(_GZIP) else raw
         try:
-            while data:
-                yield member.decompress(data, _CHUNK)
-                data = member.unconsumed_tail or member.unused_data or file.read(_CHUNK)
-                if member.eof:
-                    if not data.startswith(_GZIP[:1]):
-                        return
-                    member = zlib.decompressobj(_GZIP_WINDOW)
-        except zlib.error as error:
+            while data := file.read(_CHUNK):
+                yield data
+        except EOFError:
+            # cut short, which is told where it is read
+            return
+        except (gzip.BadGzipFile, zlib.error) as error:
             raise InvalidInput(f"cannot read {path}: its gzip data are damaged ({error}); compress it again") from error
 
 
@@ -201,11 +202,13 @@ def _ended(code: int, path: Path) -> InvalidInput:
 _MOST_TEXT, _TEXT_EACH = 64 * 1024 * 1024, 256
 
 
-class VcfGenotypes:
+class VcfGenotypes(Genotypes):
     """Reads a VCF twice or more: once for the variants, then for their genotypes.
 
     Raises InvalidInput where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
     """
+
+    names_reference = True
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
         self._chosen, self._spool = chosen, None

@@ -11,8 +11,7 @@ from javascript import run as javascript
 from optrr.cli.main import run
 from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design, save_design
-from optrr.genomics import Budget, Wanted, genomic_design
-from optrr.genomics.person_reports import read_reports
+from optrr.genomics import Budget, GenomicDesign, Wanted, genomic_design
 
 ALLELES = (("A", "G"), ("C", "T"), ("G", "A"))
 
@@ -64,7 +63,7 @@ def test_the_javascript_client_randomizes_a_genotype_record_by_the_law(variants,
     reports = [frame | {"id": f"{k:032x}", "values": values} for k, (values, times) in enumerate(drawn) if times == 1]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
     codes = [[x.index(v) for x, v in zip(lists, report["values"], strict=True)] for report in reports]
-    assert sorted(read_reports(design, tmp_path / "r.jsonl").rows.tolist()) == sorted(codes)
+    assert sorted(GenomicDesign(design).collected(tmp_path / "r.jsonl").rows.tolist()) == sorted(codes)
 
 
 @pytest.mark.slow
@@ -83,7 +82,7 @@ def test_the_javascript_clients_reports_are_collected(tmp_path):
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "javascript.json").write_text(json.dumps(report))
     own = [a.texts.index(v) for a, v in zip(design.domain, report["values"], strict=True)]
-    assert read_reports(design, tmp_path / "reports").rows.tolist() == [own]
+    assert GenomicDesign(design).collected(tmp_path / "reports").rows.tolist() == [own]
 
 
 @pytest.mark.slow

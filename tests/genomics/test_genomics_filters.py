@@ -196,7 +196,7 @@ def test_malformed_plink2_files(tmp_path, monkeypatch):
         (".pvar", b"##a\n#CHROM\tPOS\tID\tREF\n", "line 2 does not name #CHROM, POS, ID, ALT, REF"),
         (".pvar", b"#CHROM\tPOS\tID\tREF\tALT\n1\tx\ta\tA\tC\n", "line 2 has too few fields, or no whole number"),
         (".pvar", b"#CHROM\tPOS\tID\tREF\tALT\n", "no variant of two alleles"),
-        (".pvar", b"\xff\xfe", "cannot read y.pvar"),
+        (".pvar", b"\xff\xfe", "y.pvar is not UTF-8"),
         (".pvar", good[".pvar"].rsplit(b"\n", 2)[0] + b"\n", "cannot read y.pgen"),
     ):
         Path(f"y{suffix}").write_bytes(content)

@@ -262,7 +262,12 @@ def test_members_and_damage_of_gzip(tmp_path):
             "x.vcf",
             "names none of the 4",
         ),
-        ("people.csv", PEOPLE.replace(b"ill", b"Ill").replace(b"well", b"Zanzibar"), "x.vcf", "upper and lower case"),
+        (
+            "people.csv",
+            PEOPLE.replace(b"ill", b"Ill").replace(b"well", b"Zanzibar"),
+            "x.vcf",
+            "no value 'ill' among its 2 values",
+        ),
     ],
 )
 def test_no_value_of_a_person_is_shown(here, name, content, arguments, said):
@@ -399,15 +404,15 @@ def test_plinks_values(tmp_path, zero_one, values, expected):
         (
             False,
             ["1", "1", "77", "77", "2"],
-            "column 'D': record 3 has a whole number beyond 2, and PLINK's cases are 2",
+            "column 'D': record 3 is none of PLINK's values .cases 2",
         ),
         (
             True,
             ["0", "0", "1", "88", "2"],
-            "column 'D': record 4 has a whole number beyond 1, and with --zero-one cases are 1",
+            "column 'D': record 4 is none of PLINK's values .with --zero-one",
         ),
         (False, "01010", "column 'D' is 0 or 1, and never 2: .*--zero-one"),
-        (False, ["1", "2", "ill", "2", "1"], "record 3 has a text"),
+        (False, ["1", "2", "ill", "2", "1"], "record 3 is none of PLINK's values"),
     ],
 )
 def test_values_that_are_not_plinks(tmp_path, zero_one, values, message):

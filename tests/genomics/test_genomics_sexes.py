@@ -13,12 +13,11 @@ from optrr import load
 from optrr.cli.main import run
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.cohort import Cohort, read_cohort
-from optrr.genomics.designing import aligned
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, allele_pairs, with_single_copies
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.person_reports import drawn_report
 from optrr.genomics.phenotypes import PhenotypeColumns, sexes
 from optrr.genomics.randomize import records_of
 from optrr.genomics.scan import ScanOptions, associations
@@ -285,7 +284,7 @@ def test_every_route_keeps_the_places_of_variants(tmp_path, capsys, monkeypatch,
     answer(capsys, "gwas-design", "true.bed", "--total-epsilon", 9, "--for", purpose, "-o", "d.json", "--json")
     made = load("d.json")
     asked = AssociationDesign(made) if purpose == "association" else GenomicDesign(made)
-    reports = (drawn_report(made, record[None], as_source(None)) for record in asked.records(true))
+    reports = (asked.drawn_report(record[None], as_source(None)) for record in asked.records(true))
     Path("r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
     for out in ("r.csv", "r.parquet"):
         answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", out, "--json")

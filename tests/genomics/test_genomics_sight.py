@@ -93,7 +93,7 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
     cases, variants = 0.4, 20
     some = drawn_cohort(rng, 20, variants, cases, frequency, 1.0)
     made = genomics.association_design(some, total) if way == "association" else genomics.design(some, total)
-    test = tests_seen(made.asking if way == "association" else made.design)[0]
+    test = tests_seen(made.design)[0]
     scan = genomics.PlannedScan(people, cases, (frequency,))
     odds = smallest_odds(test, scan, frequency, level)
     at = odds if math.isfinite(odds) else 5.0

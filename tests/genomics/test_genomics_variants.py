@@ -388,16 +388,16 @@ def test_answers_about_cells_have_frequencies_and_sets_say_that_they_have_none()
     np.testing.assert_allclose(filters.scores.statistic, answers.scan().scores.statistic[1:])
     np.testing.assert_allclose(filters.columns["OR"], answers.scan().columns["OR"][1:])
     with pytest.raises(InvalidInput, match="leave out --call-rate"):
-        genomics.asking.scan_answers(cells.asking, answers.answers, ScanOptions(thresholds=Thresholds(call_rate=0.9)))
+        genomics.asking.scan_answers(cells.design, answers.answers, ScanOptions(thresholds=Thresholds(call_rate=0.9)))
     sets = genomics.AssociationDesign(
         sampled_variants(genomics.Wanted(["rs0", "rs1", "rs2"], alleles=[("A", "G")] * 3), 1.0)
     )
-    assert sets.asking.reports
+    assert sets.design.reports
     others = sets.randomize(cohort, 2)
     with pytest.raises(InvalidInput, match="hide frequencies; leave out --maf"):
         others.scan(maf=0.1)
     with pytest.raises(InvalidInput, match="hide frequencies; design without"):
-        answers_report(sets.asking, others.answers)
+        answers_report(sets.design, others.answers)
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import layout_of
-from optrr.genomics.person_reports import report_once
 from optrr.genomics.sampled_variants import save_sampled_variants
 
 ROOT = Path(__file__).parents[2]
@@ -321,7 +320,7 @@ def test_two_that_answer_at_once_end_with_one_report(here):
         return GenomicDesign(design).records(person)
 
     def answer() -> None:
-        results.append(report_once(design, record, here / "d"))
+        results.append(GenomicDesign(design).report_once(record, here / "d"))
 
     threads = [threading.Thread(target=answer) for _ in range(4)]
     for thread in threads:

@@ -54,8 +54,8 @@ _TABLES = {
     "Ranks": ("recall", "rank_correlation", "rank_correlation_all", "lambda_null", "lambda_structure"),
     "Estimates": ("odds_bias", "odds_finite", "odds_coverage", "chi2_error", "chi2_bias"),
 }
-_COST = ("people", "total", "method", "trust", "epsilon", "lower_bound", "variants_reported", "variant_epsilon")
-_COST += ("status_epsilon", "max_conditional_epsilon", "joint_eigenvalue")
+_COST = ["people", "total", "method", "trust", "epsilon", "lower_bound", "variants_reported", "variant_epsilon"]
+_COST += ["status_epsilon", "max_conditional_epsilon", "joint_eigenvalue"]
 
 # Colour, marker and line of each way: local ones are drawn through, those of another trust dashed.
 _STYLES = {

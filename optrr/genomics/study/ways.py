@@ -35,7 +35,7 @@ from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_var
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.randomize import randomize_records
+from optrr.genomics.randomize import called, randomize_records
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import EffectColumns, ScanOptions
@@ -73,10 +73,7 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
     out = np.empty((at.size, GENOTYPES + layout.missing, 2), dtype=np.int64)
     for start in range(0, at.size, _BLOCK):
         chosen = slice(start, start + _BLOCK)
-        codes = records[:, at[chosen]]
-        if layout.missing:
-            codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
-        out[chosen] = genotype_tables(codes, status, layout.missing)
+        out[chosen] = genotype_tables(called(records[:, at[chosen]], layout), status, layout.missing)
     return out
 
 
@@ -235,7 +232,7 @@ class VariantQuestions(StudiedWay):
 
 def _called(records: Codes) -> IntArray:
     """How many people have a call of each variant, (V,)."""
-    return np.count_nonzero(records[:, 1:] != MISSING, axis=0)
+    return np.asarray(np.count_nonzero(records[:, 1:] != MISSING, axis=0))
 
 
 @dataclass(frozen=True, eq=False)

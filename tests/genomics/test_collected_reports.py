@@ -19,7 +19,7 @@ from optrr.genomics import Budget, GenomicDesign, Wanted, genomic_design, read_p
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import layout_of
-from optrr.genomics.person_reports import CollectedReports, drawn_report, read_reports
+from optrr.genomics.person_reports import CollectedReports
 from optrr.genomics.sampled_variants import save_sampled_variants
 from optrr_solvers.randomness import as_source
 
@@ -75,8 +75,8 @@ def asking_about(total: float):
 
 
 def drawn(asked: GenomicDesign | AssociationDesign, persons, seed: int) -> list[dict]:
-    design, source = getattr(asked, "design", None) or asked.asking, as_source(np.random.default_rng(seed))
-    return [drawn_report(design, asked.records(person), source) for person in persons]
+    source = as_source(np.random.default_rng(seed))
+    return [asked.drawn_report(asked.records(person), source) for person in persons]
 
 
 def written(reports: list[dict], file: Path) -> Path:
@@ -93,17 +93,17 @@ def test_without_noise_the_collected_records_and_answers_are_the_true_ones(peopl
     """At ε = 30 for every attribute one of the 3,500 values changes in 7e-10 of runs."""
     records, persons = people
     sure = GenomicDesign(small_design(30.0))
-    collected = read_reports(sure.design, written(drawn(sure, persons, 1), tmp_path / "r.jsonl"), 2)
-    found = collected.cohort()
+    collected = sure.collected(written(drawn(sure, persons, 1), tmp_path / "r.jsonl"), 2)
+    found = sure.of_collected(collected).cohort
     assert rows_of(np.column_stack([found.status, whole(found)])) == rows_of(records) == rows_of(collected.rows)
-    asking = asking_about(30.0)
+    asked, asking = AssociationDesign(asking_about(30.0)), asking_about(30.0)
     assert not asking.reports, "a cell is named at such a total"
-    answers = drawn(AssociationDesign(asking), persons, 1)
+    answers = drawn(asked, persons, 1)
     for report, record in zip(answers, records, strict=True):
         first = report["question"] - 1
-        asked = [record[0], *(record[1 + (first + j) % VARIANTS] for j in range(asking.each))]
-        assert report["answer"] == int("".join(map(str, asked[1:])), 3) + asked[0] * 3**asking.each
-    rows = read_reports(asking, written(answers, tmp_path / "q.jsonl"), 2).rows
+        codes = [record[0], *(record[1 + (first + j) % VARIANTS] for j in range(asking.each))]
+        assert report["answer"] == int("".join(map(str, codes[1:])), 3) + codes[0] * 3**asking.each
+    rows = asked.collected(written(answers, tmp_path / "q.jsonl"), 2).rows
     assert rows_of(rows) == Counter((r["question"], r["answer"]) for r in answers)
 
 
@@ -123,7 +123,7 @@ def test_collected_records_have_the_distribution_of_the_cohorts_path(people, tmp
     records, persons = people
     asked = GenomicDesign(small_design())
     files = [written(drawn(asked, persons, s), tmp_path / f"{s}.jsonl") for s in range(20)]
-    single = np.concatenate([read_reports(asked.design, file, s).rows for s, file in enumerate(files)])
+    single = np.concatenate([asked.collected(file, s).rows for s, file in enumerate(files)])
 
     def by_cohort(true: np.ndarray) -> np.ndarray:
         made = [asked.randomize(cohort(true), 1000 + s).cohort for s in range(20)]
@@ -143,7 +143,7 @@ def test_collected_answers_have_the_distribution_of_the_cohorts_path(people, tot
     records, persons = people
     asked = AssociationDesign(asking_about(total))
     files = [written(drawn(asked, persons, s), tmp_path / f"{s}.jsonl") for s in range(10)]
-    single = np.concatenate([read_reports(asked.asking, file, s).rows for s, file in enumerate(files)])
+    single = np.concatenate([asked.collected(file, s).rows for s, file in enumerate(files)])
     tables = [asked.randomize(cohort(records), 2000 + s).answers for s in range(10)]
     others = np.concatenate([np.column_stack([t["question"].to_numpy(), t["answer"].to_numpy()]) for t in tables])
     seen = rows_of(single), rows_of(others)
@@ -176,8 +176,8 @@ def test_the_order_of_collected_rows_says_nothing_of_the_files(tmp_path):
     The mean of 300 correlations has standard error 1/sqrt(300 · 99); 5 of them are passed in 6e-7 of all runs, and so is the
     test of uniform places.
     """
-    file, design = written(numbered_reports(100), tmp_path / "r.jsonl"), small_design()
-    orders = np.array([numbers_of(read_reports(design, file, seed)) for seed in range(300)])
+    file, asked = written(numbered_reports(100), tmp_path / "r.jsonl"), GenomicDesign(small_design())
+    orders = np.array([numbers_of(asked.collected(file, seed)) for seed in range(300)])
     assert all(sorted(order) == list(range(100)) for order in orders.tolist())
     place = np.arange(100) - 49.5
     correlations = (orders - 49.5) @ place / np.sum(place**2)
@@ -194,14 +194,14 @@ def test_the_order_of_collected_rows_says_nothing_of_the_files(tmp_path):
 @pytest.mark.slow
 def test_nothing_of_collected_people_leads_back_to_a_report(tmp_path):
     """People are numbered; neither a file's name nor an id stands in what comes out. Unseeded readings are of random order."""
-    given, design = numbered_reports(40), small_design()
+    given, asked = numbered_reports(40), GenomicDesign(small_design())
     for k, report in enumerate(given):
         (tmp_path / f"case{k}.json").write_text(json.dumps(report))
-    one, two = (read_reports(design, tmp_path) for _ in range(2))
+    one, two = (asked.collected(tmp_path) for _ in range(2))
     # 40! to 1 that two orders are different, of one release
     assert numbers_of(one) != numbers_of(two) and sorted(numbers_of(one)) == sorted(numbers_of(two)) == list(range(40))
     assert one.provenance == two.provenance
-    assert one.cohort().people.tolist() == [str(k + 1) for k in range(40)]
+    assert asked.of_collected(one).cohort.people.tolist() == [str(k + 1) for k in range(40)]
     said = json.dumps(one.provenance.metadata())
     assert not any(report["id"] in said for report in given) and "case0" not in said
 
@@ -212,7 +212,7 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
     monkeypatch.chdir(tmp_path)
     records, answers = GenomicDesign(small_design()), AssociationDesign(asking_about(2.0))
     save_design(records.design, "d.json")
-    save_sampled_variants(answers.asking, "q.json")
+    save_sampled_variants(answers.design, "q.json")
     for asked, name in ((records, "d.json"), (answers, "q.json")):
         reports = drawn(asked, people[1], 7)
         file = written(reports, Path(f"{name}l"))
@@ -280,16 +280,16 @@ def test_answers_that_the_design_cannot_have_are_refused_by_their_place(tmp_path
     ):
         file = written([report | {"id": "0" * 32}, report | {"id": "1" * 32} | wrong], tmp_path / "r.jsonl")
         with pytest.raises(InvalidInput, match=message) as error:
-            read_reports(asking, file)
+            AssociationDesign(asking).collected(file)
         assert "line 2" in str(error.value) and "1000000" not in str(error.value)
 
 
 def test_places_without_reports_are_refused(tmp_path):
-    design = small_design()
+    asked = GenomicDesign(small_design())
     with pytest.raises(InvalidInput, match="there are no reports in"):
-        read_reports(design, tmp_path)
+        asked.collected(tmp_path)
     with pytest.raises(InvalidInput, match=r"nowhere\.jsonl does not exist"):
-        read_reports(design, tmp_path / "nowhere.jsonl")
+        asked.collected(tmp_path / "nowhere.jsonl")
 
 
 def test_missing_values_are_the_designs_category_or_stay_missing(tmp_path):
@@ -298,6 +298,7 @@ def test_missing_values_are_the_designs_category_or_stay_missing(tmp_path):
         texts = [a.texts for a in design.domain]
         report = {"format": "optrr-report/1", "design": design.digest.partition(":")[2], "id": "0" * 32}
         values = ["case", None, *(t[0] for t in texts[2:])]
-        collected = read_reports(design, written([report | {"values": values}], tmp_path / "r.jsonl"))
+        asked = GenomicDesign(design)
+        collected = asked.collected(written([report | {"values": values}], tmp_path / "r.jsonl"))
         assert collected.rows.tolist() == [[1, code, *[0] * (VARIANTS - 1)]]
-        assert whole(collected.cohort()).tolist() == [[-1, *[0] * (VARIANTS - 1)]]
+        assert whole(asked.of_collected(collected).cohort).tolist() == [[-1, *[0] * (VARIANTS - 1)]]

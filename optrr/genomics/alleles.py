@@ -1,0 +1,116 @@
+"""Which allele a design counts: A1 and A2 of every variant stand in its categories, A2/A2, A1/A2 and A1/A1.
+
+Two files of the same variants may count different alleles, as PLINK does when it makes A1 the rarer one of the people at hand.
+So files are brought to the design's A1 where they name the same two alleles the other way round, or those of the other strand
+of the DNA (A for T, C for G), and refused where they name others. A/T and C/G read the same on both strands, so the other way
+round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.core.display.text import amount
+from optrr.core.domain.domain import shown
+from optrr.core.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text
+from optrr.genomics.layout import UNNAMED, Alleles, Layout
+
+_COMPLEMENTS = ({"A", "T"}, {"C", "G"})
+_OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
+
+
+def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
+    """The cohort with the design's A1 as the counted allele, and what to say of it, a line each.
+
+    Raises
+    ------
+    InvalidInput
+        where a variant has other alleles than in the design, or A/T or C/G the other way round.
+    """
+    variants = cohort.variants
+    flip, strand, unknown = _marks(variants, layout)
+    texts = (
+        (unknown, "the file does not name the alleles of {}: its counts are taken for those of the design's A1, and nothing "
+         "shows it if they are not"),
+        (strand, "{} named alleles of the other strand: read as the design's"),
+        (flip, "{} named A1 and A2 the other way round than the design: turned"),
+    )  # fmt: skip
+    said = [text.format(amount(int(marked.sum()), "variant")) for marked, text in texts if marked.any()]
+    if not (flip | strand).any():
+        return cohort, said
+    designs = _designs(variants, layout)
+    a1, a2 = (
+        np.where(strand, [d[k] for d in designs], np.where(flip, theirs, ours)).astype(object)
+        for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
+    )
+    genotypes = cohort.genotypes
+    counted = _Turned(replace(variants, a1=a1, a2=a2), genotypes.people, genotypes.skipped, genotypes, flip)
+    return replace(cohort, genotypes=counted), said
+
+
+def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
+    """Which variants, (V,), name the design's A1 as their A2. Raises InvalidInput as :func:`aligned`."""
+    flip: NDArray[np.bool_] = _marks(variants, layout)[0]
+    return flip
+
+
+def refuse_turned(variants: Variants, layout: Layout) -> None:
+    """Raise InvalidInput where the design's other allele is counted; see :func:`aligned`."""
+    at = np.flatnonzero(turned(variants, layout))
+    if at.size:
+        raise InvalidInput(
+            f"variant {shown(str(variants.name[at[0]]))} counts the design's A2; bring the cohort to its A1 first "
+            "(optrr.genomics.aligned)"
+        )
+
+
+def _designs(variants: Variants, layout: Layout) -> list[Alleles]:
+    """The design's alleles of these variants."""
+    wanted = dict(zip(layout.names, layout.alleles, strict=True))
+    return [wanted.get(name, UNNAMED) for name in variants.name]
+
+
+def _marks(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
+    """Which variants are turned, have the alleles of the other strand, and name none, (3, V)."""
+    rows = zip(variants.name, variants.a1, variants.a2, _designs(variants, layout), strict=True)
+    marks = [_compared(name, (allele_text(str(a1)), allele_text(str(a2))), d) for name, a1, a2, d in rows]
+    return np.asarray(np.array(marks, dtype=np.bool_).reshape(-1, 3).T)
+
+
+def _compared(name: str, here: Alleles, wanted: Alleles) -> tuple[bool, bool, bool]:
+    """Whether a file's A1 and A2 are the design's the other way round, of the other strand, and unknown."""
+    if not all(wanted) or not any(here):
+        return False, False, all(wanted)
+    other = tuple(_OTHER_STRAND.get(allele, "") for allele in here)
+    strand = set(here) != set(wanted) == set(other)
+    read = (other[0], other[1]) if strand else here
+    same, flip = (all(not a or a == b for a, b in zip(read, x, strict=True)) for x in (wanted, wanted[::-1]))
+    if same or (flip and set(wanted) not in _COMPLEMENTS):
+        return not same, strand, False
+    files, designs = ("/".join(x or "unknown" for x in pair) for pair in (read, wanted))
+    why = "which may be the other strand" if flip else "the design's are others"
+    raise InvalidInput(
+        f"variant {shown(str(name))} has A1/A2 {files}, and {designs} in the design: {why}; bring the file to the "
+        "design's strand and alleles (plink --flip, --a1-allele), or leave the variant out"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Turned(Genotypes):
+    """Genotypes in which copies of the other allele are counted in the variants of ``flip``."""
+
+    variants: Variants
+    people: Texts
+    skipped: Mapping[str, int]
+    genotypes: Genotypes
+    flip: NDArray[np.bool_]
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
+        """Every variant once, in order."""
+        for chosen, codes in self.genotypes.blocks(size):
+            other = self.flip[chosen][None, :] & (codes != MISSING)
+            yield chosen, np.where(other, 2 - codes, codes).astype(np.int8)
