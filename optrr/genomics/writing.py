@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -85,12 +84,9 @@ def write_plink(  # noqa: PLR0913 (all but two have defaults)
         raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
     variants = cohort.variants
     order, people = written_people(cohort.people, provenance, random_state, keep_order, keep_names)
-    for names, what in ((people, "person"), (variants.name, "variant")):
-        blank = _first_blank(names)
-        if blank is not None:
-            # a person is named by place only
-            which = f"variant {shown(str(names[blank]))}" if what == "variant" else f"{what} number {blank + 1}"
-            raise InvalidInput(f"{which} has a blank in its name; PLINK files cannot hold it, write .csv")
+    _refuse_blanks(people)
+    if (blank := _first_blank(variants.name)) is not None:
+        raise InvalidInput(f"variant {shown(str(variants.name[blank]))} has a blank in its name; write .csv")
     unknown = np.full(people.size, "0")
     sex = 0 if cohort.male is None else np.where(cohort.male[order], 1, 2)
     properties = {
@@ -141,15 +137,15 @@ def write_vcf(  # noqa: PLR0913 (all but two have defaults)
         raise InvalidInput(f"{target} is to be a VCF, which is written as {' or '.join(WRITTEN_VCF)}")
     _check_variants(cohort.variants)
     order, people = written_people(cohort.people, provenance, random_state, keep_order, keep_names)
-    blank = _first_blank(people)
-    if blank is not None:
-        raise InvalidInput(f"person number {blank + 1} has a blank in the name; leave out --keep-names, or write .csv")
+    _refuse_blanks(people)
     male = None if cohort.male is None else cohort.male[order]
     with _together([target, side_file(target)], provenance) as (vcf, beside):
-        with vcf.open("wb") as file, _compressed(file, target.suffix.lower() == ".gz") as out:
-            out.write(_header(cohort.variants, people, provenance).encode())
+        pack, end = (_bgzip, _LAST_BLOCK) if target.suffix.lower() == ".gz" else (bytes, b"")
+        with vcf.open("wb") as file:
+            file.write(pack(_header(cohort.variants, people, provenance).encode()))
             for chosen, codes in cohort.blocks(BLOCK):
-                out.write(_lines(cohort.variants.take(chosen), codes[order]))
+                file.write(pack(_lines(cohort.variants.take(chosen), codes[order])))
+            file.write(end)
         beside.write_text(_statuses(people, cohort.status[order], male), encoding="utf-8")
 
 
@@ -224,6 +220,13 @@ def _first_blank(names: Texts) -> int | None:
     return next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
 
 
+def _refuse_blanks(people: Texts) -> None:
+    """Raise InvalidInput for a person's name with a blank in it, by place only."""
+    blank = _first_blank(people)
+    if blank is not None:
+        raise InvalidInput(f"person number {blank + 1} has a blank in the name; leave out --keep-names, or write .csv")
+
+
 def _known(texts: Texts) -> NDArray[np.str_]:
     """The texts, with PLINK's 0 for unknown where a table has none."""
     return np.where(texts == ".", "0", texts.astype(str))
@@ -272,40 +275,14 @@ def _check_variants(variants: Variants) -> None:
             raise InvalidInput(f"variant {shown(str(name))} has a blank or a semicolon in its name; write .csv")
 
 
-class _Blocks:
-    """Writes text in bgzip's blocks."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._text = file, bytearray()
-
-    def write(self, text: bytes) -> None:
-        """Append text; whole blocks go to the file."""
-        self._text += text
-        whole = len(self._text) - len(self._text) % _BLOCK_TEXT
-        for start in range(0, whole, _BLOCK_TEXT):
-            self._block(bytes(self._text[start : start + _BLOCK_TEXT]))
-        del self._text[:whole]
-
-    def finish(self) -> None:
-        """The rest, and the empty block that says that nothing is cut off."""
-        if self._text:
-            self._block(bytes(self._text))
-        self._file.write(_LAST_BLOCK)
-
-    def _block(self, text: bytes) -> None:
+def _bgzip(text: bytes) -> bytes:
+    """The blocks of bgzip that hold a text."""
+    out = bytearray()
+    for start in range(0, len(text), _BLOCK_TEXT):
+        piece = text[start : start + _BLOCK_TEXT]
         packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        packed = packer.compress(text) + packer.flush()
+        packed = packer.compress(piece) + packer.flush()
         # a gzip head with a field of six bytes: B, C, its length, and the block's size less one
-        size = _BLOCK_HEAD.size + len(packed) + 7
-        self._file.write(_BLOCK_HEAD.pack(31, 139, 8, 4, 0, 0, 255, 6, 66, 67, 2, size))
-        self._file.write(packed + struct.pack("<II", zlib.crc32(text), len(text)))
-
-
-@contextmanager
-def _compressed(file: BinaryIO, blocks: bool) -> Iterator[BinaryIO | _Blocks]:
-    if not blocks:
-        yield file
-        return
-    out = _Blocks(file)
-    yield out
-    out.finish()
+        out += _BLOCK_HEAD.pack(31, 139, 8, 4, 0, 0, 255, 6, 66, 67, 2, _BLOCK_HEAD.size + len(packed) + 7)
+        out += packed + struct.pack("<II", zlib.crc32(piece), len(piece))
+    return bytes(out)

@@ -222,7 +222,7 @@ def test_command(tmp_path, capsys):
     assert run(base) == 0
     assert "add --people" in capsys.readouterr().out
     for wrong, said in (
-        (["--odds-ratio", "2"], "--odds-ratio is for --people"),
+        (["--odds-ratio", "2"], "--odds-ratio needs --people"),
         (["--case-share", "0.3"], "--case-share is for --people"),
         (["--people", "1"], "at least 2"),
     ):

@@ -297,7 +297,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     assert Path("m.svg").read_bytes().startswith(b"<?xml") and Path("q.pdf").read_bytes().startswith(b"%PDF")
     for more, said in (
         ("--format plink2 --naive -o h.tsv", "the form plink2 has no columns for the naive test"),
-        ("--format plink2", "--format is of the table of results"),
+        ("--format plink2", "--format needs --output"),
         ("-o h.tsv --qq h.txt", "plots are written as .svg, .png or .pdf"),
         ("--manhattan h.svg --qq h.svg", "h.svg is to be written twice"),
     ):
