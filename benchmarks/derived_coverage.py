@@ -30,9 +30,10 @@ from optrr.core.estimation.statistics import (
     phi_squared,
 )
 from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.matrix import MatrixMechanism, laplace
+from optrr.core.mechanisms.matrix import MatrixMechanism
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.protocols.dependence import cramers_v
+from optrr.studies.laplace import laplace
 
 SEED = 2
 RUNS = 400

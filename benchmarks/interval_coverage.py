@@ -23,8 +23,9 @@ from writing import markdown, measure_all, three_decimals, write
 from optrr import Domain, design
 from optrr.core.estimation.score_interval import cell_intervals
 from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.matrix import MatrixMechanism, laplace
+from optrr.core.mechanisms.matrix import MatrixMechanism
 from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.studies.laplace import laplace
 
 SEED = 100
 RUNS = 3000

@@ -28,7 +28,8 @@ from writing import markdown, read_csv, write_text
 from optrr import count
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.mechanisms.kernel import EffectKernel
-from optrr.core.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
+from optrr.core.mechanisms.matrix import randomized_response
+from optrr.studies.laplace import laplace, reconstruction_probability
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 QUICK = True

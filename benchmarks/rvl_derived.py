@@ -20,8 +20,9 @@ from writing import markdown, save, write_csv, write_text
 
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.matrix import MatrixMechanism, laplace, randomized_response
+from optrr.core.mechanisms.matrix import MatrixMechanism, randomized_response
 from optrr.core.records.counts import count
+from optrr.studies.laplace import laplace
 
 QUICK = True
 SEED = 3

@@ -11,8 +11,9 @@ from paper_settings import RVL_FIG1_EPSILON, RVL_PEOPLE
 from writing import save, write_csv, write_text
 
 from optrr.core.estimation.simplex import clip, projection
-from optrr.core.mechanisms.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
+from optrr.core.mechanisms.matrix import MatrixMechanism, randomized_response
 from optrr.core.records.counts import count
+from optrr.studies.laplace import laplace, truncated_geometric
 
 QUICK = True
 SEED = 1

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from optrr.core.mechanisms.matrix import exp_enclosure, laplace_enclosure
+from optrr.studies.laplace import exp_enclosure, laplace_enclosure
 
 X = sp.Symbol("x", positive=True)
 D = sp.Symbol("delta", positive=True, integer=True)

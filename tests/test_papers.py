@@ -14,7 +14,8 @@ import paper_settings
 import pytest
 from rij import synthetic
 
-from optrr.core.mechanisms.matrix import from_probabilities, laplace, randomized_response, reconstruction_probability
+from optrr.core.mechanisms.matrix import from_probabilities, randomized_response
+from optrr.studies.laplace import laplace, reconstruction_probability
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = tomllib.loads((ROOT / "benchmarks" / "papers" / "statements.toml").read_text(encoding="utf-8"))

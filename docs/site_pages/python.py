@@ -32,6 +32,8 @@ _ALSO = (
     "optrr.core.mechanisms.kernel",
     "optrr.core.mechanisms.matrix",
     "optrr.studies.graphs",
+    "optrr.studies.laplace",
+    "optrr.studies.merging",
 )
 _NOT_PYTHON = ("optrr.cli",)
 _INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC, Protocol, Generic"

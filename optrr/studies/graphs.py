@@ -79,8 +79,8 @@ from scipy.stats import gamma
 
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.score_interval import outward
-from optrr.core.mechanisms.matrix import exp_enclosure
 from optrr.core.provenance.accounting import checked_epsilon
+from optrr.studies.laplace import exp_enclosure
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.randomness import BitSource, RandomState, as_source

@@ -13,20 +13,18 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import estimate
 from optrr.core.mechanisms.kernel import SingularMarginal
-from optrr.core.mechanisms.matrix import (
-    MatrixMechanism,
+from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities, randomized_response
+from optrr.core.mechanisms.perturb import perturb
+from optrr.core.records.counts import count
+from optrr.studies.laplace import (
     exp_enclosure,
-    from_probabilities,
     laplace,
     laplace_enclosure,
     posterior,
-    randomized_response,
     reconstruction_probability,
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.core.mechanisms.perturb import perturb
-from optrr.core.records.counts import count
 
 SIZES = (2, 3, 6, 11)
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 8.0)
