@@ -124,7 +124,7 @@ def intervals(values: np.ndarray, own: np.ndarray) -> dict[str, tuple[np.ndarray
     """Middles and half widths (k,) by each rule, from estimates and own errors (m, k)."""
     out = {}
     for m in (FEW, SETS):
-        rows = combine(values[:m], own[:m]).rows
+        rows = combine(values[:m]).rows
         middle = np.array([row.estimate for row in rows])
         out[f"combined, {m}"] = (middle, np.array([row.upper - row.estimate for row in rows]))
     m, b, within = SETS, values.var(axis=0, ddof=1), (own**2).mean(axis=0)

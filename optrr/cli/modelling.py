@@ -1,7 +1,6 @@
 """optrr model, regress, synthesize and combine: models of the true records, and records that are drawn from one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from optrr.analysis.loglinear.estimating import Comparison, LogLinear, beside
 from optrr.analysis.loglinear.fitting import parse_terms
-from optrr.analysis.regression.fitting import FamilyName
+from optrr.analysis.regression.fitting import FamilyName, Regression
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis.combined import combine as combined
 from optrr.analysis.synthesis.drawing import Closeness
@@ -95,9 +94,15 @@ def regress(
     asked |= {"family": family, "complete_cases": complete_cases, "confidence": confidence}
     asked |= {"public": true, "scores": inputs.scores_by_name(scores)}
     result = run.made(lambda: reports.regress(formula, progress=lambda done: run.tell("regress", done), **asked))
-    # warnings go to standard error, so the printed table has none of its own
-    table = replace(result, warnings=()).summary()
-    run.give(result, lambda: say(str(table)))
+    run.give(result, lambda: _print_regression(result))
+
+
+def _print_regression(result: Regression) -> None:
+    print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals; {result.method}", result.shown())
+    for each in result.terms:
+        say(f"{each.term}: chi2({each.df}) = {each.statistic:.4f}, p = {each.p_value:.4g}")
+    if result.log_likelihood is not None:
+        say(f"log-likelihood {result.log_likelihood:.2f}")
 
 
 @command
@@ -153,51 +158,45 @@ def combine(
 ) -> None:
     """Numbers computed from each of several synthetic sets, combined: intervals that count the error of randomization.
 
-    INPUT has the columns parameter and estimate, and may have standard_error: one row for each parameter and set, the sets in
-    the same order for every parameter.
+    INPUT has the columns parameter and estimate: one row for each parameter and set, the sets in the same order for every
+    parameter.
     """
     if output is not None:
         outputs.check_estimate_suffix(output)
         inputs.keep_input(output, input)
-    estimates, errors = _read(input)
-    result = combined(estimates, errors, confidence=confidence)
+    result = combined(_read(input), confidence=confidence)
     if output is not None:
         outputs.write_estimate(result, result.summary(), output)
     warn(result.warnings)
     give(result.summary, lambda: print_shown(f"{result.headline()}, {100 * confidence:g}% intervals", result.shown()))
 
 
-_PARAMETER, _ESTIMATE, _ERROR = "parameter", "estimate", "standard_error"
+_PARAMETER, _ESTIMATE = "parameter", "estimate"
 
 
-def _read(place: RecordsAt) -> tuple[list[dict[str, float]], list[dict[str, float]] | None]:
-    """Estimates and errors of each set, by parameter. Raises InvalidInput."""
+def _read(place: RecordsAt) -> list[dict[str, float]]:
+    """Estimates of each set, by parameter. Raises InvalidInput."""
     source = open_source(place)
-    present = source.column_names()
-    absent = [name for name in (_PARAMETER, _ESTIMATE) if name not in present]
+    absent = [name for name in (_PARAMETER, _ESTIMATE) if name not in source.column_names()]
     if absent:
         raise InvalidInput(
-            f"{place} has no column {absent[0]!r}; give one row for each parameter and set, with the columns parameter, "
-            "estimate and, if you like, standard_error"
+            f"{place} has no column {absent[0]!r}; give one row for each parameter and set, with the columns parameter and "
+            "estimate"
         )
-    names = [_PARAMETER, _ESTIMATE, *([_ERROR] if _ERROR in present else [])]
-    columns: dict[str, dict[str, list[float]]] = {name: {} for name in names[1:]}
-    for batch in source.batches(names):
-        parameters = batch.column(_PARAMETER).to_pylist()
-        for name, rows in columns.items():
-            for parameter, value in zip(parameters, batch.column(name).to_pylist(), strict=True):
-                rows.setdefault(str(parameter), []).append(_number(value, name, place))
-    sets = {len(values) for values in columns[_ESTIMATE].values()}
+    found: dict[str, list[float]] = {}
+    for batch in source.batches([_PARAMETER, _ESTIMATE]):
+        pairs = zip(batch.column(_PARAMETER).to_pylist(), batch.column(_ESTIMATE).to_pylist(), strict=True)
+        for parameter, value in pairs:
+            found.setdefault(str(parameter), []).append(_number(value, place))
+    sets = {len(values) for values in found.values()}
     if len(sets) != 1:
-        odd = {name: len(values) for name, values in columns[_ESTIMATE].items()}
-        said = ", ".join(f"{name} {number}" for name, number in odd.items()) or "none"
+        said = ", ".join(f"{name} {len(values)}" for name, values in found.items()) or "none"
         raise InvalidInput(f"{place} has estimates of {said}; give as many of every parameter, one for each set")
-    each = [[{p: v[k] for p, v in rows.items()} for k in range(*sets)] for rows in columns.values()]
-    return each[0], each[1] if len(each) > 1 else None
+    return [{name: values[k] for name, values in found.items()} for k in range(*sets)]
 
 
-def _number(value: object, column: str, place: RecordsAt) -> float:
+def _number(value: object, place: RecordsAt) -> float:
     try:
         return float(str(value))
     except ValueError:
-        raise InvalidInput(f"{place} has {value!r} in the column {column!r}, which is no number; mend it") from None
+        raise InvalidInput(f"{place} has {value!r} in the column {_ESTIMATE!r}, which is no number; mend it") from None

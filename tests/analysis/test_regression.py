@@ -528,12 +528,9 @@ def test_counts_serve_as_well_as_records() -> None:
     )
 
 
-def test_the_summary_prints_as_people_know_it_and_is_plain_json() -> None:
+def test_the_summary_is_plain_json() -> None:
     mechanism = design(DOMAIN, 4.0).mechanism
     result = regress(people(2000), mechanism, "edu ~ sex + age")
-    text = str(result.summary())
-    for word in ("coef", "std err", "score z", "P>|score z|", "0.025", "0.975", "edu >= mid", "sex[T.m]"):
-        assert word in text
     assert json.loads(json.dumps(result.summary()))["family"] == "ordered"
     assert repr(result) == "<Regression: edu ~ sex + age (ordered), 2000 records>"
     assert "<table>" in result._repr_html_()

@@ -1,6 +1,6 @@
 """The public function: a formula, randomized records and their mechanism become a fitted regression.
 
-Its result has estimates with errors, tests of every parameter and term, intervals, predictions, and a summary that people know.
+Its result has estimates with errors, tests of every parameter and term, intervals, and predictions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -60,41 +60,6 @@ class TermTest:
     p_value: float
 
 
-class RegressionSummary(dict[str, Any]):
-    """The JSON object of a regression, which prints as a table."""
-
-    def __str__(self) -> str:
-        event = f", chances of {self['event']}" if self["event"] is not None else ""
-        head = [
-            f"{'Outcome':<12}{self['outcome']}   ({self['family']}{event})",
-            f"{'Method':<12}{self['method']}",
-            f"{'Records':<12}{self['n']}",
-        ]
-        if self["log_likelihood"] is not None:
-            head.append(f"{'Log-lik.':<12}{self['log_likelihood']:.2f}")
-        lines = self._aligned()
-        rule = "=" * max(map(len, [*head, *lines]))
-        tests = [
-            f"{t['term']}: chi2({t['df']}) = {_shown(t['statistic'])}, p = {_shown(t['p_value'])}"
-            for t in self["terms"]
-            if t["statistic"] is not None
-        ]
-        return "\n".join([rule, *head, rule, *lines, rule, *tests, *(f"warning: {w}" for w in self["warnings"])])
-
-    def _aligned(self) -> list[str]:
-        """The coefficients' table."""
-        tail = round((1 - self["confidence"]) / 2, 9)
-        names = ["", "coef", "std err", "score z", "P>|score z|", f"{tail:g}", f"{round(1 - tail, 9):g}"]
-        rows = [names, *([r["parameter"], *(_shown(r[k]) for k in _NUMBERS)] for r in self["coefficients"])]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(names))]
-        return [
-            "  ".join([row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]
-
-    __repr__ = __str__
-
-
 _NUMBERS = ("estimate", "standard_error", "score_z", "p_value", "lower", "upper")
 
 
@@ -152,16 +117,16 @@ class Regression(TableResult):
     def _axis(self) -> tuple[str, float]:
         return f"coefficient, {intervals_said(self.confidence)}", 0.0
 
-    def summary(self) -> RegressionSummary:
-        """The command line's JSON object, which prints as a table; None for what is not a finite number."""
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; None for what is not a finite number."""
         outcome = self.fit.outcome
-        return RegressionSummary(
-            formula=self.fit.formula,
-            family=self.fit.family,
-            outcome=outcome.name,
-            event=category_word(outcome.texts[1]) if self.fit.family == "logistic" else None,
+        return {
+            "formula": self.fit.formula,
+            "family": self.fit.family,
+            "outcome": outcome.name,
+            "event": category_word(outcome.texts[1]) if self.fit.family == "logistic" else None,
             **super().summary(),
-        )
+        }
 
     def predict(self, data: Any) -> FloatArray:
         """What the model expects: means (linear), chances of the second category (logistic) or of all (else).
@@ -191,12 +156,6 @@ class Regression(TableResult):
         level = self.estimates[: r - 1] + (x[:, kept] @ self.estimates[r - 1 :])[:, None]
         chances = Levels.of(level[None, None]).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
-
-
-def _shown(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4f}" if abs(value) >= 0.001 or value == 0 else f"{value:.2g}"
 
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.

@@ -16,8 +16,7 @@ samples of their laws (:func:`optrr.analysis.synthesis.laws.drawn`): S is next t
 
 which is never negative, and errs by S on the side of caution. The rule for partially synthetic data (Reiter, Surv. Methodol.
 29, 2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many people who answered truthfully. So the sets' own errors
-do not enter; where they are given, they show by how much one set alone would mislead. `benchmarks/results/synthesis.md` has
-the coverage of each rule.
+do not enter. `benchmarks/results/synthesis.md` has the coverage of each rule.
 """
 
 from collections.abc import Sequence
@@ -38,24 +37,18 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NUMBERS = ("estimate", "standard_error", "lower", "upper", "error_of_one_set", "held_by_one_set")
+_NUMBERS = ("estimate", "standard_error", "lower", "upper")
 
 
 @dataclass(frozen=True)
 class CombinedEstimate:
-    """A number from all sets: their mean, its standard error and interval.
-
-    ``error_of_one_set`` is the root mean square of the sets' own errors, NaN where they are not given, and ``held_by_one_set``
-    about how often an interval of one set alone would hold the truth.
-    """
+    """A number from all sets: their mean, its standard error and interval."""
 
     parameter: str
     estimate: float
     standard_error: float
     lower: float
     upper: float
-    error_of_one_set: float
-    held_by_one_set: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +98,7 @@ class Combined(TableResult):
 _WIDE = 0.25
 
 
-def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 0.95) -> Combined:
+def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     """Numbers computed from each of several synthetic data sets, combined into one estimate and interval each.
 
     The sets must be those of one :func:`optrr.analysis.synthesize` with ``sets``; the intervals then count the sampling of the
@@ -115,8 +108,6 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
     ----------
     estimates
         of each set in turn: (m,) numbers, (m, k) arrays, or m mappings or series by parameter; or a frame with a row a set.
-    standard_errors
-        of the same shape: what each set's own analysis says of its errors. They are shown beside, and do not enter.
     confidence
         of the intervals.
 
@@ -128,77 +119,58 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
     A number of which all sets say the same has no error and no interval, and a warning says so.
     """
     check_confidence(confidence)
-    names, values = _table(estimates, "estimates")
-    errors = np.full(values.shape, nan)
-    if standard_errors is not None:
-        others, errors = _table(standard_errors, "standard errors")
-        if others not in (names, _numbered(values.shape[1])) or errors.shape != values.shape:
-            raise InvalidInput(
-                f"the standard errors are of {errors.shape[0]} sets × {errors.shape[1]} numbers, the estimates of "  # type: ignore[misc]  # numpy's types take the result of full() for a row
-                f"{values.shape[0]} × {values.shape[1]}, or of other parameters; give one for each estimate, in its place"
-            )
-        _check_finite(names, errors, "standard error")
-        if (errors < 0).any():
-            raise InvalidInput("a standard error is below 0; give the root of each variance")
+    names, values = _table(estimates)
     if len(values) < 2:
         raise InvalidInput(
             "one synthetic set does not tell how far it may lie from the truth; draw several, with sets=20, and give the "
             "estimates of each"
         )
-    _check_finite(names, values, "estimate")
+    _check_finite(names, values)
     m, tail = len(values), (1 - confidence) / 2
     middle = values.mean(axis=0)
     error = np.sqrt((1 + 1 / m) * values.var(axis=0, ddof=1))
     # sets that all say the same show no error, as one set that was given again and again does
     error = np.where(np.ptp(values, axis=0) > 0, error, nan)
-    half, own = float(t.isf(tail, m - 1)) * error, np.sqrt((errors**2).mean(axis=0))
-    # one set's estimate errs by e + e_l, of variance 2 m/(m + 1) T
-    spread = sqrt(2 * m / (m + 1)) * error
-    held = 2 * norm.cdf(norm.isf(tail) * np.divide(own, spread, out=np.full(own.shape, nan), where=spread > 0)) - 1
-    rows = zip(names, middle, error, middle - half, middle + half, own, held, strict=True)
+    half = float(t.isf(tail, m - 1)) * error
+    rows = zip(names, middle, error, middle - half, middle + half, strict=True)
     return Combined(tuple(CombinedEstimate(name, *map(float, row)) for name, *row in rows), m, confidence)
 
 
-def _table(given: Any, what: str) -> tuple[tuple[str, ...], FloatArray]:
+def _table(given: Any) -> tuple[tuple[str, ...], FloatArray]:
     """Names of the parameters (k,) and numbers (m, k)."""
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):
-        return tuple(map(str, given.columns)), _numbers(given.to_numpy(), what)
+        return tuple(map(str, given.columns)), _numbers(given.to_numpy())
     rows = list(given) if np.iterable(given) else []
     if rows and all(hasattr(row, "keys") for row in rows):
         keys = [tuple(row.keys()) for row in rows]
         odd = next((k for k, each in enumerate(keys) if each != keys[0]), None)
         if odd is not None:
             raise InvalidInput(
-                f"the {what} of set {odd + 1} are of {', '.join(map(str, keys[odd]))}, those of set 1 of "
+                f"the estimates of set {odd + 1} are of {', '.join(map(str, keys[odd]))}, those of set 1 of "
                 f"{', '.join(map(str, keys[0]))}; give the same parameters of every set, in one order"
             )
-        return tuple(map(str, keys[0])), _numbers([[row[key] for key in keys[0]] for row in rows], what)
-    values = _numbers(rows, what)
+        return tuple(map(str, keys[0])), _numbers([[row[key] for key in keys[0]] for row in rows])
+    values = _numbers(rows)
     if values.ndim == 1:
         values = values[:, None]
-    return _numbered(values.shape[1]), values
+    return tuple(f"number {k + 1}" for k in range(values.shape[1])), values
 
 
-def _numbered(count: int) -> tuple[str, ...]:
-    """What parameters without names are called."""
-    return tuple(f"number {k + 1}" for k in range(count))
-
-
-def _numbers(given: ArrayLike, what: str) -> FloatArray:
+def _numbers(given: ArrayLike) -> FloatArray:
     try:
         out = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"the {what} are not numbers of one shape for every set; give (m, k) numbers") from None
+        raise InvalidInput("the estimates are not numbers of one shape for every set; give (m, k) numbers") from None
     if out.ndim not in (1, 2) or not out.size:
-        raise InvalidInput(f"the {what} have shape {out.shape}; give one row of numbers for every set")
+        raise InvalidInput(f"the estimates have shape {out.shape}; give one row of numbers for every set")
     return out
 
 
-def _check_finite(names: Sequence[str], values: FloatArray, what: str) -> None:
+def _check_finite(names: Sequence[str], values: FloatArray) -> None:
     bad = np.argwhere(~np.isfinite(values))
     if bad.size:
         row, column = bad[0]
         raise InvalidInput(
-            f"the {what} of {names[column]} in set {row + 1} is not a finite number, as where a set has an empty cell; combine "
-            "what every set has, or name fewer attributes, or collect more records"
+            f"the estimate of {names[column]} in set {row + 1} is not a finite number, as where a set has an empty cell; "
+            "combine what every set has, or name fewer attributes, or collect more records"
         )

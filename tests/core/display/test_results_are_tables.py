@@ -84,7 +84,7 @@ MADE = {
     "Regression": lambda: optrr.analysis.regression.fitting.regress(
         counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
     ),
-    "Combined": lambda: optrr.analysis.combine([0.1, 0.3, 0.2], [0.1, 0.1, 0.1]),
+    "Combined": lambda: optrr.analysis.combine([0.1, 0.3, 0.2]),
     "Synthetic": lambda: optrr.analysis.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
     "Poisoning": lambda: optrr.core.estimation.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
