@@ -401,8 +401,9 @@ def _arrow(frame: "nw.DataFrame[Any]") -> pa.Table:
 
 
 def frame_schema(frame: "nw.DataFrame[Any]") -> pa.Schema:
-    """Names and types of a frame's columns, as its first records have them."""
-    return _arrow(frame[:RECORDS]).schema
+    """Names and types of a frame's columns; columns of Python objects have the types of the first records."""
+    objects = any(kind == object for kind in getattr(frame.to_native(), "dtypes", ()))
+    return _arrow(frame[: RECORDS if objects else 1]).schema
 
 
 def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "nw.DataFrame[Any]":
