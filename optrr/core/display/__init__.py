@@ -1,7 +1,7 @@
 """How an answer is seen: text that fits a line, rounded labels, tables, charts, and the promises printed beside them.
 
-``result`` is what every answer can do: be a table, data and text. ``parts`` are the pieces a page is made of, and ``pages`` what
-pages of results have in common.
+``result`` is what every answer can do: be a table, data and text. ``parts`` are the pieces a page is made of, and ``pages``
+what pages of results have in common.
 """
 
 __version__ = "0.1.0"

@@ -402,7 +402,7 @@ def _arrow(frame: "nw.DataFrame[Any]") -> pa.Table:
 
 def frame_schema(frame: "nw.DataFrame[Any]") -> pa.Schema:
     """Names and types of a frame's columns; columns of Python objects have the types of the first records."""
-    objects = any(kind == object for kind in getattr(frame.to_native(), "dtypes", ()))
+    objects = any(str(kind) == "object" for kind in getattr(frame.to_native(), "dtypes", ()))
     return _arrow(frame[: RECORDS if objects else 1]).schema
 
 
