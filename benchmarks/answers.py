@@ -28,8 +28,8 @@ from optrr.analysis.measures.measure import asked as rows_of
 from optrr.analysis.measures.quantities import Inversion, value_at
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.estimation.derived import derive
-from optrr.core.estimation.plausibility import CountedTable
 from optrr.core.estimation.statistics import entropy, phi_squared
+from optrr.core.estimation.table import EstimatedTable
 from optrr.core.mechanisms.supports import report_subsets
 from optrr_solvers.allocation.mixture import mixture
 from optrr_solvers.allocation.workload import pairs
@@ -84,7 +84,7 @@ def asked(name: str, total: float) -> SampledTables:
 
 def survey(
     asking: SampledTables, pair: tuple[str, ...], table: FloatArray, n: int, rng: np.random.Generator
-) -> CountedTable:
+) -> EstimatedTable:
     """What n people of a pair's table tell about it; other attributes, of which nothing depends, have their first value."""
     wanted, source, told = asking.domain.indices(pair), as_source(rng), []
     for k, people in enumerate(rng.multinomial(n, asking.shares).tolist()):
@@ -133,13 +133,13 @@ class Setting:
         return out | {k: float(v) for k, v in zip(COVERAGES, np.mean(held, axis=0), strict=True)}
 
 
-def p_values(table: CountedTable, true: FloatArray) -> list[float]:
+def p_values(table: EstimatedTable, true: FloatArray) -> list[float]:
     """Of the three tests."""
     tested = (test_estimated(table), test_estimated(table, "trend"))
     return [*(t.p_value for t in tested), test_estimated(table, "goodness-of-fit", proportions=true).p_value]
 
 
-def holds(table: CountedTable, true: FloatArray) -> list[bool]:
+def holds(table: EstimatedTable, true: FloatArray) -> list[bool]:
     """Whether intervals hold what they are about."""
     out, observed = [], table.observed.ravel()
     for name in ("odds-ratio", "risk-difference", "means"):
@@ -148,7 +148,7 @@ def holds(table: CountedTable, true: FloatArray) -> list[bool]:
         out.append(low <= odds.position(value_at(odds, true.ravel())) <= high)
     numbers = float(np.sqrt(phi_squared(true).value / (min(true.shape) - 1))), entropy(true)
     for name, value in zip(("cramers-v", "entropy"), numbers, strict=True):
-        derived = derive(table, None, name)
+        derived = derive(table, name)
         out.append(derived.lower <= value <= derived.upper)
     return out
 

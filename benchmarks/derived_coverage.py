@@ -29,6 +29,7 @@ from optrr.core.estimation.statistics import (
     pearson_correlation,
     phi_squared,
 )
+from optrr.core.estimation.table import counted_table
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.matrix import MatrixMechanism
 from optrr.core.mechanisms.mechanism import Randomizer
@@ -166,7 +167,7 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     rows = []
     for statistic in STATISTICS:
         truth = value(statistic, setting.table)
-        derived = [derive(c, mechanism, statistic) for c in tables]
+        derived = [derive(counted_table(c, mechanism), statistic) for c in tables]
         intervals = np.array([(d.lower, d.upper) for d in derived])
         warned = np.array([any(line.startswith(WARNING) for line in d.warnings) for d in derived])
         before = np.array([by_delta_method(statistic, kernel, c.proportions, setting.n) for c in tables])

@@ -17,9 +17,9 @@ from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts
 from optrr.core.estimation.derived import AskedStatistic, derive
-from optrr.core.estimation.intervals import Sampling
 from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.statistics import phi_squared
+from optrr.core.estimation.table import Sampling, counted_table
 
 SEED = (3, 101, 202)
 RUNS, SETTINGS = 200, 60
@@ -88,7 +88,7 @@ def measured(setting: Setting, seed: int, place: int, runs: int = RUNS) -> list[
             if np.isnan(value):
                 # whether there is one, the interval tells
                 counts = np.rint(setting.n * reports).astype(int).reshape(kernel.sizes)
-                value = derive(Counts(domain, counts), mechanism, name).value
+                value = derive(counted_table(Counts(domain, counts), mechanism), name).value
             values.append((truth, value, plug_in, corrected(asked, reports)))
         table = np.array(values) / (setting.n if name == "chi-square" else 1)
         table = table[~np.isnan(table).any(axis=1)]

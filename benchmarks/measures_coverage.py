@@ -31,8 +31,8 @@ from optrr import Counts, Domain, design
 from optrr.analysis.measures import MEASURES, Comparing, quantities
 from optrr.analysis.measures.measure import asked, label
 from optrr.analysis.measures.quantities import Inversion, Odds, value_at
-from optrr.core.estimation.intervals import Sampling
 from optrr.core.estimation.likelihood import likeliest_weights
+from optrr.core.estimation.table import Sampling
 from optrr.core.mechanisms.kernel import Kernel
 
 SEED = 5

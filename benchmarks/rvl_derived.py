@@ -20,6 +20,7 @@ from writing import markdown, save, write_csv, write_text
 
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.table import counted_table
 from optrr.core.mechanisms.matrix import MatrixMechanism, randomized_response
 from optrr.core.records.counts import count
 from optrr.studies.laplace import laplace
@@ -61,7 +62,7 @@ def measure(statistic: str, family: str, epsilon: float, rng: np.random.Generato
         seen = count(mechanism.perturb_codes(codes, rng), domain, names)
         estimate = kernel.solve(seen.proportions)
         proper = projection(estimate.ravel()).reshape(estimate.shape)
-        ours = derive(seen, mechanism, statistic).value
+        ours = derive(counted_table(seen, mechanism), statistic).value
         runs.append((plug_in(statistic, estimate), plug_in(statistic, proper), np.nan if ours is None else ours))
     rows = []
     for way, values in zip(WAYS, np.array(runs).T, strict=True):

@@ -34,8 +34,8 @@ from optrr.analysis.weighting.estimating import estimate_sample
 from optrr.analysis.weighting.linearised import weighted_table
 from optrr.analysis.weighting.sampled import SampledRecords
 from optrr.core.domain.public import PublicColumns
-from optrr.core.estimation.intervals import Sampling
 from optrr.core.estimation.score_interval import cell_intervals
+from optrr.core.estimation.table import Sampling
 
 SEED = 3
 RUNS, MORE_RUNS = 400, 2000

@@ -46,10 +46,9 @@ from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.estimator import Estimate, check_records, unbiased_estimate
-from optrr.core.estimation.intervals import Sampling
-from optrr.core.estimation.plausibility import CountedTable
 from optrr.core.estimation.score_interval import wilson
 from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr.core.mechanisms.supports import unlikely_chance
 from optrr_solvers.allocation.questions import SubsetReport, transformed
@@ -345,7 +344,7 @@ def _spread(effect: FloatArray, subset: int, axes: int) -> FloatArray:
     return effect.reshape([next(shape) if subset >> i & 1 else 1 for i in range(axes)])
 
 
-def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> CountedTable:
+def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> EstimatedTable:
     """The estimate of a table over ``domain`` with the law that it has, for measures, tests and models.
 
     Where it may be known ``partly``, effects that no report tells about are 0 and have no variance.
@@ -364,7 +363,7 @@ def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = 
         )
     told = pooled(domain, answered, partly)
     kernel = unrandomized(sizes, domain.names)
-    return CountedTable(domain, told.n, told.proportions, kernel, AnsweredSampling(kernel, told.n, None, _law(told)))
+    return EstimatedTable(domain, told.n, told.proportions, kernel, AnsweredSampling(kernel, told.n, None, _law(told)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,8 +59,8 @@ from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
-    from optrr.core.estimation.plausibility import CountedTable
     from optrr.core.estimation.poisoned import Poisoning
+    from optrr.core.estimation.table import EstimatedTable
 
 
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
@@ -428,7 +428,7 @@ class SampledTables(Asking):
             out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.likely_chances(), confidence)
         return out
 
-    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "CountedTable":
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "EstimatedTable":
         """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.
 
         ``partly``: effects that no answer tells about are 0 and have no variance.

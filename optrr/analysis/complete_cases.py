@@ -15,13 +15,12 @@ import numpy as np
 
 from optrr.analysis.measures.among import Kept, complete_among
 from optrr.core.errors import TooFewRecords
-from optrr.core.estimation.intervals import Sampling
-from optrr.core.estimation.plausibility import CountedTable
+from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr_solvers.arrays import FloatArray
 
 
-def complete_table(table: CountedTable) -> CountedTable:
+def complete_table(table: EstimatedTable) -> EstimatedTable:
     """Restrict a table to people without a missing value, for the tests and models of :mod:`optrr.analysis.estimated`.
 
     Raises InvalidInput where no attribute declares a missing value or one has a single other category, and TooFewRecords where
@@ -34,14 +33,14 @@ def complete_table(table: CountedTable) -> CountedTable:
         raise TooFewRecords("the estimated share of complete cases is 0; collect more records")
     kernel = unrandomized(cells.shape, kept.domain.names)
     sampling = CompleteSampling(kernel=kernel, n=table.n, whole=table, kept=kept, everybody=everybody)
-    return CountedTable(kept.domain, table.n, cells / cells.sum(), kernel, sampling, table.sample, table.notes)
+    return EstimatedTable(kept.domain, table.n, cells / cells.sum(), kernel, sampling, table.sample, table.notes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompleteSampling(Sampling):
     """How the table of complete cases varies, as far as tests and models need it: by its covariance."""
 
-    whole: CountedTable
+    whole: EstimatedTable
     kept: Kept
     everybody: FloatArray
 

@@ -55,9 +55,8 @@ from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scor
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.intervals import Sampling
-from optrr.core.estimation.plausibility import CountedTable
 from optrr.core.estimation.simplex import projection
+from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr.core.inference.homogeneity import checked_proportions
 from optrr.core.inference.result import TestResult, check_testable
 from optrr.core.mechanisms.kernel import unrandomized
@@ -113,13 +112,13 @@ def null_model(terms: Terms) -> NullModel:
     return NullModel(terms, unrandomized(sizes), parts)
 
 
-def fitted_margins(table: CountedTable, terms: Terms) -> FloatArray:
+def fitted_margins(table: EstimatedTable, terms: Terms) -> FloatArray:
     """The model's table (R,) with the estimates' margins."""
     return np.asarray(null_model(terms).fitted(table.n * table.observed[None]).proportions.ravel())
 
 
 def test_estimated(
-    table: CountedTable,
+    table: EstimatedTable,
     name: str = "independence",
     *,
     scores: GivenScores | None = None,
@@ -252,7 +251,7 @@ class EstimatedLogLinear(LogLinearEquations):
 
 
 def model_estimated(
-    table: CountedTable, terms: Terms, confidence: float = 0.95, simultaneous: bool = False
+    table: EstimatedTable, terms: Terms, confidence: float = 0.95, simultaneous: bool = False
 ) -> LogLinear:
     """A hierarchical log-linear model of a table that is known by its estimate.
 
@@ -388,7 +387,7 @@ class AnsweredEquations(LikelihoodEquations):
 
 
 def regress_estimated(  # noqa: PLR0913 (each argument is one question a user answers)
-    table: CountedTable,
+    table: EstimatedTable,
     formula: str,
     *,
     family: str | None = None,
@@ -414,7 +413,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     return fitted(fit, _equations(fit, table), confidence, progress)
 
 
-def _equations(fit: Fit, table: CountedTable) -> Equations:
+def _equations(fit: Fit, table: EstimatedTable) -> Equations:
     r = fit.outcome.size
     x = _columns(fit.predictors, table)
     if len(x) ** 2 * r**2 > MAX_TOGETHER:
@@ -439,7 +438,7 @@ def _equations(fit: Fit, table: CountedTable) -> Equations:
     return out
 
 
-def _columns(predictors: Predictors, table: CountedTable) -> FloatArray:
+def _columns(predictors: Predictors, table: EstimatedTable) -> FloatArray:
     """(R, columns), a row for each cell of the predictors."""
     sizes = [int(r) for r in table.domain.sizes[:-1]]
     codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
@@ -456,7 +455,7 @@ def _root(covariance: FloatArray) -> FloatArray:
     return np.asarray((vectors[:, told] / np.sqrt(values[told])).T)
 
 
-def _linear(fit: Fit, x: FloatArray, table: CountedTable, covariance: FloatArray) -> LinearEquations:
+def _linear(fit: Fit, x: FloatArray, table: EstimatedTable, covariance: FloatArray) -> LinearEquations:
     assert fit.scores is not None
     r, places = fit.outcome.size, product_places(x.shape[1] + 1)
     z = np.concatenate([np.repeat(x, r, axis=0), np.tile(fit.scores, len(x))[:, None]], axis=1)

@@ -14,7 +14,7 @@ from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis import drawing
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.plausibility import counted_table
+from optrr.core.estimation.table import counted_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optrr.analysis.synthesis.drawing import Synthetic
     from optrr.analysis.weighting.linearised import Single
     from optrr.core.domain.domain import Attribute
-    from optrr.core.estimation.plausibility import CountedTable
+    from optrr.core.estimation.table import EstimatedTable
     from optrr.core.reports import Reports
 
 
@@ -156,7 +156,7 @@ def is_incomplete(reports: Reports, names: Iterable[str], sample: PublicColumns 
     return incomplete
 
 
-def estimated_table(reports: Reports, names: Sequence[str], complete: bool, partly: bool = False) -> CountedTable:
+def estimated_table(reports: Reports, names: Sequence[str], complete: bool, partly: bool = False) -> EstimatedTable:
     """The table of these attributes by its estimate and covariance, of the complete cases or of everybody."""
     if reports.of_records:
         table = counted_table(reports.counted(names), reports.randomizer)

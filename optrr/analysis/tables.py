@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from optrr.core.domain.domain import Category
     from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.poisoned import Poisoning
+    from optrr.core.estimation.table import EstimatedTable
     from optrr.core.reports import Reports, SampleColumns
 
 
@@ -91,7 +92,7 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     if restricted:
         names, kept = restriction(reports.asking.domain, attributes, among, complete_cases, ignorable)
         intervals |= {"attributes": attributes, "ignorable": ignorable}
-        return shares.estimate_among(*_sampled_table(reports, names, sample, single_cluster), kept, **intervals)
+        return shares.estimate_among(_sampled_table(reports, names, sample, single_cluster), kept, **intervals)
     if not reports.of_records:
         return _of_answers(reports, attributes, confidence, simultaneous)
     reports.warn(ignoring=NONE if sample and not unweighted else None)
@@ -167,11 +168,11 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         if refused is not None:
             raise InvalidInput(f"{name} is one number of a table and takes no {refused}; leave it out")
         reports.warn()
-        return derive(*reports.estimated(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # names are checked there
+        return derive(reports.estimated(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # names are checked there
     names, kept = restriction(reports.asking.domain, attributes, among, complete_cases, ignorable)
     comparing = Comparing(reference, reference_outcome, scores)
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    return measured(*_sampled(reports, names, **sample), name, comparing, among=kept, ignorable=ignorable, **intervals)  # type: ignore[arg-type]  # as above
+    return measured(_sampled(reports, names, **sample), name, comparing, among=kept, ignorable=ignorable, **intervals)  # type: ignore[arg-type]  # as above
 
 
 def share(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -207,7 +208,7 @@ def contrast(
     """
     wanted = shares.read_shares(terms)
     told = _sampled(reports, shares.names_of(wanted), **sample)
-    return shares.contrast(*told, wanted, complete_cases=complete_cases, confidence=confidence)
+    return shares.contrast(told, wanted, complete_cases=complete_cases, confidence=confidence)
 
 
 def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -224,7 +225,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     """Estimate quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.analysis.measures.quantiles`)."""
     names, kept = restriction(reports.asking.domain, (attribute,), among, False)
     how: dict[str, Any] = {"among": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
-    return quantile.quantiles(*_sampled(reports, names, **sample), probabilities, **how)
+    return quantile.quantiles(_sampled(reports, names, **sample), probabilities, **how)
 
 
 def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
@@ -243,7 +244,7 @@ def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
     clusters: str | None = None,
     single_cluster: Single = "refuse",
     unweighted: bool = False,
-) -> tuple[Any, Any]:
+) -> EstimatedTable:
     """What measures take of :class:`optrr.core.reports.SampleColumns`."""
     sample = reports.sample(PublicColumns(weights, strata, clusters), unweighted)
     if sample and not reports.of_records:
@@ -256,12 +257,12 @@ def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
 
 def _sampled_table(
     reports: Reports, attributes: Sequence[str], sample: PublicColumns, single_cluster: Single
-) -> tuple[Any, Any]:
+) -> EstimatedTable:
     """What measures take, after the warnings: the table of the sample if there is one, else as :meth:`Reports.estimated`."""
     reports.warn_unless(sample)
     if not sample:
         return reports.estimated(attributes)
-    return read_table(reports.place, reports.randomizer, attributes, sample, single_cluster), None
+    return read_table(reports.place, reports.randomizer, attributes, sample, single_cluster)
 
 
 def _of_answers(reports: Reports, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:

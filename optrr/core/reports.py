@@ -33,6 +33,7 @@ from optrr.core.lazy_names import LazyMethod
 from optrr.core.records.counts import OpenedRecords
 
 if TYPE_CHECKING:
+    from optrr.core.estimation.table import EstimatedTable
     from optrr.core.mechanisms.mechanism import Mechanism
     from optrr.core.records.counts import Counts
 
@@ -118,12 +119,15 @@ class Reports(OpenedRecords):
         (counts,) = self.alone.counts(attributes)
         return counts
 
-    def estimated(self, attributes: str | Iterable[str]) -> tuple[Any, Mechanism | None]:
-        """What analyses of one table take: counts and their mechanism, or the table estimated from answers and None."""
+    def estimated(self, attributes: str | Iterable[str]) -> EstimatedTable:
+        """The table of these attributes, estimated from counts of records or from answers."""
+        from optrr.core.estimation.table import counted_table  # noqa: PLC0415 (as analyses, on first use)
+
         if self.of_records:
-            return self.counted(attributes), self.randomizer
+            return counted_table(self.counted(attributes), self.randomizer)
+        table: EstimatedTable
         (table,) = self.once(attributes, lambda names: (self.asking.counted(self.alone, names),))
-        return table, None
+        return table
 
     def sample(self, asked: PublicColumns, unweighted: bool, by: Sequence[str] = ()) -> PublicColumns:
         """The public columns that describe the sample, with the groups; none if it is ignored."""

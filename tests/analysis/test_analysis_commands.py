@@ -18,6 +18,7 @@ from optrr.cli.main import run
 from optrr.core.design.design_file import save_design
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.statistics import STATISTICS
+from optrr.core.estimation.table import counted_table
 from optrr.core.inference import drawn_power
 from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity
 from optrr.core.inference.power_analysis import (
@@ -311,7 +312,9 @@ def counted(made, name):
 def test_derived_statistics(place, capsys):
     printed = answer(capsys, "estimate", "here.csv", *CALL, *(x for s in STATISTICS for x in ("--derive", s)))
     for got, s in zip(printed["derived"], STATISTICS, strict=True):
-        assert got == json.loads(json.dumps(derive(counted(place, "here.csv"), place.mechanism, s).summary()))
+        assert got == json.loads(
+            json.dumps(derive(counted_table(counted(place, "here.csv"), place.mechanism), s).summary())
+        )
     assert "derived" not in answer(capsys, "estimate", "here.csv", *CALL)
     assert run(["estimate", "here.csv", *CALL, "--derive", "cramers-v"]) == 0
     assert "cramers-v" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from optrr import Counts, Domain, InvalidInput, design
 from optrr.analysis.measures import MEASURES, Comparing, measure, quantities
 from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion, Odds, p_value, value_at
-from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.table import Sampling, counted_table
 
 SHAPE = (3, 4)
 DOMAIN = Domain.of({"group": ["a", "b", "c"], "outcome": ["w", "x", "y", "z"]})
@@ -95,7 +95,7 @@ PLAIN = design(PAIR, {"group": 25.0, "outcome": 25.0}, method="kronecker").mecha
 
 
 def without_noise(name: Any, table: Any) -> Any:
-    return measure(Counts(PAIR, np.array(table)), PLAIN, name).rows[-1]
+    return measure(counted_table(Counts(PAIR, np.array(table)), PLAIN), name).rows[-1]
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,13 @@ def test_simultaneous_intervals_are_wider_and_results_are_tables() -> None:
     domain = Domain.of({"group": ["a", "b"], "outcome": 3})
     mechanism = design(domain, 2.0).mechanism
     counts = Counts(domain, np.array([[200, 100, 50], [80, 90, 100]]))
-    alone, together = (measure(counts, mechanism, "row-shares", simultaneous=s) for s in (False, True))
+    alone, together = (measure(counted_table(counts, mechanism), "row-shares", simultaneous=s) for s in (False, True))
     assert all(t.lower <= a.lower and a.upper <= t.upper for a, t in zip(alone.rows, together.rows, strict=True))
     frame = together.to_pandas()
     assert list(frame.columns) == ["group", "reference", "outcome", "estimate", "standard_error", "lower", "upper"]
     assert len(frame) == 6
     assert "for all together" in together.plot().axes[0].get_xlabel()
-    assert measure(counts, mechanism, "risk-ratio").plot().axes[0].get_xscale() == "log"
+    assert measure(counted_table(counts, mechanism), "risk-ratio").plot().axes[0].get_xscale() == "log"
     assert not any(isnan(r.standard_error) for r in alone.rows)
 
 
@@ -275,7 +275,7 @@ def test_simultaneous_intervals_are_wider_and_results_are_tables() -> None:
 def test_mistakes_are_named(name: Any, comparing: Comparing, said: str) -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
     with pytest.raises(InvalidInput, match=said):
-        measure(Counts(DOMAIN, TABLES[0]), mechanism, name, comparing)
+        measure(counted_table(Counts(DOMAIN, TABLES[0]), mechanism), name, comparing)
 
 
 def test_scores_are_the_categories_own_numbers() -> None:
@@ -288,7 +288,7 @@ def test_scores_are_the_categories_own_numbers() -> None:
 def test_where_nothing_is_known_no_number_is_printed():
     """An odds ratio of 1.0 would read as a finding; its interval is everything."""
     made = design(Domain.of({"a": 2, "b": 2}), 0.3, method="kronecker").mechanism
-    result = measure(Counts(made.domain, np.array([[8, 7], [7, 8]])), made, "odds-ratio")
+    result = measure(counted_table(Counts(made.domain, np.array([[8, 7], [7, 8]])), made), "odds-ratio")
     (row,) = result.rows
     assert (row.lower, row.upper) == (0, np.inf)
     assert np.isnan([row.estimate, row.standard_error]).all()

@@ -18,7 +18,7 @@ from optrr.allocation.sampled_tables import SampledTables
 from optrr.analysis.measures.measure import MEASURES
 from optrr.analysis.weighting.linearised import WeightedSampling, read_table
 from optrr.cli.main import run
-from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.table import Sampling
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 benchmark: Any = importlib.import_module("weighted_coverage")
@@ -224,7 +224,7 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
     known = replace(table, sampling=replace(weighted, shown=replace(weighted.shown, degrees=1e12)))
     for name in MEASURES:
         expected = reports.measure(name, "sex", "level")
-        exact = optrr.analysis.measure(known, None, name)
+        exact = optrr.analysis.measure(known, name)
         for a, b in zip(expected.rows, exact.rows, strict=True):
             # the mechanism's part of limits is that of the reports seen, and of a null law without weights
             for of, close in (("estimate", 1e-6), ("lower", 1e-4), ("upper", 1e-4)):

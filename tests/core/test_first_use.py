@@ -21,6 +21,7 @@ from optrr.core.design.infer import Proposing, propose
 from optrr.core.design.specification import read_specification
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.errors import InvalidInput
+from optrr.core.estimation.table import counted_table
 from optrr.core.records.counts import count
 
 NAMES = ["sex", "income"]
@@ -50,10 +51,16 @@ def said_in_python(call):
 ANALYSES = {
     "estimate": lambda d, data: d.estimate(data, NAMES),
     "counts": lambda d, data: optrr.estimate(count(data, d.domain, NAMES), d.mechanism),
-    "derive": lambda d, data: optrr.core.estimation.derive(count(data, d.domain, NAMES), d.mechanism, "cramers-v"),
+    "derive": lambda d, data: optrr.core.estimation.derive(
+        counted_table(count(data, d.domain, NAMES), d.mechanism), "cramers-v"
+    ),
     "test": lambda d, data: optrr.test(count(data, d.domain, NAMES), d.mechanism),
-    "measure": lambda d, data: optrr.analysis.measures.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
-    "among": lambda d, data: optrr.analysis.measures.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),
+    "measure": lambda d, data: optrr.analysis.measures.measure(
+        counted_table(count(data, d.domain, NAMES), d.mechanism), "odds-ratio"
+    ),
+    "among": lambda d, data: optrr.analysis.measures.estimate_among(
+        counted_table(count(data, d.domain, NAMES), d.mechanism), {}
+    ),
     "model": lambda d, data: optrr.analysis.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
     "regress": lambda d, data: optrr.analysis.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
     "synthesize": lambda d, data: optrr.analysis.synthesis.drawing.synthesize(data, d.mechanism, size=10),
@@ -198,17 +205,19 @@ def test_among_is_the_ratio_of_the_unbiased_table():
     design, rng = optrr.design(domain, 1.5, preserve="pairs"), np.random.default_rng(1)
     counts = optrr.Counts(domain, rng.multinomial(5000, [0.3, 0.2, 0.15, 0.2, 0.1, 0.05]).reshape(3, 2))
     table = np.linalg.solve(design.mechanism.matrix().T, counts.table.ravel() / counts.n).reshape(3, 2)[:2]
-    result = optrr.analysis.measures.estimate_among(counts, design.mechanism, {"vote": ["yes", "no"]})
+    result = optrr.analysis.measures.estimate_among(counted_table(counts, design.mechanism), {"vote": ["yes", "no"]})
     np.testing.assert_allclose(result.proportions, table / table.sum(), atol=1e-9)
     assert result.domain["vote"].categories == ("yes", "no") and result.share == pytest.approx(table.sum())
     assert np.all(result.lower <= result.proportions) and np.all(result.proportions <= result.upper)
-    restricted = optrr.analysis.measures.measure(counts, design.mechanism, "odds-ratio", among={"vote": ["yes", "no"]})
+    restricted = optrr.analysis.measures.measure(
+        counted_table(counts, design.mechanism), "odds-ratio", among={"vote": ["yes", "no"]}
+    )
     assert restricted.rows[0].estimate == pytest.approx(
         table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=0.1
     )
     for wrong in ({"vote": ["yes", "maybe"]}, {"vote": ["yes"]}, {"age": ["1", "2"]}):
         with pytest.raises(InvalidInput):
-            optrr.analysis.measures.estimate_among(counts, design.mechanism, wrong)
+            optrr.analysis.measures.estimate_among(counted_table(counts, design.mechanism), wrong)
 
 
 @pytest.mark.slow
@@ -221,7 +230,7 @@ def test_intervals_among_cover():
     hits = []
     for _ in range(150):
         counts = optrr.Counts(domain, rng.multinomial(2000, reports / reports.sum()).reshape(3, 2))
-        result = optrr.analysis.measures.estimate_among(counts, mechanism, {"vote": ["yes", "no"]})
+        result = optrr.analysis.measures.estimate_among(counted_table(counts, mechanism), {"vote": ["yes", "no"]})
         hits.append((result.lower <= shares) & (shares <= result.upper))
     assert np.mean(hits) > 0.9
 

@@ -21,6 +21,7 @@ from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.cli.outputs import Analysis
 from optrr.core.domain.datasets import adult, adult_domain
+from optrr.core.estimation.table import counted_table
 from optrr.core.protocols import rr_independent
 from optrr.core.records import counts
 from optrr.core.records.reading import registry as module
@@ -116,9 +117,15 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
 def test_measures(reports: Reports, design: optrr.Design) -> None:
     counts = reports.counts(["sex", "income"])[0]
     ratio = reports.measure("odds-ratio", "sex", "income")
-    assert ratio.summary() == optrr.analysis.measures.measure(counts, design.mechanism, "odds-ratio").summary()
+    assert (
+        ratio.summary()
+        == optrr.analysis.measures.measure(counted_table(counts, design.mechanism), "odds-ratio").summary()
+    )
     association = reports.measure("cramers-v", "sex", "income")
-    assert association.summary() == optrr.core.estimation.derive(counts, design.mechanism, "cramers-v").summary()
+    assert (
+        association.summary()
+        == optrr.core.estimation.derive(counted_table(counts, design.mechanism), "cramers-v").summary()
+    )
     with pytest.raises(optrr.InvalidInput, match="takes no reference"):
         reports.measure("entropy", "sex", reference="Male")
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-    from optrr.core.estimation.plausibility import CountedTable
+    from optrr.core.estimation.table import EstimatedTable
 
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
@@ -68,7 +68,7 @@ class LogLinear(TableResult):
     search left out because the mechanism hides them.
     """
 
-    counts: Counts | CountedTable
+    counts: Counts | EstimatedTable
     terms: fitting.Terms
     equations: fitting.LogLinearEquations
     solved: Solved

@@ -22,9 +22,7 @@ from optrr.core.display.text import category_word, crossed, sentence
 from optrr.core.domain.domain import Category, Domain, checked_scores, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.plausibility import CountedTable, counted_table
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts
+from optrr.core.estimation.table import EstimatedTable
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -177,8 +175,7 @@ class Comparing:
 
 
 def measure(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
+    table: EstimatedTable,
     name: MeasureName,
     comparing: Comparing | None = None,
     *,
@@ -195,10 +192,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 
     Parameters
     ----------
-    counts
+    table
         of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
-        the categories in their declared order. What is counted behind the two only restricts who counts. Or a table that is
-        estimated already, without a mechanism.
+        the categories in their declared order. What is counted behind the two only restricts who counts.
     name
         one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the
         groups within an
@@ -219,14 +215,13 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     comparing, restricted, note = comparing or Comparing(), among or {}, ""
     if ignorable is not None:
-        restricted, note = ignored(counts.domain, ignorable, name, restricted)
+        restricted, note = ignored(table.domain, ignorable, name, restricted)
     # what is counted beside groups and outcomes only restricts who counts
     kept = Kept.of(
-        counts.domain, restricted, [n for k, n in enumerate(counts.domain.names) if k < 2 or n not in restricted]
+        table.domain, restricted, [n for k, n in enumerate(table.domain.names) if k < 2 or n not in restricted]
     )
-    check_records(counts.n)
+    check_records(table.n)
     _check(kept.domain, name, comparing)
-    table = counted_table(counts, mechanism)
     table.kernel.check_invertible()
     compared = [(row, kept.odds(odds)) for row, odds in asked(kept.domain, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
@@ -236,7 +231,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     return Measures(
         measure=name,
         attributes=kept.domain.names,
-        n=counts.n,
+        n=table.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=rows,
@@ -249,7 +244,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def tested(
-    compared: Iterable[tuple[Row, Odds]], name: str, table: CountedTable, tail: float
+    compared: Iterable[tuple[Row, Odds]], name: str, table: EstimatedTable, tail: float
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
     rows, warnings = [], []

@@ -29,10 +29,8 @@ from optrr.analysis.measures.quantities import Inversion
 from optrr.core.domain.domain import Attribute, checked_scores, has_numbers
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.plausibility import CountedTable, counted_table
 from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts
+from optrr.core.estimation.table import EstimatedTable
 from optrr_solvers.arrays import FloatArray
 
 SPREAD = "numbers are taken to be spread evenly within each bin"
@@ -92,7 +90,7 @@ class _DistributionTests:
 
     scale: Scale
     kept: Kept
-    table: CountedTable
+    table: EstimatedTable
 
     def excess(self, t: float, q: float, tail: float, side: int) -> float:
         """Of the probability where F(t) is q of an estimate as high (side 0) or as low (side 1) as the one there is.
@@ -141,8 +139,7 @@ _PRECISION = 1e-4
 
 
 def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
+    table: EstimatedTable,
     probabilities: float | Sequence[float] = 0.5,
     *,
     among: Among | None = None,
@@ -157,9 +154,8 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
 
     Parameters
     ----------
-    counts
-        of the attribute, and behind it of those that only restrict who counts. Or a table that is estimated already, without a
-        mechanism.
+    table
+        of the attribute, and behind it of those that only restrict who counts.
     probabilities
         which quantiles, strictly between 0 and 1; the median unless given.
     among
@@ -169,26 +165,25 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         values of the categories that count; the edges of bins, the categories' own numbers or their positions unless given.
     """
     check_confidence(confidence)
-    check_records(counts.n)
+    check_records(table.n)
     wanted = [float(q) for q in np.atleast_1d(np.asarray(probabilities, dtype=np.float64))]
     wrong = [q for q in wanted if not 0 < q < 1]
     if wrong or not wanted:
         raise InvalidInput(
             f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5"
         )
-    outcome, given = counts.domain.attributes[0], dict(among or {})
+    outcome, given = table.domain.attributes[0], dict(among or {})
     if outcome.name in given:
         # its own categories restricted would be another scale, and who did not answer has no place on any
         raise InvalidInput(
             f"quantiles of {outcome.name!r} are among people of all its categories; restrict by other attributes"
         )
     if None in outcome.codes:
-        given = dict(complete_among(counts.domain.subset(outcome.name), given))
-    kept = Kept.of(counts.domain, given, [outcome.name])
-    check_work(1, counts.domain)
+        given = dict(complete_among(table.domain.subset(outcome.name), given))
+    kept = Kept.of(table.domain, given, [outcome.name])
+    check_work(1, table.domain)
     left = kept.domain.attributes[0]
     scale = Scale.of(left, scores)
-    table = counted_table(counts, mechanism)
     table.kernel.check_invertible()
     cells = kept.totals(table.kernel.solve(table.observed))
     near = projection(cells / cells.sum()) if cells.sum() > 0 else np.full(cells.shape, 1 / cells.size)
@@ -198,7 +193,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     return Measures(
         measure="quantiles",
         attributes=(left.name,),
-        n=counts.n,
+        n=table.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=rows,

@@ -46,9 +46,7 @@ from optrr.core.domain.domain import Category, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with
 from optrr.core.estimation.estimator import Estimate, check_confidence, check_records
-from optrr.core.estimation.plausibility import CountedTable, counted_table
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts
+from optrr.core.estimation.table import EstimatedTable
 from optrr_solvers.arrays import FloatArray, real
 
 # Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.
@@ -87,8 +85,7 @@ class EstimateAmong(Estimate):
 
 
 def estimate_among(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
+    table: EstimatedTable,
     among: Among,
     *,
     attributes: Sequence[str] | None = None,
@@ -103,9 +100,9 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
 
     Parameters
     ----------
-    counts
+    table
         of randomized records over the attributes of the table and of ``among``, all records: none is to be left out beforehand.
-        Or a table that is estimated already, without a mechanism.
+       .
     among
         by attribute the categories that are kept; attributes that are not named keep all.
     attributes
@@ -115,13 +112,12 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         who are kept, as if they had answered.
     """
     check_confidence(confidence)
-    check_records(counts.n)
-    kept = Kept.of(counts.domain, among, attributes)
+    check_records(table.n)
+    kept = Kept.of(table.domain, among, attributes)
     wanted = _Cells.of(kept.domain) if ignorable is None else _Cells.without_missing(kept.domain, ignorable, among)
     sizes = tuple(int(r) for r in wanted.domain.sizes)
     cells = int(np.prod(sizes))
-    check_work(cells, counts.domain)
-    table = counted_table(counts, mechanism)
+    check_work(cells, table.domain)
     kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
     kernel.check_invertible()
     tail = (1 - confidence) / (cells if simultaneous else 1) / 2
@@ -135,7 +131,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     inside = np.clip(shares, 0.0, 1.0)
     return EstimateAmong(
         domain=wanted.domain,
-        n=counts.n,
+        n=table.n,
         method="unbiased",
         proportions=shares,
         standard_errors=error,
@@ -154,7 +150,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     )
 
 
-def _faint(kept: Kept, table: CountedTable) -> list[str]:
+def _faint(kept: Kept, table: EstimatedTable) -> list[str]:
     """A sentence where noise may hide the people that shares are of."""
     sampling, observed = replace(table.sampling, sums=np.where(kept.place >= 0, 1.0, 0.0)[None]), table.observed.ravel()
     error = sqrt(max(float(sampling.mechanism_noise(observed)[0, 0]), 0.0))
@@ -269,8 +265,7 @@ def names_of(shares: Iterable[WeightedShare]) -> tuple[str, ...]:
 
 
 def contrast(
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
+    table: EstimatedTable,
     shares: Sequence[WeightedShare],
     *,
     complete_cases: bool = False,
@@ -284,8 +279,8 @@ def contrast(
 
     Parameters
     ----------
-    counts
-        over all attributes that the shares name. Or a table that is estimated already, without a mechanism.
+    table
+        over all attributes that the shares name.
     shares
         with finite weights, of at most 8 different groups of people.
     complete_cases
@@ -298,8 +293,8 @@ def contrast(
         the estimate is NaN where the interval is that whole range.
     """
     check_confidence(confidence)
-    check_records(counts.n)
-    domain, given = counts.domain, list(shares)
+    check_records(table.n)
+    domain, given = table.domain, list(shares)
     if complete_cases:
         answers = complete_among(domain, None)
         told = [{name: answers[name] for name in share.names if name in answers} for share in given]
@@ -309,7 +304,6 @@ def contrast(
             raise InvalidInput(f"a share has the weight {brief(share.weight)}; give a finite number, such as -1")
     odds = _sum_of(domain, given)
     check_work(len(odds.sums), domain)
-    table = counted_table(counts, mechanism)
     table.kernel.check_invertible()
     alone = len(given) == 1 and given[0].weight == 1
     name = "share" if alone else "contrast"
@@ -317,7 +311,7 @@ def contrast(
     return Measures(
         measure=name,
         attributes=tuple(given[0].of) if alone else domain.names,
-        n=counts.n,
+        n=table.n,
         confidence=confidence,
         simultaneous=False,
         rows=rows,

@@ -24,7 +24,8 @@ from optrr.core.domain.domain import Attribute, checked_scores
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.estimator import check_confidence
-from optrr.core.estimation.plausibility import CountedTable, warn_of_records
+from optrr.core.estimation.plausibility import warn_of_records
+from optrr.core.estimation.table import EstimatedTable
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import encoded
 from optrr_solvers.arrays import FloatArray
@@ -340,7 +341,7 @@ def modelled(
 
 def model(
     formula: Formula,
-    reports: building.DistinctReports | CountedTable,
+    reports: building.DistinctReports | EstimatedTable,
     family: str | None,
     scores: Mapping[str, ArrayLike],
 ) -> Fit:

@@ -76,9 +76,8 @@ from optrr.analysis.weighting.sampled import SampledRecords, sample_of
 from optrr.core.domain.public import UNPROTECTED, PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import norm
-from optrr.core.estimation.intervals import Sampling, padded
-from optrr.core.estimation.plausibility import CountedTable
 from optrr.core.estimation.score_interval import cell_intervals
+from optrr.core.estimation.table import EstimatedTable, Sampling, padded
 from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -395,7 +394,7 @@ class WeightedSampling(Sampling):
 
 def weighted_table(
     sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
-) -> CountedTable:
+) -> EstimatedTable:
     """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
 
     Raises InvalidInput for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal
@@ -413,7 +412,7 @@ def weighted_table(
     sampling = WeightedSampling(kernel, reports.n, shown=ShownDesign.of(reports))
     said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
     observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
-    return CountedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
+    return EstimatedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
 
 
 def read_table(
@@ -422,6 +421,6 @@ def read_table(
     attributes: Iterable[str],
     columns: PublicColumns,
     single_cluster: Single = "refuse",
-) -> CountedTable:
+) -> EstimatedTable:
     """The same from randomized records with public columns, as :func:`optrr.analysis.estimate_weighted` takes them."""
     return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)

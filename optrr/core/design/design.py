@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from optrr.core.estimation.estimator import Estimate
-    from optrr.core.estimation.plausibility import CountedTable
+    from optrr.core.estimation.table import EstimatedTable
     from optrr.core.reports import Reports
     from optrr_solvers.allocation.error_certificate import ErrorCertificate
     from optrr_solvers.randomness import RandomState
@@ -144,7 +144,7 @@ class Asking(ABC):
 
         return Reports.of(self, *given)
 
-    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> EstimatedTable:
         """A table with the law of its estimate, for measures, tests and models, from answers that are no records.
 
         ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.

@@ -56,16 +56,13 @@ from optrr.core.estimation.intervals import (
     NegativeEntropy,
     Path,
     PhiSquared,
-    Sampling,
     interval,
     limit,
 )
 from optrr.core.estimation.likelihood import likeliest_table
-from optrr.core.estimation.plausibility import CountedTable, counted_table
 from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.statistics import STATISTICS, StatisticName
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts
+from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr_solvers.arrays import FloatArray
 
 # A share or variance this many standard errors above 0 may be divided by.
@@ -387,23 +384,21 @@ def told_estimators(derived: Iterable[Derived]) -> list[str]:
 
 
 def derive(
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
+    table: EstimatedTable,
     statistic: StatisticName,
     *,
     confidence: float = 0.95,
     scores: GivenScores | None = None,
 ) -> Derived:
-    """A statistic of the true records of the counts' attribute set, with its interval; the target is the population.
+    """Estimate a statistic of the true records of a table, with its interval; the target is the population.
 
     Raises InvalidInput for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores
     that are not finite numbers. SingularMarginal where the mechanism hides the table.
 
     Parameters
     ----------
-    counts
-        of one attribute set: any for entropy, two attributes for the others. At most 2048 cells. Or a table that is estimated
-        already, without a mechanism.
+    table
+        of any attributes for entropy, of two for the others. At most 2048 cells.
     statistic
         one of `STATISTICS`.
     scores
@@ -413,18 +408,17 @@ def derive(
     check_confidence(confidence)
     if statistic not in STATISTICS:
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
-    shape = tuple(map(int, counts.domain.sizes))
+    shape = tuple(map(int, table.domain.sizes))
     if statistic != "entropy" and len(shape) != 2:
         raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
     if prod(shape) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
-    check_records(counts.n)
-    chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    table = counted_table(counts, mechanism)
+    check_records(table.n)
+    chosen = scores_of_pair(table.domain, scores) if statistic == "correlation" else None
     table.kernel.check_invertible()
-    setting = AskedStatistic(statistic, counts.domain, table.sampling, chosen)
+    setting = AskedStatistic(statistic, table.domain, table.sampling, chosen)
     observed = table.observed.ravel()
-    plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(chosen))
+    plain = Derived(statistic, table.n, confidence=confidence, scores=plain_scores(chosen))
     if np.count_nonzero(observed) == 1:
         value = setting.projected(observed)
         return replace(

@@ -36,6 +36,7 @@ from optrr.core.estimation import simplex
 from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
 from optrr.core.estimation.score_interval import binomial, cell_intervals
 from optrr.core.estimation.simplex import Convergence, FittedTable
+from optrr.core.estimation.table import EstimatedTable, counted_table
 from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel, SingularMarginal
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts, distinct
@@ -241,20 +242,20 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-Fitter = Callable[[impossible.CountedTable], FittedTable]
+Fitter = Callable[[EstimatedTable], FittedTable]
 
 
 def _simplex(made_proper: Callable[[FloatArray], FloatArray]) -> Fitter:
     """The unbiased table made proper by this function of its cells."""
 
-    def method(data: impossible.CountedTable) -> FittedTable:
+    def method(data: EstimatedTable) -> FittedTable:
         raw = data.kernel.solve(data.observed)
         return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: impossible.CountedTable) -> FittedTable:
+def _ibu(data: EstimatedTable) -> FittedTable:
     from optrr.core.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     if data.kernel.cells > likelihood.MAX_NEWTON:
@@ -262,7 +263,7 @@ def _ibu(data: impossible.CountedTable) -> FittedTable:
     return likelihood.ibu(data.observed, data.kernel, n=data.n)
 
 
-def _mle(data: impossible.CountedTable) -> FittedTable:
+def _mle(data: EstimatedTable) -> FittedTable:
     from optrr.core.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
@@ -275,7 +276,7 @@ def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
     """RR-Adjustment of the records that were seen, to what was randomized together."""
     groups = margin_groups(mechanism, domain)
 
-    def method(data: impossible.CountedTable) -> FittedTable:
+    def method(data: EstimatedTable) -> FittedTable:
         seen = np.argwhere(data.observed > 0)
         fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
         out = np.zeros_like(data.observed)
@@ -330,7 +331,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     check_confidence(confidence)
     if target not in ("population", "data"):
         raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
-    data = impossible.counted_table(counts, mechanism)
+    data = counted_table(counts, mechanism)
     check_records(data.n)
     fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
     warnings: tuple[str, ...] = ()

@@ -38,7 +38,6 @@ x ln x over cells and margins, each estimated by :mod:`optrr.core.estimation.sta
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, pairwise
 from math import log, prod, sqrt
 
@@ -51,18 +50,11 @@ from optrr.core.estimation import statistics
 from optrr.core.estimation.distributions import norm
 from optrr.core.estimation.score_interval import invert, outward
 from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.estimation.table import Sampling
 from optrr_solvers.arrays import FloatArray
 
-# Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
-_ADDED = 0.5
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3
-
-
-def padded(observed: FloatArray, n: float) -> FloatArray:
-    """(R,) proportions of n records, with half a record more in every cell."""
-    return np.asarray((observed * n + _ADDED) / (n + _ADDED * observed.size))
 
 
 @dataclass(frozen=True)
@@ -88,95 +80,19 @@ class EstimateLaw:
         return float(gammainc(shape, quantile) if skewness > 0 else gammaincc(shape, quantile))
 
 
-@dataclass(frozen=True, eq=False)
-class Sampling:
-    """How estimates vary: n reports through a kernel of R cells, whose matrices are built once.
-
-    ``sums`` (K, R) are the sums of cells that are estimated; the cells themselves, K = R, unless given.
-    """
-
-    kernel: Kernel
-    n: int
-    sums: FloatArray | None = None
-
-    @cached_property
-    def influence(self) -> FloatArray:
-        """(R, K) what a report of each output contributes to each estimate."""
-        if self.sums is None:
-            return self.kernel.inverse()
-        return np.stack(
-            [self.kernel.solve_adjoint(each.reshape(self.kernel.sizes)).ravel() for each in self.sums], axis=1
-        )
-
-    def observed(self, table: FloatArray) -> FloatArray:
-        """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
-        expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
-        return np.asarray(expected / expected.sum())
-
-    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """Covariances of the observed proportions with sums of them, (R, K) or (R,), where outputs have these probabilities."""
-        return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
-
-    def covariance(self, observed: FloatArray) -> FloatArray:
-        """(K, K) of the unbiased estimates where outputs have these probabilities."""
-        return np.asarray(self.influence.T @ self.spread(observed, self.influence))
-
-    def variance(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Variance of the estimates in a direction (K,)."""
-        along = self.influence @ gradient
-        return float(along @ self.spread(observed, along))
-
-    def padded(self, observed: FloatArray) -> FloatArray:
-        """(R,) observed proportions with half a record more in every cell."""
-        return padded(observed, self.n)
-
-    def noise(self, observed: FloatArray) -> FloatArray:
-        """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
-        return self.covariance(self.padded(observed))
-
-    def mechanism_noise(self, observed: FloatArray) -> FloatArray:
-        """(K, K) unbiased estimate of the estimates' covariance around those of the true records: the mechanism's part."""
-        table = self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel()
-        sums = np.eye(table.size) if self.sums is None else self.sums
-        of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
-        return np.asarray(self.covariance(observed) - of_records / self.n)
-
-    def proper(self, observed: FloatArray) -> FloatArray:
-        """(R,) probabilities of outputs near these numbers."""
-        positive = np.maximum(observed, 0.0)
-        return np.asarray(positive / positive.sum())
-
-    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Third moment of the estimates' change in a direction (K,) where outputs have these probabilities."""
-        influence = self.influence @ gradient
-        influence = influence - observed @ influence
-        return float(observed @ influence**3) / self.n**2
-
-    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """Probability of an estimate as far out in a direction as one with this tail of the law: the same for a known noise."""
-        return normal
-
-    def linearised(self, gradient: FloatArray) -> float | None:
-        """Variance in a direction (K,) as the reports themselves show it; None where the law says it, as here."""
-        return None
-
-    def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
-        """Normal upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
-        marks, noise = members.ravel(), self.noise(observed)
-        share = float(marks @ self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel())
-        return min(max(share, 0.0) + float(norm.isf(tail)) * sqrt(marks @ noise @ marks), 1.0)
-
-    def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> EstimateLaw:
-        """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
-        observed = self.observed(table)
-        covariance = self.covariance(observed)
-        along, bent = covariance @ gradient, covariance @ hessian
-        twice = bent @ bent
-        return EstimateLaw(
-            mean,
-            float(gradient @ along + np.trace(twice) / 2),
-            float(3 * along @ hessian @ along + np.sum(twice * bent.T)) + self.third(observed, gradient),
-        )
+def law_at(
+    sampling: Sampling, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> EstimateLaw:
+    """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
+    observed = sampling.observed(table)
+    covariance = sampling.covariance(observed)
+    along, bent = covariance @ gradient, covariance @ hessian
+    twice = bent @ bent
+    return EstimateLaw(
+        mean,
+        float(gradient @ along + np.trace(twice) / 2),
+        float(3 * along @ hessian @ along + np.sum(twice * bent.T)) + sampling.third(observed, gradient),
+    )
 
 
 class Path(ABC):
@@ -269,14 +185,14 @@ class PhiSquared(Path):
         self.range = (0.0, min(table.shape) - 1.0)
         centre = self._scaled(table, self.value)
         there = statistics.phi_squared(centre, self._cells)
-        law = sampling.law(self.value, centre, there.gradient, there.hessian)
+        law = law_at(sampling, self.value, centre, there.gradient, there.hessian)
         self._moved = _Moved(sampling, table, there.gradient, law)
 
     def law(self, value: float) -> EstimateLaw:
         """The law at the table whose squared departures from independence sum to the value."""
         table = self._scaled(self._moved.table(value - self.value), value)
         expansion = statistics.phi_squared(table, self._cells)
-        return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
+        return law_at(self._sampling, value, table, expansion.gradient, expansion.hessian)
 
     def _scaled(self, table: FloatArray, value: float) -> FloatArray:
         # margins nowhere fall far below their estimates
@@ -308,7 +224,7 @@ class Correlation(Path):
         """The law at the estimated table, moved along both scores until its correlation is the value."""
         table = self._table + (value - self.plug_in) * self._direction
         expansion = statistics.pearson_correlation(table, self._scores)
-        return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
+        return law_at(self._sampling, value, table, expansion.gradient, expansion.hessian)
 
 
 def _along_ranks(independent: FloatArray) -> FloatArray:
@@ -365,7 +281,7 @@ class _Logarithms(Path):
         """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
         x = self._sums @ table
         bias = self._combined(statistics.smoothed(x / self._errors), x) - self._exact(table)
-        return self._sampling.law(value + bias, table, *self._derivatives(table))
+        return law_at(self._sampling, value + bias, table, *self._derivatives(table))
 
     def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of the mean over the noise, as the expansion in Hermite polynomials has them."""

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput, warn
-from optrr.core.estimation.intervals import Sampling
+from optrr.core.errors import warn
 from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.provenance.provenance import doubts, require_design
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -56,54 +54,6 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
     for origin in origins:
         require_design(origin, mechanism.digest)
     warn([*(line for origin in origins for line in doubts(origin)), *impossible(counts, mechanism)])
-
-
-@dataclass(frozen=True, eq=False)
-class CountedTable:
-    """What an estimate sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel.
-
-    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and ``notes``
-    what is to be known of it.
-    """
-
-    domain: Domain
-    n: int
-    observed: FloatArray
-    kernel: Kernel
-    sampling: Sampling
-    sample: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def proportions(self) -> FloatArray:
-        """What is observed."""
-        return self.observed
-
-
-def counted_table(counts: Counts | CountedTable, mechanism: Randomizer | None) -> CountedTable:
-    """The counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.
-
-    One that is estimated already, without a mechanism, stays as it is.
-
-    Raises InvalidInput for what is no counts, and for counts of another domain or another design.
-    """
-    if isinstance(counts, CountedTable) and mechanism is None:
-        return counts
-    if not isinstance(counts, Counts):
-        raise InvalidInput(
-            f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
-        )
-    mechanism = checked_mechanism(mechanism)
-    known = mechanism.domain
-    for attribute in counts.domain:
-        if known[attribute.name] != attribute:
-            raise InvalidInput(
-                f"attribute {attribute.name!r} has other categories in the counts than in the mechanism's domain; count "
-                "with the domain of the design"
-            )
-    kernel = mechanism.kernel(counts.domain.names)
-    warn_of_records([counts], mechanism)
-    return CountedTable(counts.domain, counts.n, counts.proportions, kernel, Sampling(kernel, counts.n))
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:

@@ -29,7 +29,7 @@ from optrr.core.display.text import amount, category_word
 from optrr.core.domain.domain import Category, CellsResult, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import METHODS
-from optrr.core.estimation.plausibility import counted_table
+from optrr.core.estimation.table import counted_table
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -27,6 +27,7 @@ from optrr.core.design.pages import comparison_page
 from optrr.core.display import parts, text
 from optrr.core.display.charts import figure_svg, interval_figure, new_figure
 from optrr.core.display.parts import Chart, Page, Section, Table, Text, page_html
+from optrr.core.estimation.table import counted_table
 from optrr.core.inference.result import TestResult
 from optrr.core.records.reading.source import RecordsAt
 from optrr.longitudinal import Panel, longitudinal
@@ -185,7 +186,8 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
     assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
     derived = [
-        optrr.core.estimation.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")
+        optrr.core.estimation.derive(counted_table(counts, place[1].mechanism), s, confidence=0.9)
+        for s in ("cramers-v", "entropy")
     ]
     (statistics,) = page.tables["Statistics of the table"]
     expected = [[d.value, d.lower, d.upper] for d in derived]
@@ -238,7 +240,9 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "risk-ratio")
-    measured = optrr.analysis.measures.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")
+    measured = optrr.analysis.measures.measure(
+        counted_table(counted(place, "grade", ODD), place[1].mechanism), "risk-ratio"
+    )
     expected = [[r.estimate, r.lower, r.upper] for r in measured.rows]
     shown = numbers(page.tables["Comparisons"][0], "estimate", "lower", "upper")
     assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1

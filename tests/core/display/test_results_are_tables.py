@@ -22,6 +22,7 @@ import optrr.devices.audit
 from optrr import genomics, longitudinal
 from optrr.core.design.design_file import verification
 from optrr.core.display.result import TableResult
+from optrr.core.estimation.table import counted_table
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 
@@ -74,9 +75,13 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
-    "EstimateAmong": lambda: optrr.analysis.measures.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
+    "EstimateAmong": lambda: optrr.analysis.measures.estimate_among(
+        counted_table(counts(), optrr.design(DOMAIN, 2.0).mechanism), {}
+    ),
     "WeightedEstimate": weighted,
-    "Measures": lambda: optrr.analysis.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
+    "Measures": lambda: optrr.analysis.measures.measure(
+        counted_table(counts(), optrr.design(DOMAIN, 2.0).mechanism), "odds-ratio"
+    ),
     "TestFamily": lambda: optrr.core.inference.result.family(
         [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
     ),

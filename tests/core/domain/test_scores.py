@@ -17,6 +17,7 @@ from optrr.analysis.measures import measure
 from optrr.core.domain.domain import Attribute, Domain, checked_scores, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.derived import derive
+from optrr.core.estimation.table import counted_table
 from optrr.core.inference.power_analysis import alternative_of
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr.core.mechanisms.mechanism import Mechanism
@@ -95,10 +96,10 @@ def test_everything_counts_by_the_categories_own_numbers(seed: int) -> None:
     assert trend.statistic == pytest.approx(reference.zscore**2 * n / (n - 1), rel=1e-7)
     assert trend.effect == pytest.approx(np.sqrt(n) * r, rel=1e-7)
     assert trend.scores == (tuple(rows), tuple(columns))
-    derived = derive(counts, mechanism, "correlation")
+    derived = derive(counted_table(counts, mechanism), "correlation")
     assert derived.plug_in == pytest.approx(r, rel=1e-6)
     assert derived.scores == trend.scores
-    means = measure(counts, mechanism, "means")
+    means = measure(counted_table(counts, mechanism), "means")
     shown = [row.estimate for row in means.rows]
     grouped = pd.DataFrame({"g": codes[:, 0], "y": y + columns.min()}).groupby("g").y.mean()
     np.testing.assert_allclose(shown, grouped, rtol=1e-9)
@@ -170,7 +171,7 @@ def test_categories_that_are_steps_count_as_they_always_did() -> None:
         results.append(
             (
                 test(counts, mechanism, "trend", scores=scores, calibration="asymptotic").summary(),
-                derive(counts, mechanism, "correlation", scores=scores).summary(),
+                derive(counted_table(counts, mechanism), "correlation", scores=scores).summary(),
             )
         )
     assert results[0] == results[1] == results[2]

@@ -15,7 +15,7 @@ from optrr.analysis.measures import Comparing
 from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion
 from optrr.core.domain.domain import Domain
-from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.table import Sampling
 from optrr.core.inference.homogeneity import goodness_of_fit
 from optrr.core.mechanisms.kernel import MatrixKernel
 from optrr.core.records.counts import Counts

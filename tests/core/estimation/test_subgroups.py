@@ -21,7 +21,7 @@ from optrr.analysis.measures import quantities
 from optrr.analysis.measures.quantile import quantiles
 from optrr.analysis.measures.shares import WeightedShare, contrast
 from optrr.core.domain.domain import binned
-from optrr.core.estimation.plausibility import counted_table
+from optrr.core.estimation.table import counted_table
 from optrr.core.inference.result import TestResult, family
 from optrr.core.records.counts import Counts
 
@@ -121,7 +121,7 @@ def test_without_noise_the_limits_of_a_difference_are_those_of_statsmodels() -> 
     counts = optrr.Counts(domain, np.array([[30, 70], [45, 55]]))
     mechanism = optrr.design(domain, PLAIN).mechanism
     terms = [WeightedShare({"outcome": "x"}, {"group": g}, w) for g, w in (("a", 1.0), ("b", -1.0))]
-    (row,) = contrast(counts, mechanism, terms).rows
+    (row,) = contrast(counted_table(counts, mechanism), terms).rows
     low, high = confint_proportions_2indep(30, 100, 45, 100, method="score", compare="diff", correction=False)
     # the group's sizes are random here, which moves limits by a part of 1/n
     assert (row.lower, row.upper) == pytest.approx((low, high), abs=0.01)
@@ -165,7 +165,9 @@ def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) 
 def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
     domain = Domain((Attribute("x", tuple(range(12))), Attribute("g", ("a", "b"))))
     table = np.random.default_rng(1).integers(5, 40, (12, 2))
-    result = quantiles(optrr.Counts(domain, table), optrr.design(domain, PLAIN).mechanism, [0.25, 0.5], among={})
+    result = quantiles(
+        counted_table(optrr.Counts(domain, table), optrr.design(domain, PLAIN).mechanism), [0.25, 0.5], among={}
+    )
     below, n = np.cumsum(table.sum(axis=1)), table.sum()
     for q, row in zip([0.25, 0.5], result.rows, strict=True):
         error = np.sqrt(n * q * (1 - q))

@@ -13,6 +13,7 @@ from optrr.analysis.measures import measure
 from optrr.analysis.weighted import test_weighted
 from optrr.core.display.text import records_enough, two_digits_up
 from optrr.core.estimation.distributions import chi_squared_tails
+from optrr.core.estimation.table import counted_table
 from optrr.core.inference.associations import Trend
 from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity
 from optrr.core.inference.testing import test as independence
@@ -232,7 +233,7 @@ def test_measures_that_say_next_to_nothing():
     pair, table = DOMAIN.subset(["admit", "gender"]), ADMITTED.sum(axis=2)
 
     def warnings(n):
-        return measure(reports(mechanism, n, pair, table), mechanism, "odds-ratio").warnings
+        return measure(counted_table(reports(mechanism, n, pair, table), mechanism), "odds-ratio").warnings
 
     (said,) = warnings(60)
     assert not warnings(stated(said))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, Mechanism, design
-from optrr.core.estimation.intervals import Sampling
+from optrr.core.estimation.table import Sampling
 from optrr.core.mechanisms import mechanism as module
 from optrr.core.mechanisms.kernel import (
     MIN_EIGENVALUE,

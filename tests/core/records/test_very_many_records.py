@@ -10,6 +10,7 @@ from optrr.analysis.measures import MEASURES, measure
 from optrr.analysis.regression.fitting import regress
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.statistics import STATISTICS
+from optrr.core.estimation.table import counted_table
 from optrr.genomics.odds import odds_ratios
 
 DOMAIN = Domain.of({"a": [0, 1], "b": [0, 1, 2]})
@@ -71,7 +72,7 @@ def check_no_floor(interval):
 @pytest.mark.parametrize("name", STATISTICS)
 def test_derived_statistics_have_no_floor(name):
     def interval(counts):
-        result = derive(counts, MECHANISM, name)
+        result = derive(counted_table(counts, MECHANISM), name)
         scale = counts.n if name in ("chi-square", "g-square") else 1
         return result.lower / scale, result.upper / scale
 
@@ -81,7 +82,7 @@ def test_derived_statistics_have_no_floor(name):
 @pytest.mark.parametrize("name", MEASURES)
 def test_measures_have_no_floor(name):
     def interval(counts):
-        row = measure(counts, MECHANISM, name).rows[0]
+        row = measure(counted_table(counts, MECHANISM), name).rows[0]
         return row.lower, row.upper
 
     check_no_floor(interval)

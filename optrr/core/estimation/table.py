@@ -1,0 +1,154 @@
+"""An estimated table, whatever it is estimated from: unbiased estimates of its cells and how they vary.
+
+Everything analysed is a list of (channel, counts). Records of a design are one pair; answers to local queries one for each
+query; a weighted sample has a design covariance. Each says how its estimates vary by one operator, `Sampling.spread`: the
+covariances of what is observed, where it has given probabilities, with sums of it. So a covariance is known at any hypothesised
+table, and no matrix larger than the sums that are asked for need be made. Measures, statistics, quantiles, contrasts, tests and
+models take an `EstimatedTable`, and need not know what stands behind it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation.distributions import norm
+from optrr.core.estimation.plausibility import warn_of_records
+from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.core.records.counts import Counts
+from optrr_solvers.arrays import FloatArray
+
+# Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
+_ADDED = 0.5
+
+
+def padded(observed: FloatArray, n: float) -> FloatArray:
+    """(R,) proportions of n records, with half a record more in every cell."""
+    return np.asarray((observed * n + _ADDED) / (n + _ADDED * observed.size))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How estimates vary: n reports through a kernel of R cells, whose matrices are built once.
+
+    ``sums`` (K, R) are the sums of cells that are estimated; the cells themselves, K = R, unless given.
+    """
+
+    kernel: Kernel
+    n: int
+    sums: FloatArray | None = None
+
+    @cached_property
+    def influence(self) -> FloatArray:
+        """(R, K) what a report of each output contributes to each estimate."""
+        if self.sums is None:
+            return self.kernel.inverse()
+        return np.stack(
+            [self.kernel.solve_adjoint(each.reshape(self.kernel.sizes)).ravel() for each in self.sums], axis=1
+        )
+
+    def observed(self, table: FloatArray) -> FloatArray:
+        """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
+        expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
+        return np.asarray(expected / expected.sum())
+
+    def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
+        """Covariances of the observed proportions with sums of them, (R, K) or (R,), where outputs have these probabilities."""
+        return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
+
+    def covariance(self, observed: FloatArray) -> FloatArray:
+        """(K, K) of the unbiased estimates where outputs have these probabilities."""
+        return np.asarray(self.influence.T @ self.spread(observed, self.influence))
+
+    def variance(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Variance of the estimates in a direction (K,)."""
+        along = self.influence @ gradient
+        return float(along @ self.spread(observed, along))
+
+    def padded(self, observed: FloatArray) -> FloatArray:
+        """(R,) observed proportions with half a record more in every cell."""
+        return padded(observed, self.n)
+
+    def noise(self, observed: FloatArray) -> FloatArray:
+        """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
+        return self.covariance(self.padded(observed))
+
+    def mechanism_noise(self, observed: FloatArray) -> FloatArray:
+        """(K, K) unbiased estimate of the estimates' covariance around those of the true records: the mechanism's part."""
+        table = self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel()
+        sums = np.eye(table.size) if self.sums is None else self.sums
+        of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
+        return np.asarray(self.covariance(observed) - of_records / self.n)
+
+    def proper(self, observed: FloatArray) -> FloatArray:
+        """(R,) probabilities of outputs near these numbers."""
+        positive = np.maximum(observed, 0.0)
+        return np.asarray(positive / positive.sum())
+
+    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Third moment of the estimates' change in a direction (K,) where outputs have these probabilities."""
+        influence = self.influence @ gradient
+        influence = influence - observed @ influence
+        return float(observed @ influence**3) / self.n**2
+
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
+        """Probability of an estimate as far out in a direction as one with this tail of the law: the same for a known noise."""
+        return normal
+
+    def linearised(self, gradient: FloatArray) -> float | None:
+        """Variance in a direction (K,) as the reports themselves show it; None where the law says it, as here."""
+        return None
+
+    def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
+        """Normal upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
+        marks, noise = members.ravel(), self.noise(observed)
+        share = float(marks @ self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel())
+        return min(max(share, 0.0) + float(norm.isf(tail)) * sqrt(marks @ noise @ marks), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedTable:
+    """What an analysis sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel.
+
+    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and ``notes``
+    what is to be known of it.
+    """
+
+    domain: Domain
+    n: int
+    observed: FloatArray
+    kernel: Kernel
+    sampling: Sampling
+    sample: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def proportions(self) -> FloatArray:
+        """What is observed."""
+        return self.observed
+
+
+def counted_table(counts: Counts, mechanism: Randomizer) -> EstimatedTable:
+    """The counts' table, after :func:`optrr.core.estimation.plausibility.warn_of_records`.
+
+    Raises InvalidInput for what is no counts, fewer than two records, and for counts of another domain or another design.
+    """
+    if not isinstance(counts, Counts):
+        raise InvalidInput(
+            f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
+        )
+    mechanism = checked_mechanism(mechanism)
+    known = mechanism.domain
+    for attribute in counts.domain:
+        if known[attribute.name] != attribute:
+            raise InvalidInput(
+                f"attribute {attribute.name!r} has other categories in the counts than in the mechanism's domain; count "
+                "with the domain of the design"
+            )
+    kernel = mechanism.kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
+    return EstimatedTable(counts.domain, counts.n, counts.proportions, kernel, Sampling(kernel, counts.n))
