@@ -16,7 +16,7 @@ effect.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations, product
@@ -279,29 +279,8 @@ class Task:
 
     def shares(self, before: FloatArray | None) -> FloatArray:
         """The best shares of all questions, starting from those of the first ones."""
-        from scipy.optimize import minimize  # noqa: PLC0415 (slow to import)
-
-        energies = self.energies()
-        across, count = sp.csr_array(energies.T), len(self.questions)
-        start = np.full(count, 1e-3 if before is not None else 1.0) / math.sqrt(count)
-        if before is not None:
-            start[: before.size] += np.sqrt(before)
-        # F does not depend on the scale of z, and the first step, of length 1, must not take all of a share away
-        start *= _FAR / np.linalg.norm(start)
-
-        def objective(z: FloatArray) -> tuple[float, FloatArray]:
-            # F(π) Σπ does not depend on the scale of π = z², which needs no constraints
-            share = z * z
-            held = np.maximum(across @ share, _NOTHING)
-            parts = self.needs / held
-            error, size = float(parts.sum()), float(share.sum())
-            slope = 2 * z * (1 / size - energies @ (parts / held) / error)
-            return math.log(error) + math.log(size), slope
-
-        climbed = minimize(
-            objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 400, "ftol": 1e-13, "gtol": 1e-9}
-        )
-        return np.asarray(climbed.x**2 / np.sum(climbed.x**2))
+        options = {"maxiter": 400, "ftol": 1e-13, "gtol": 1e-9}
+        return climbed_shares(self.energies(), sp.csr_array(self.needs[None]), before, (1.0,), options)
 
     def grow(self, shares: FloatArray) -> bool:
         """Add the questions that promise most; False where none promises anything."""
@@ -411,6 +390,42 @@ class Task:
         share[asked] = shares[asked] / shares[asked].sum()
         questions = list(self.questions)
         return MixedQuestions(tuple(questions[k] for k in asked), share[asked], self.error(share))
+
+
+def climbed_shares(
+    energies: sp.csr_array,
+    parts: sp.csr_array,
+    before: FloatArray | None,
+    exponents: Sequence[float],
+    options: Mapping[str, float],
+) -> FloatArray:
+    """Shares π with a small power mean of the errors parts·(1/E), E = energiesᵀ π, starting from those of the first questions.
+
+    Each of the exponents starts where the one before ended; ``options`` are those of L-BFGS-B.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 (slow to import)
+
+    across, back, count = sp.csr_array(energies.T), sp.csr_array(parts.T), energies.shape[0]
+    z = np.full(count, 1e-3 if before is not None else 1.0) / math.sqrt(count)
+    if before is not None:
+        z[: before.size] += np.sqrt(before)
+    # the mean does not depend on the scale of z, and the first step, of length 1, must not take all of a share away
+    z *= _FAR / np.linalg.norm(z)
+
+    def objective(z: FloatArray, exponent: float) -> tuple[float, FloatArray]:
+        # the mean times Σπ does not depend on the scale of π = z², which needs no constraints
+        share = z * z
+        held = np.maximum(across @ share, _NOTHING)
+        errors = parts @ (1 / held)
+        top, size = float(errors.max()), float(share.sum())
+        powers = (errors / top) ** exponent
+        weights = powers / powers.sum() / errors
+        slope = 2 * z * (1 / size - energies @ ((back @ weights) / held**2))
+        return math.log(top) + math.log(powers.sum()) / exponent + math.log(size), slope
+
+    for exponent in exponents:
+        z = minimize(objective, z, (exponent,), jac=True, method="L-BFGS-B", options=options).x
+    return np.asarray(z**2 / np.sum(z**2))
 
 
 def _subset_sizes(size: int, count: int, total: float) -> list[int]:

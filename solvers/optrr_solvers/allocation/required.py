@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from optrr_solvers.allocation.mixture import MixedQuestions, Task
+from optrr_solvers.allocation.mixture import MixedQuestions, Task, climbed_shares
 from optrr_solvers.allocation.promising import factor
 from optrr_solvers.allocation.questions import Question, whole_table
 from optrr_solvers.allocation.workload import TableWorkload
@@ -100,31 +100,9 @@ def required_questions(
 
 def _evened(task: Task, targets: FloatArray, before: FloatArray | None) -> FloatArray:
     """Shares with a small max_U G_U/τ_U of all questions, starting from those of the first ones."""
-    from scipy.optimize import minimize  # noqa: PLC0415 (slow to import)
-
-    energies, count = task.energies(), len(task.questions)
-    across = sp.csr_array(energies.T)
     parts = sp.csr_array(sp.diags_array(1 / targets) @ task.workload.shares @ sp.diags_array(task.dims))
-    back = sp.csr_array(parts.T)
-    z = np.full(count, 1e-3 if before is not None else 1.0) / np.sqrt(count)
-    if before is not None:
-        z[: before.size] += np.sqrt(before)
-
-    def objective(z: FloatArray, exponent: float) -> tuple[float, FloatArray]:
-        # Φ(π) Σπ does not depend on the scale of π = z², which needs no constraints
-        share = z * z
-        held = np.maximum(across @ share, 1e-100)
-        relative = parts @ (1 / held)
-        top = float(relative.max())
-        powers = (relative / top) ** exponent
-        size, weights = float(share.sum()), powers / powers.sum() / relative
-        slope = 2 * z * (1 / size - energies @ ((back @ weights) / held**2))
-        return np.log(top) + np.log(powers.sum()) / exponent + np.log(size), slope
-
-    for exponent in _EXPONENTS if before is None else _EXPONENTS[-1:]:
-        options = {"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8}
-        z = minimize(objective, z, (exponent,), jac=True, method="L-BFGS-B", options=options).x
-    return np.asarray(z**2 / np.sum(z**2))
+    exponents = _EXPONENTS if before is None else _EXPONENTS[-1:]
+    return climbed_shares(task.energies(), parts, before, exponents, {"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8})
 
 
 class _Shared:
