@@ -38,7 +38,7 @@ from optrr_solvers import SolveFailed, Status
 from optrr_solvers.balls.rounding import CoarseBlocks
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.problem import Problem
-from optrr_solvers.sampling.diagram import ChoiceLayer, Layers, merged
+from optrr_solvers.sampling.diagram import Layers
 from optrr_solvers.solution import checked
 
 
@@ -74,17 +74,11 @@ def _plain_automaton(mechanism: Mechanism) -> Layers:
             f"the law of {mechanism.domain.m} attributes has no automaton of a size that can be written; "
             "design by method 'ball' with fewer attributes, or perturb where the records are"
         )
-    return plain(automaton.layers)
+    return automaton.layers.plain()
 
 
 def _written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
     return Deployment(mechanism.domain, layers, stated, mechanism.digest.partition(":")[2], SOFTWARE)
-
-
-def plain(automaton: Layers) -> Layers:
-    """Without what only bounds of a law use, and with the fewest states."""
-    layers = tuple(x if isinstance(x, ChoiceLayer) else replace(x, fraction=0.0) for x in automaton.layers)
-    return merged(Layers(automaton.sizes, layers, automaton.bits))
 
 
 # A state takes at least this many compressed bytes; so a diagram with more states need not be built.

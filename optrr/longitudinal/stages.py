@@ -160,7 +160,7 @@ class WholeOrUniform(Randomizer):
 
 def drawn_densities(automaton: Layers) -> Densities:
     """The density of every change set, up to one constant; for at most 12 attributes."""
-    order = [layer.attribute for layer in automaton.layers if not isinstance(layer, ChoiceLayer)]
+    order = [layer.attribute for layer in automaton.steps]
     return np.transpose(_walked(automaton, lambda x: x).reshape((2,) * len(order)), np.argsort(order))
 
 
@@ -430,8 +430,7 @@ class TwoStage(Randomizer):
             return None
         # rounding may put an exact number an ulp above the permanent label
         total = min(self._whole.total(reports), self.permanent.epsilon)
-        one_path = all(isinstance(layer, Layer) and layer.high is None for layer in self._layers.layers)
-        return ReportsEpsilon(reports, total, self._whole.conditionals(reports), one_path)
+        return ReportsEpsilon(reports, total, self._whole.conditionals(reports), not self._layers.hidden)
 
     @property
     def _layers(self) -> Layers | None:

@@ -12,7 +12,7 @@ from optrr.cli.main import run
 from optrr.core.design.design_file import load_design, verification
 from optrr.core.errors import InvalidInput
 from optrr.devices.exact import epsilons, shortened
-from optrr.devices.export import deployment_of, fitted_deployment, plain
+from optrr.devices.export import deployment_of, fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr_solvers import Problem
 from optrr_solvers.balls.rounding import CoarseBlocks
@@ -179,7 +179,7 @@ def test_blocks_are_independent_balls_that_meet_every_accuracy() -> None:
 def test_short_thresholds_keep_every_number(kind: str) -> None:
     rng = np.random.default_rng(3)
     for _ in range(3):
-        whole = plain(random_law(kind, rng, 6).automaton.layers)
+        whole = random_law(kind, rng, 6).automaton.layers.plain()
         short = shortened(whole)
         before, after = epsilons(whole), epsilons(short)
         assert abs(before.total - after.total) <= 1e-9
@@ -192,7 +192,7 @@ def test_short_thresholds_keep_every_number(kind: str) -> None:
 
 def test_probabilities_that_need_many_bits_keep_them() -> None:
     law = ProductLaw(np.array([3, 2]), np.array([45.0, 1.0]))
-    whole = plain(law.automaton.layers)
+    whole = law.automaton.layers.plain()
     assert whole.bits > 64
     a, b = epsilons(whole), epsilons(shortened(whole))
     assert abs(a.attributes[0] - b.attributes[0]) <= 1e-12

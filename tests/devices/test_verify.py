@@ -25,7 +25,7 @@ from optrr.core.errors import InvalidInput, OptrrError
 from optrr.devices import exact
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, canonical, decoded_deployment, digest_of
 from optrr.devices.exact import epsilons
-from optrr.devices.export import deployment_of, fitted_deployment, plain
+from optrr.devices.export import deployment_of, fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr_solvers.allocation.questions import SubsetReport
 from tests import naive, vectors
@@ -368,7 +368,7 @@ def test_labels_are_the_truth_rounded_up(kind: str) -> None:
     rng = np.random.default_rng(40 + KINDS.index(kind))
     for _ in range(12):
         law = random_law(kind, rng, int(rng.integers(1, 7)))
-        layers = plain(law.automaton.layers)
+        layers = law.automaton.layers.plain()
         exact = epsilons(layers)
         truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(layers))
         hidden = any(getattr(x, "high", None) is not None or hasattr(x, "ends") for x in layers.layers)

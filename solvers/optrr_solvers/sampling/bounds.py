@@ -94,7 +94,7 @@ def _total(reader: _Reader, operations: int) -> float:
         top = size * np.maximum(*_kept_and_changed(ways, top))
         bottom = size * np.minimum(*_kept_and_changed(ways, bottom))
     ratio = top[0] / bottom[0]
-    if ratio == 1 and all(isinstance(layer, Layer) and layer.uniform for layer in reader.automaton.layers):
+    if ratio == 1 and all(layer.uniform for layer in reader.automaton.steps):
         return 0.0
     return reader.arithmetic.log_ceiling(ratio, operations)
 

@@ -188,6 +188,21 @@ class Layers:
         """States before every attribute together."""
         return sum(layer.states for layer in self.layers)
 
+    @property
+    def steps(self) -> list[Layer]:
+        """The layers of attributes, in the order in which these are visited."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
+
+    @property
+    def hidden(self) -> bool:
+        """Whether several paths may lead to a change set: by choices, or second ways to change."""
+        return len(self.steps) < len(self.layers) or any(layer.high is not None for layer in self.steps)
+
+    def plain(self) -> "Layers":
+        """Without what only bounds of a law use, and with the fewest states."""
+        layers = tuple(replace(x, fraction=0.0) if isinstance(x, Layer) else x for x in self.layers)
+        return merged(replace(self, layers=layers))
+
 
 def reduced(diagram: Diagram) -> Diagram:
     """The same densities with the fewest states: those with equal next states and factors are one. O(states log states)."""

@@ -323,7 +323,7 @@ class Sampler:
         tables = [run for run in self._runs if isinstance(run, list)]
         second = any(table.second is not None for run in tables for table in run)
         self._shape = Shape(automaton.sizes.size, max(map(len, tables)), second)
-        uniform = [x.attribute for x in automaton.layers if isinstance(x, Layer) and x.uniform]
+        uniform = [x.attribute for x in automaton.steps if x.uniform]
         self._uniform = [(i, int(automaton.sizes[i])) for i in uniform]
 
     def changes(self, n: int, source: BitSource) -> BoolArray:
