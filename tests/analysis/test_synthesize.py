@@ -375,7 +375,7 @@ def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() ->
     assert [list(f.columns) for f in frames] == [list(SEVERAL.names)] * 6
     assert all((f.to_numpy() != frames[0].to_numpy()).any() for f in frames[1:])
     fits = [smf.logit("yes ~ a*b + c", f.assign(yes=(f.y == "yes").astype(int))).fit(disp=0) for f in frames]
-    combined = combine([f.params for f in fits], [f.bse for f in fits])
+    combined = combine([f.params for f in fits])
     direct = regress(reports, mechanism, "y ~ a*b + c")
     for row in combined.rows:
         (own,) = [c for c in direct.coefficients if c.parameter == row.parameter]
