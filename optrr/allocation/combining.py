@@ -157,28 +157,29 @@ class Answered:
             out[:, start : start + step] = (chance @ powers).T
         return out
 
+    def _joint_moments(self, weights: FloatArray) -> FloatArray:
+        sizes = [self.sizes[i] for i in self.shared]
+        # what naming a cell adds, and how many cells there are, by which shared attributes it shares with the one asked about
+        added = _by_bits([np.asarray([[1, -1 / r], [1, 1 - 1 / r]]) for r in sizes]) @ weights
+        number = _by_bits([np.asarray([r - 1.0, 1.0]) for r in sizes]) * (math.prod(self.sizes) / math.prod(sizes))
+        named, other = self.cell_chances()
+        of_all, of_own = self.pair_chances()
+        return np.stack([(named - other) * added, of_all * (number @ added**2) + of_own * added**2])
+
+    def pair_chances(self) -> tuple[float, float]:
+        """q − q₂ and p − q − 2 p₁ + 2 q₂ of a report that names a subset of cells."""
+        cells, (k,) = math.prod(self.sizes), self.report.subset_sizes
+        p, q = self.cell_chances()
+        with_own = p * (k - 1) / (cells - 1)
+        without = (p * (k - 1) * (k - 2) + (1 - p) * k * (k - 1)) / ((cells - 1) * (cells - 2)) if cells > 2 else 0.0
+        return q - without, p - q - 2 * with_own + 2 * without
+
     def matches(self) -> FloatArray:
         """How likely the named subsets match on which of the shared attributes, (2,)*u, axes in their order."""
         # the first attribute's bit is the lowest, hence the last axis
         chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes)).T
         beside = tuple(i for i in range(len(self.sizes)) if i not in self.shared)
         return np.asarray(np.transpose(chances.sum(axis=beside), np.argsort(np.argsort(self.shared))))
-
-    def _joint_moments(self, weights: FloatArray) -> FloatArray:
-        u, sizes = len(self.shared), [self.sizes[i] for i in self.shared]
-        cells, k = math.prod(self.sizes), self.report.subset_sizes[0]
-        # what naming a cell adds, and how many cells there are, by which shared attributes it shares with the one asked about
-        added = _by_bits([np.asarray([[1, -1 / r], [1, 1 - 1 / r]]) for r in sizes]) @ weights
-        number = _by_bits([np.asarray([r - 1.0, 1.0]) for r in sizes]) * (cells / math.prod(sizes))
-        whole = [float(number @ added), float(number @ added**2)]
-        named, _ = self.cell_chances()
-        out = np.zeros((2, 1 << u))
-        for alike in range(1 << u):
-            own = float(added[alike])
-            for chance, first, further in ((named, own, k - 1), (1 - named, 0.0, k)):
-                m1, m2 = _of_sample(whole[0] - own, whole[1] - own**2, cells - 1, further)
-                out[:, alike] += chance * np.asarray([first + m1, first**2 + 2 * first * m1 + m2])
-        return out
 
 
 def alone(answered: Sequence[Answered]) -> Answered | None:
@@ -207,13 +208,6 @@ def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
     for factor in factors[1:]:
         out = np.asarray(np.kron(factor, out))
     return out
-
-
-def _of_sample(total: float, squares: float, n: int, size: int) -> tuple[float, float]:
-    """First two moments of the sum of ``size`` of n numbers, drawn without replacement, from their sum and that of squares."""
-    one = size / n
-    two = one * (size - 1) / (n - 1) if n > 1 else 0.0
-    return one * total, one * squares + two * (total**2 - squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,10 +507,8 @@ def _cases(r: int, k: int) -> FloatArray:
 
 def _of_cells(a: Answered, weights: FloatArray) -> FloatArray:
     """E z zᵀ of a report on a subset of the cells of its table, (5,)*u."""
-    u, cells, (k,) = len(a.shared), math.prod(a.sizes), a.report.subset_sizes
-    p, q = a.cell_chances()
-    with_own = p * (k - 1) / (cells - 1)
-    without = (p * (k - 1) * (k - 2) + (1 - p) * k * (k - 1)) / ((cells - 1) * (cells - 2)) if cells > 2 else 0.0
+    u, cells = len(a.shared), math.prod(a.sizes)
+    of_all, of_own = a.pair_chances()
     own = _centred(a, weights)
     pairs = np.multiply.outer(own, own).transpose([k + u * part for k in range(u) for part in range(2)])
     at_record = over_cells = pairs
@@ -527,4 +519,4 @@ def _of_cells(a: Answered, weights: FloatArray) -> FloatArray:
         at_record = _along(alike.reshape(5, 4), at_record, i, 2)
         over_cells = _along(summed.reshape(5, 4), over_cells, i, 2)
     over_cells = over_cells * (cells / math.prod(a.sizes[place] for place in a.shared))
-    return np.asarray((q - without) * over_cells + (p - q - 2 * with_own + 2 * without) * at_record)
+    return np.asarray(of_all * over_cells + of_own * at_record)

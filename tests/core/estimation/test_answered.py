@@ -169,14 +169,14 @@ def test_axes_are_in_the_order_that_is_asked_for():
     ("ask", "said"),
     [
         (lambda r: r.table("sex", method="mle"), "unbiased tables"),
-        (lambda r: r.test("sex", "income", calibration="bootstrap"), "leave out the calibration"),
+        (lambda r: r.test("sex", "income", calibration="bootstrap"), "leave out ``calibration``"),
         (lambda r: r.test("sex", "income", hypothesis="genotypic"), "have no test 'genotypic'"),
         (lambda r: r.test("sex", "income", "age"), "is of two attributes"),
         (
             lambda r: r.test("sex", "income", hypothesis="goodness-of-fit", proportions=[0.5, 0.5]),
             "of shape \\(2, 3\\)",
         ),
-        (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "is of two attributes"),
+        (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "leave it out for trend"),
         (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "given by terms"),
         (lambda r: r.synthesize(10), "no records"),
         (lambda r: r.synthesize(10, keep="income ~ sex", sets=3), "no records"),
