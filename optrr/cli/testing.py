@@ -289,7 +289,6 @@ def _print_width(intervals: power_analysis.IntervalWidths, width: float) -> None
         "simultaneous": intervals.simultaneous,
         "required_n": records,
         "widest": intervals.widest(records),
-        "checked_n": intervals.checked(records),
     }
     if is_json():
         print_json(answers)
@@ -297,6 +296,5 @@ def _print_width(intervals: power_analysis.IntervalWidths, width: float) -> None
     together = " together" if intervals.simultaneous else ""
     say(
         f"{records} records: no {100 * intervals.confidence:g}% interval{together} of a cell of "
-        f"{' × '.join(intervals.domain.names)} is wider than {width:g}, where reports are as expected; so with more, tried up "
-        f"to {answers['checked_n'][-1]}"
+        f"{' × '.join(intervals.domain.names)} is wider than {width:g}, where reports are as expected"
     )

@@ -475,10 +475,9 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
     widths = IntervalWidths(place.domain.subset(["grade", "sex"]), place.mechanism, TRUTH, 0.9)
     printed = answer(capsys, *call, "--width", "0.05", "--confidence", "0.9")
     assert 0.0499 < widths.widest(printed["required_n"]) == printed["widest"] <= 0.05
-    assert printed["checked_n"] == widths.checked(printed["required_n"])
     assert run([*call, "--width", "0.05"]) == 0
     said = capsys.readouterr().out
-    assert "no 95% interval of a cell of grade × sex is wider than 0.05" in said and "so with more, tried up to" in said
+    assert "no 95% interval of a cell of grade × sex is wider than 0.05" in said
     for wrong, said in (
         (("--power", "1.5"), "power = 1.5"),
         (("--n", "10", "--level", "2"), "level = 2"),
