@@ -34,8 +34,6 @@ from optrr_solvers.arrays import FloatArray
 LARGEST_SURVEY = 10**15
 # Statistics per record below this are what rounding leaves of no effect: 10^15 records see none that is not a million times it.
 _NO_EFFECT = 1e-20
-# By how much numbers of records grow or fall while one with the wanted power is looked for.
-_STEP = 1.2
 # Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
 _NEAR = 0.01
 # A power is taken for no nearer to 0 and 1 where the next number of records is guessed from it.
@@ -259,8 +257,8 @@ def _limit_power(effect: Alternative, n: float, level: float) -> float:
 def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.05) -> int:
     """A number of records with at least the wanted power, of which one fewer has less: the smallest where power only grows.
 
-    Power that is counted or drawn has steps and errors, so that a few more records may have a little less of it. Where it comes
-    from drawn surveys, the number is within 1 % of one that one fewer does not reach.
+    Power that is drawn has steps and errors, so that a few more records may have a little less of it: the number is then within
+    1 % of one that does not reach it.
 
     Raises
     ------
@@ -276,23 +274,9 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
     start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY)
-    if effect.surveys is None:
+    if effect.power_source(start, level) == "limit":
         return start
-
-    if effect.power_source(start, level).startswith("drawn"):
-        return _drawn_records(effect, wanted, level, start)
-
-    def enough(n: int) -> bool:
-        return power(effect, n, level) >= wanted
-
-    low, high = start - 1, start
-    while not enough(high):
-        low, high = high, int(_STEP * high) + 1
-    # the limit promised too many: look below it
-    while high == start and low > 0 and enough(low):
-        start = high = low
-        low = int(low / _STEP)
-    return _bisected(enough, low, high)
+    return _drawn_records(effect, wanted, level, start)
 
 
 def _drawn_records(effect: Alternative, wanted: float, level: float, start: int) -> int:
