@@ -8,29 +8,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any
 
 from optrr.core.display.charts import figure_svg
 from optrr.core.display.parts import Chart, Commands, Page, Part, Section, Table, Text, warnings
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import epsilon_text, example, promise
-
-
-class PageSubject(Protocol):
-    """What people were asked by, such as a design."""
-
-    @property
-    def digest(self) -> str:
-        """What its records say that they were randomized by."""
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε in nats."""
-
-    @property
-    def public(self) -> Any:
-        """Columns that are not randomized."""
-
 
 # Rows of a table on a page; files and JSON have all.
 ROWS = 200
@@ -75,7 +58,7 @@ class Given:
         whether they were drawn from a seed, so that they are not private.
     """
 
-    asking: PageSubject
+    asking: Any
     design_file: str
     inputs: Sequence[str]
     asked: Sequence[tuple[str, object]]
@@ -118,7 +101,7 @@ def told(epsilon: float) -> Section:
     return Section("What people are told", parts)
 
 
-def checked(asking: PageSubject, design_file: str | None) -> list[Part]:
+def checked(asking: Any, design_file: str | None) -> list[Part]:
     """The digest, and how to recompute what the design's file says."""
     parts: list[Part] = [Text(_DIGEST), Commands([asking.digest])]
     if design_file is None:

@@ -26,7 +26,7 @@ from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.frames import FrameCodec, is_lazy
 from optrr.core.records.reading.memory import in_memory
 from optrr.core.records.reading.registry import format_to_write, open_source
-from optrr.core.records.reading.source import Places, RecordsAt, Source
+from optrr.core.records.reading.source import Places, Source, place_of
 from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -53,8 +53,8 @@ def perturb(
     checked_mechanism(mechanism)
     if target is not None:
         return release_file(data, mechanism, target, random_state, ReleaseOptions(keep_order=keep_order)).records
-    if isinstance(data, str | os.PathLike | RecordsAt):
-        raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
+    if place_of(data) is not None:
+        raise InvalidInput(f"{place_of(data)} is a file; say which file the randomized records go to")
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
         known = ReleaseOptions().provenance(mechanism, bits, source)

@@ -29,7 +29,7 @@ from optrr.core.provenance.provenance import Origin, Provenance, doubts, require
 from optrr.core.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.core.records.reading.device_reports import as_reports
 from optrr.core.records.reading.registry import different, open_source, origins_of
-from optrr.core.records.reading.source import RecordsAt, each_file, place_of
+from optrr.core.records.reading.source import each_file, place_of
 from optrr.core.records.spark import is_spark_frame, summed
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -335,7 +335,7 @@ class OpenedRecords:
         """What one that is given says, and the ``places`` that were read so far."""
         where, known = place_of(given), dict[str, str]()
         for one in [given] if where is None else [replace(where, place=place, origins=None) for place in where.named]:
-            for file in (each_file(one) or [one]) if isinstance(one, RecordsAt) else ():
+            for file in () if where is None else each_file(one) or [one]:
                 path = Path(str(file.place))
                 place = path.resolve() if path.exists() else str(file.place)
                 if place in places:
