@@ -26,7 +26,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.planner.plan import Plan, refuse_foreign
 from optrr.planner.plan import plan as make_plan
-from optrr.planner.plan_file import PlanCheck, RecordedPlan, SeenWay, is_plan, read_plan
+from optrr.planner.plan_file import PlanCheck, SeenWay, is_plan, read_plan
 from optrr.planner.plan_file import checked as checked_plan
 from optrr.planner.preview import Preview
 from optrr.planner.question import Question
@@ -84,23 +84,24 @@ def plan(
     elif is_json():
         raise InvalidInput("--json is for --write and --check; leave it out with the page")
     chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
-    opened = _opened(source, attributes, bins)
-    if isinstance(opened, RecordedPlan):
+    recorded = read_plan(source) if source is not None and not attributes and _is_plan(source) else None
+    opened = None if recorded else _opened(source, attributes, bins)
+    if recorded:
         refuse_options("is settled in the plan that is opened; leave it out", *_OF_QUESTIONS)
     if not write:
         refuse_options("is for --write; the page has a place for it", "reason")
     if write:
-        if opened is None:
-            raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
-        if isinstance(opened, RecordedPlan):
+        if recorded:
             # what is not decided anew stays as it was written down
-            made = Plan.of(opened.question, reason or opened.reason, opened.seen)
+            made = Plan.of(recorded.question, reason or recorded.reason, recorded.seen)
+        elif opened is None:
+            raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
         else:
             made = make_plan(opened, total_epsilon, learn=workload, n=n, reason=reason, **chosen)
         _written(made, folder)
         return 0
-    if isinstance(opened, RecordedPlan):
-        question = opened.question
+    if recorded:
+        question = recorded.question
     else:
         start = {"total": 1.0 if total_epsilon is None else total_epsilon, "n": 1000 if n is None else n}
         first = Domain.of(_FIRST)
@@ -110,15 +111,15 @@ def plan(
     return 0
 
 
-def _opened(
-    source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]
-) -> Specification | RecordedPlan | None:
-    """What is asked: a specification, or a whole plan; None where neither SPEC nor an attribute is given."""
+def _is_plan(source: Path) -> bool:
+    return source.suffix.lower() in _DECLARED and is_plan(source)
+
+
+def _opened(source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]) -> Specification | None:
+    """What is asked; None where neither SPEC nor an attribute is given."""
     if source is not None and attributes:
         raise InvalidInput(f"give either {source} or --attribute, not both")
     if source is None or source.suffix.lower() in _DECLARED:
-        if source is not None and is_plan(source):
-            return read_plan(source)
         refuse_options("is for DATA; leave it out where no records are looked at", "bins")
         if source is None:
             return parse_attributes(attributes) if attributes else None

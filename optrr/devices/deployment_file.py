@@ -29,7 +29,7 @@ from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance.sealed import DEPLOYMENT, Given
 from optrr.core.records.atomic import whole_file
-from optrr.devices.exact import log_ceiling
+from optrr.devices.exact import epsilons, log_ceiling, work
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.problem import SIZE_RANGE
@@ -84,6 +84,9 @@ def _no_fraction(text: str) -> NoReturn:
 
 
 FORMAT = "optrr-deployment/1"
+# Operations on words that are done at once: a few seconds; and bits of thresholds of questions: about a second.
+_MOST_HERE, _MOST_BITS_HERE = 1 << 30, 1 << 20
+_FORMULAS = "exact integers"
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
 _EPSILON = re.compile(r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}")
@@ -187,6 +190,15 @@ class DeploymentFile(ABC):
     def of_content(cls, content: dict[str, Any], intact: bool) -> Self:
         """What canonical JSON holds, right in form; raises InvalidInput where it is not, or its parts do not fit together."""
 
+    @abstractmethod
+    def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
+        """The name of each ε or list of them, as stated, exact from the integers, and how that is computed."""
+
+    @property
+    @abstractmethod
+    def is_heavy(self) -> bool:
+        """Whether that may take more than a few seconds."""
+
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""
         with whole_file(Path(path)) as partial:
@@ -246,6 +258,20 @@ class Deployment(DeploymentFile):
                 "conditional": list(self.stated.conditional),
             },
         }
+
+    def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
+        """Of the total, the attributes and what the others tell of each."""
+        stated, exact = self.stated, epsilons(self.automaton)
+        return [
+            ("total epsilon", [stated.total], [exact.total], _FORMULAS),
+            ("attribute epsilons", stated.attributes, exact.attributes, _FORMULAS),
+            ("conditional epsilons", stated.conditional, exact.conditional, "pairs of states, rounded up"),
+        ]
+
+    @property
+    def is_heavy(self) -> bool:
+        """By the states and bits of the automaton."""
+        return work(self.automaton) > _MOST_HERE
 
     @classmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> "Deployment":
@@ -308,6 +334,15 @@ class DeployedQuestions(DeploymentFile):
             ],
             "epsilon": {"total": self.total},
         }
+
+    def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
+        """Of the total."""
+        return [("total epsilon", [self.total], [self.exact_total], _FORMULAS)]
+
+    @property
+    def is_heavy(self) -> bool:
+        """By the bits of all thresholds."""
+        return len(self.questions) * self.bits > _MOST_BITS_HERE
 
     def _digits(self, threshold: int) -> str:
         return f"{threshold:0{self.bits // 4}x}"

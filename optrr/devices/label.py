@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Sequence
+from functools import singledispatch
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,30 +32,40 @@ _MOST_TABLED = 10
 Labelling: TypeAlias = Label | QueryLabel | Design | Mechanism | Deployment | DeployedQuestions | str | os.PathLike[str]
 
 
-def label_of(given: Labelling) -> Label | QueryLabel:
+@singledispatch
+def label_of(given: Any) -> Label | QueryLabel:
     """Return the label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
 
     Raises InvalidInput for anything else, and for a file whose own numbers do not hold.
     """
-    if isinstance(given, str | os.PathLike):
-        path = content_of(Path(given), "design or deployment file")
-        kind = kind_of(path)
-        if kind == SAMPLED_TABLES:
-            raise InvalidInput(f"{path} is for perturb and export; audit the file that optrr export makes of it")
-        return label_of(load_deployment(path) if kind == DEPLOYMENT else load_design(path))
-    if isinstance(given, Label | QueryLabel):
-        return given
-    if isinstance(given, DeployedQuestions):
-        return QueryLabel(given)
-    if isinstance(given, Design):
-        given = given.mechanism
-    if isinstance(given, Mechanism):
-        return _of_mechanism(given)
-    if isinstance(given, Deployment):
-        return _of_deployment(given)
     raise InvalidInput(f"got a {type(given).__name__} for a label; give a design, a mechanism, a deployment, or a file")
 
 
+@label_of.register(str)
+@label_of.register(os.PathLike)
+def _of_file(given: str | os.PathLike[str]) -> Label | QueryLabel:
+    path = content_of(Path(given), "design or deployment file")
+    kind = kind_of(path)
+    if kind == SAMPLED_TABLES:
+        raise InvalidInput(f"{path} is for perturb and export; audit the file that optrr export makes of it")
+    return label_of(load_deployment(path) if kind == DEPLOYMENT else load_design(path))
+
+
+@label_of.register(Label)
+@label_of.register(QueryLabel)
+def _of_label(given: Label | QueryLabel) -> Label | QueryLabel:
+    return given
+
+
+label_of.register(DeployedQuestions, QueryLabel)
+
+
+@label_of.register
+def _of_design(design: Design) -> Label:
+    return _of_mechanism(design.mechanism)
+
+
+@label_of.register
 def _of_mechanism(mechanism: Mechanism) -> Label:
     def randomize(codes: Codes) -> None:
         mechanism.randomize_in_place(codes, SystemSource())
@@ -69,6 +80,7 @@ def _of_mechanism(mechanism: Mechanism) -> Label:
     )
 
 
+@label_of.register
 def _of_deployment(deployed: Deployment) -> Label:
     automaton = deployed.automaton
     sampler = Sampler(automaton)

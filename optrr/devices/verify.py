@@ -14,21 +14,14 @@ from optrr.core.design.verification import Check, CheckedFiles, Verification, re
 from optrr.core.files import load
 from optrr.core.provenance.formats import function_of
 from optrr.core.provenance.sealed import Given, content_of
-from optrr.devices.deployment_file import Deployed, DeployedQuestions, decoded_deployment
-from optrr.devices.exact import epsilons, work
+from optrr.devices.deployment_file import Deployed, decoded_deployment
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
-# Operations on words that are done at once: a few seconds.
-_MOST_HERE = 1 << 30
-# Bits of thresholds of questions: about a second.
-_MOST_BITS_HERE = 1 << 20
-_FORMULAS = "exact integers"
 # Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
 _UNKNOWN = (
     "that it belongs to design {}… is stated, and cannot be known from this file alone: give the design with --design"
 )
-_PAIRS = "pairs of states, rounded up"
 
 
 def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
@@ -48,24 +41,7 @@ def verify_deployment(path: Given, design: Given | None = None, *, limited: bool
 
 
 def _verified(deployed: Deployed) -> Verification:
-    if isinstance(deployed, DeployedQuestions):
-        total = _check("total epsilon", [deployed.total], [deployed.exact_total], _FORMULAS)
-        return Verification((total,), deployed.intact)
-    exact = epsilons(deployed.automaton)
-    stated = deployed.stated
-    checks = (
-        _check("total epsilon", [stated.total], [exact.total], _FORMULAS),
-        _check("attribute epsilons", stated.attributes, exact.attributes, _FORMULAS),
-        _check("conditional epsilons", stated.conditional, exact.conditional, _PAIRS),
-    )
-    return Verification(checks, deployed.intact)
-
-
-def _takes_long(deployed: Deployed) -> bool:
-    """Whether the sums are to be done in a process that can be ended."""
-    if isinstance(deployed, DeployedQuestions):
-        return len(deployed.questions) * deployed.bits > _MOST_BITS_HERE
-    return work(deployed.automaton) > _MOST_HERE
+    return Verification(tuple(_check(*each) for each in deployed.recomputed()), deployed.intact)
 
 
 DEPLOYMENTS = CheckedFiles(
@@ -73,7 +49,7 @@ DEPLOYMENTS = CheckedFiles(
     "optrr.devices.verify:DEPLOYMENTS.checked",
     decoded_deployment,
     _verified,
-    _takes_long,
+    lambda deployed: deployed.is_heavy,
     "export the design again",
 )
 

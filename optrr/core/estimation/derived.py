@@ -54,8 +54,8 @@ from optrr.core.estimation.intervals import (
     Correlation,
     MutualInformation,
     NegativeEntropy,
-    Path,
     PhiSquared,
+    TracedPath,
     interval,
     limit,
 )
@@ -124,7 +124,7 @@ class ClearCategories:
 
 
 def phi_squared_limits(
-    path: Path | None, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
+    path: TracedPath | None, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
 ) -> tuple[float, float]:
     """Limits of φ² with error probability ``tail`` each, from the path of its part over clear cells; None without any."""
     most = min(sampling.kernel.sizes) - 1.0
@@ -210,7 +210,7 @@ class AskedStatistic:
         }
         return factors.get(self.name, 1.0)
 
-    def path(self, observed: FloatArray) -> Path:
+    def path(self, observed: FloatArray) -> TracedPath:
         """The path for the observed proportions (R,)."""
         sampling = self.sampling
         if self.name == "entropy":

@@ -95,7 +95,7 @@ def law_at(
     )
 
 
-class Path(ABC):
+class TracedPath(ABC):
     """The law of a statistic's estimate for every value of the statistic.
 
     ``estimate`` is nearly unbiased, ``plug_in`` the statistic of the (perhaps projected) table, and ``range`` the smallest and
@@ -122,13 +122,13 @@ class Path(ABC):
         return sqrt(max(self.law(self.value).variance, 0.0))
 
 
-def interval(path: Path, confidence: float) -> tuple[float, float]:
+def interval(path: TracedPath, confidence: float) -> tuple[float, float]:
     """Smallest and largest value of the statistic that its estimate does not reject."""
     tail = (1 - confidence) / 2
     return limit(path, tail, 0), limit(path, tail, 1)
 
 
-def limit(path: Path, tail: float, side: int) -> float:
+def limit(path: TracedPath, tail: float, side: int) -> float:
     """The smallest (side 0) or largest (side 1) value under which the estimate's tail on that side is at least ``tail``."""
     at_most = min(path.estimate, path.range[1]) - path.slack
     at_least = max(path.estimate, path.range[0]) + path.slack
@@ -174,7 +174,7 @@ class _Moved:
         return np.asarray(self._table + float(np.clip(errors, -_FARTHEST, _FARTHEST)) * self._direction)
 
 
-class PhiSquared(Path):
+class PhiSquared(TracedPath):
     """φ² of a table, or its part over the cells of clear categories."""
 
     def __init__(self, sampling: Sampling, observed: FloatArray, table: FloatArray, cells: NDArray[np.bool_]) -> None:
@@ -206,7 +206,7 @@ class PhiSquared(Path):
         return np.asarray(independent + np.sqrt(value / size) * departure if size > 0 else independent)
 
 
-class Correlation(Path):
+class Correlation(TracedPath):
     """Pearson's correlation of a table whose scores have positive variances."""
 
     def __init__(
@@ -242,7 +242,7 @@ def _standardised(margin: FloatArray, scores: FloatArray) -> FloatArray:
     return np.asarray(margin * centred / np.sqrt(variance) if variance > 0 else np.zeros_like(margin))
 
 
-class _Logarithms(Path):
+class _Logarithms(TracedPath):
     """Σ_k w_k x_k ln x_k in nats, x = Lπ sums of cells, w their signs."""
 
     def __init__(self, sampling: Sampling, observed: FloatArray, sums: FloatArray, signs: FloatArray) -> None:
