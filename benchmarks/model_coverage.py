@@ -16,10 +16,10 @@ from test_levels import MECHANISMS
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
+from optrr.analysis.equations import estimated, test
 from optrr.analysis.loglinear.comparing import LEAST_WORTH
 from optrr.analysis.loglinear.estimating import fitted_model, with_intervals
 from optrr.analysis.loglinear.fitting import LogLinearEquations, NullModel, Terms
-from optrr.analysis.regression.solving import estimated, test
 
 SEED = 2029
 SETTINGS, RUNS, CHECKED = 100, 2000, 10

@@ -27,11 +27,11 @@ from scipy.stats import chi2, norm
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Attribute, Domain, Mechanism, design
+from optrr.analysis.equations import Equations, covariance, estimated, limits, test
 from optrr.analysis.regression.building import DistinctReports, every_combination
 from optrr.analysis.regression.fitting import columns_of, equations, model
 from optrr.analysis.regression.formulas import Fit, Formula
 from optrr.analysis.regression.likelihood import Levels
-from optrr.analysis.regression.solving import Equations, covariance, estimated, limits, test
 from optrr.core.mechanisms.kernel import ProductKernel, unrandomized
 
 SEED = 33

@@ -16,10 +16,10 @@ from regression_coverage import attribute
 from writing import markdown, measure_all, three_decimals, write_text
 
 from optrr import Domain, Mechanism, design
+from optrr.analysis.equations import estimated, tail, test
 from optrr.analysis.regression.building import DistinctReports, distinct_sampled, every_combination
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
-from optrr.analysis.regression.solving import estimated, tail, test
 from optrr.analysis.weighting.linearised import Clusters
 
 SEED = 9

@@ -18,6 +18,7 @@ from scipy.stats import chi2
 from writing import markdown, three_decimals, write
 
 from optrr import Domain, design
+from optrr.analysis.equations import Equations, solve, test
 from optrr.analysis.loglinear.comparing import (
     LEAST_WORTH,
     STRATIFIED,
@@ -30,7 +31,6 @@ from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.regression.building import DistinctReports, every_combination
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
-from optrr.analysis.regression.solving import Equations, solve, test
 from optrr.core.inference.associations import association
 from optrr.core.inference.homogeneity import Homogeneity, goodness_tests
 from optrr.core.inference.power_analysis import (

@@ -2,7 +2,8 @@
 
 ``tables``, ``hypotheses`` and ``models`` hold the methods. ``measures`` compare attributes, ``weighting`` estimates with survey
 weights, ``weighted`` corrects tests for a survey's design, ``collapsed`` merges rare categories; ``loglinear`` fits models of a
-table, ``regression`` relates one attribute to others, ``synthesis`` draws records from a model.
+table, ``regression`` relates one attribute to others, ``synthesis`` draws records from a model; ``equations`` solves and tests
+models of every kind.
 """
 
 from optrr.core.lazy_names import lazy_names

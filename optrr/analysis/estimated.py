@@ -41,6 +41,7 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr.analysis.equations import Equations, estimated
 from optrr.analysis.loglinear.comparing import STRATIFIED, models_within_strata, product_column
 from optrr.analysis.loglinear.estimating import LogLinear, with_intervals
 from optrr.analysis.loglinear.fitting import LogLinearEquations, NullModel, Terms, check_size
@@ -49,7 +50,6 @@ from optrr.analysis.regression.fitting import Progress, Regression, fitted, mode
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, check_scores
 from optrr.analysis.regression.likelihood import MAX_TOGETHER, Levels, LikelihoodEquations, without_effects
 from optrr.analysis.regression.linear import LinearEquations, product_places
-from optrr.analysis.regression.solving import Equations, estimated
 from optrr.core.display.text import amount, crossed
 from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.core.errors import InvalidInput, TooFewRecords

@@ -15,13 +15,13 @@ from scipy.stats import chi2
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
-from optrr.analysis.regression import solving
+from optrr.analysis import equations as solving
+from optrr.analysis.equations import Equations, covariance, estimated, limits, solve, test
 from optrr.analysis.regression.building import DistinctReports, read_reports
 from optrr.analysis.regression.fitting import equations, model, regress
 from optrr.analysis.regression.formulas import Formula, Predictors
 from optrr.analysis.regression.likelihood import LikelihoodEquations
 from optrr.analysis.regression.linear import LinearEquations
-from optrr.analysis.regression.solving import Equations, covariance, estimated, limits, solve, test
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 
 DOMAIN = Domain(

@@ -9,11 +9,11 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from optrr import Attribute, Counts, Domain, InvalidInput, design
+from optrr.analysis.equations import Equations, covariance, estimated, solve, test
 from optrr.analysis.regression import likelihood
 from optrr.analysis.regression.building import DistinctReports
 from optrr.analysis.regression.fitting import equations, fitted, model, modelled, regress
 from optrr.analysis.regression.formulas import Fit, Formula
-from optrr.analysis.regression.solving import Equations, covariance, estimated, solve, test
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Mechanism
 

@@ -1,7 +1,7 @@
 """Log-linear models of randomized counts as results: fits, intervals, the choice of one by BIC, one beside a larger one.
 
 Intervals of coefficients invert tests: a value is in where the score test does not reject it, with the others at their
-likeliest (:mod:`optrr.analysis.regression.solving`). Where cells go to 0 a coefficient has no finite estimate, but a value can
+likeliest (:mod:`optrr.analysis.equations`). Where cells go to 0 a coefficient has no finite estimate, but a value can
 still be tested, so that intervals end where the records end them, and are infinite on a side where they do not.
 
 A model beside a larger one has its score test and the likelihood ratio,
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.analysis.equations import Solved, limits
 from optrr.analysis.loglinear import fitting
 from optrr.analysis.loglinear.comparing import LEAST_WORTH, compare_models
-from optrr.analysis.regression.solving import Solved, limits
 from optrr.core.display.parts import OneTable, Text
 from optrr.core.display.result import Result, TableResult, in_json, intervals_said
 from optrr.core.display.text import amount, records_enough

@@ -8,7 +8,7 @@ attributes have their first.
 
 **One table**: maximise ℓ(β) = Σ_v λ̂_v ln λ_v, λ = Pᵀπ(β). With J = Pᵀ diag(π)(X − 1 πᵀX), the derivative of λ in β, the score
 is Jᵀ(λ̂/λ) and the information of a record Jᵀ diag(1/λ) J. Solutions, tests and intervals are those of any estimating equations
-(:mod:`optrr.analysis.regression.solving`). A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters,
+(:mod:`optrr.analysis.equations`). A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters,
 R cells, 8 p R bytes. Where a fitted cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters
 any more. Coefficients may move in a direction d without end where Xd is the same in all other cells, and less in those that go
 to 0: the directions of recession of the likelihood (Fienberg & Rinaldo, Annals of Statistics 40, 2012, §2). A coefficient
@@ -34,7 +34,7 @@ from math import inf, nan, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.analysis.regression.solving import Equations, Solved, estimated, solve
+from optrr.analysis.equations import Equations, Solved, estimated, solve
 from optrr.core.display.text import category_word
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.analysis.regression import building, solving
+from optrr.analysis.equations import Equations, covariance, deviations, estimated, limits, tail, test
+from optrr.analysis.regression import building
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
 from optrr.analysis.regression.likelihood import Choices, Levels, likelihood_equations
 from optrr.analysis.regression.linear import linear_equations
-from optrr.analysis.regression.solving import Equations
 from optrr.analysis.weighting.linearised import Single
 from optrr.core.display.parts import OneTable, Table
 from optrr.core.display.result import TableResult, arrow_rows, intervals_said
@@ -69,7 +69,7 @@ class Regression(TableResult):
     """A regression of the true records, from randomized ones; the target is the population.
 
     ``covariance`` is that of the parameters, (p, p), in the order of ``coefficients``. Standard errors are for orientation:
-    tests and intervals are not made from them (:mod:`optrr.analysis.regression.solving`).
+    tests and intervals are not made from them (:mod:`optrr.analysis.equations`).
     """
 
     fit: Fit
@@ -175,22 +175,22 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     Raises InvalidInput for columns that determine each other. TooFewRecords where no solution is reached.
     """
     _check_independent(equations, fit)
-    solved = solving.estimated(equations)
+    solved = estimated(equations)
     if not solved.converged[0]:
         raise TooFewRecords(f"the records say too little for this model: its equations have no solution; {_MORE}")
-    theta, noise = solved.theta, solving.covariance(equations, solved.theta)[0]
+    theta, noise = solved.theta, covariance(equations, solved.theta)[0]
     alike = equations.alike(theta[0], noise)
     noise = np.where(alike | alike[:, None], nan, noise)
-    deviate = solving.deviations(1 - confidence, equations.degrees)
+    deviate = deviations(1 - confidence, equations.degrees)
     rows = []
     for k, error in enumerate(np.sqrt(np.diag(noise))):
         if progress is not None:
             progress((k + 1) / (alike.size + 1))
         # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
         tested = error > 0 and k >= fit.thresholds
-        z = float(solving.test(equations, (k,), np.zeros(1), theta).signed[0]) if tested else nan
-        p_value = solving.tail(z**2, 1, equations.degrees)
-        lower, upper = solving.limits(equations, k, theta[0], float(error), deviate)
+        z = float(test(equations, (k,), np.zeros(1), theta).signed[0]) if tested else nan
+        p_value = tail(z**2, 1, equations.degrees)
+        lower, upper = limits(equations, k, theta[0], float(error), deviate)
         rows.append(Coefficient(fit.labels[k], float(theta[0, k]), float(error), z, p_value, lower, upper))
     likely = equations.log_likelihood(theta)
     weighted = "" if isinf(equations.degrees) else f", weighted; {equations.degrees:.4g} degrees of freedom"
@@ -228,10 +228,8 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
         which, statistic = columns_of(fit, term), nan
         if which:
             if not alike[list(which)].any():
-                statistic = float(solving.test(equations, which, np.zeros(len(which)), theta).statistic[0])
-            out.append(
-                TermTest(term.name, statistic, len(which), solving.tail(statistic, len(which), equations.degrees))
-            )
+                statistic = float(test(equations, which, np.zeros(len(which)), theta).statistic[0])
+            out.append(TermTest(term.name, statistic, len(which), tail(statistic, len(which), equations.degrees)))
     return out
 
 

@@ -21,7 +21,7 @@ what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, 
 is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed
 at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
 moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
-(:mod:`optrr.analysis.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of
+(:mod:`optrr.analysis.equations`), and their pull with it. So a category that next to nobody has costs the precision of
 its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
 
 An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
@@ -45,7 +45,7 @@ equations of the whole population would give, up to sampling. Its variance is th
 reports, ψᵀ V ψ with V their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within
 clusters, the
 randomization included, is among the differences between them. With it in the place of second moments everything else of a
-regression stays as it is (:mod:`optrr.analysis.regression.solving`). What stands there is the second moment of one of
+regression stays as it is (:mod:`optrr.analysis.equations`). What stands there is the second moment of one of
 n records,
 so it is M = (n − 1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
 
@@ -72,9 +72,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import expit, softmax
 
+from optrr.analysis.equations import Equations
 from optrr.analysis.regression.building import DistinctReports, SampleMoments, check_size, columns_of
 from optrr.analysis.regression.formulas import Predictors
-from optrr.analysis.regression.solving import Equations
 from optrr.analysis.weighted import expected_squares, independent_records, root, under_hypothesis
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.mechanisms.kernel import Kernel, ProductKernel, unrandomized

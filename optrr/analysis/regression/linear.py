@@ -17,7 +17,7 @@ variances.
 V is a second moment, not a variance around the data's own mean. It is multiplied by n/(n − k), with k the number of parameters
 that were solved for: |f| in a test, all of them in a covariance (HC1).
 
-E, of :mod:`optrr.analysis.regression.solving`, is what N counts twice. Noise δH of the curvature moves Ψ_K by −W δH δθ_f to
+E, of :mod:`optrr.analysis.equations`, is what N counts twice. Noise δH of the curvature moves Ψ_K by −W δH δθ_f to
 second order, δθ_f the error of the other parameters, and this adds
 
     D = Σ_de C_de mean (W h_j)_d (W h_j)_eᵀ,       h_j = −dψ_j/dθ,   C the covariance of θ_f,
@@ -36,9 +36,9 @@ from math import inf, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.analysis.equations import Equations, solve_systems
 from optrr.analysis.regression.building import Columns, DistinctReports, check_size, columns_of, outcome_column
 from optrr.analysis.regression.formulas import Predictors
-from optrr.analysis.regression.solving import Equations, solve_systems
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.derived import CLEAR_OF_ZERO
 from optrr_solvers.arrays import FloatArray, IntArray

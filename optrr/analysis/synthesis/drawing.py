@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.analysis.equations import Equations, estimated
 from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.regression.building import read_reports
 from optrr.analysis.regression.fitting import fitted, modelled
 from optrr.analysis.regression.formulas import Fit, Formula
-from optrr.analysis.regression.solving import Equations, estimated
 from optrr.analysis.synthesis.laws import (
     KeptTables,
     affordable,

@@ -1,9 +1,13 @@
-"""Estimating equations of regressions: solutions, score tests of their parameters, and the intervals that invert these tests.
+"""Estimating equations: solutions, score tests of their parameters, and the intervals that invert these tests.
 
-A regression's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth. ψ_j
+A model's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth. ψ_j
 is computed from a randomized record alone. Everything else follows from Ψ, its derivative −H, and the second moment
-V = mean ψ_j ψ_jᵀ, for least squares (:mod:`optrr.analysis.regression.linear`) and the likelihood
-(:mod:`optrr.analysis.regression.likelihood`) alike.
+V = mean ψ_j ψ_jᵀ, whatever the model:
+
+    regression/linear       least squares from unbiased moments
+    regression/likelihood   a categorical outcome, with any law of its randomized predictors; a sample's pseudo-likelihood
+    loglinear/fitting       a table's interactions
+    estimated               both of tables that are known by their estimate and covariance, such as answers to local queries
 
 A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how far Ψ_K is from 0 there. Near the truth
 Ψ_K moves with θ_f, and the part W = (1, −H_Kf H_ff⁻¹) of Ψ does not, so that
