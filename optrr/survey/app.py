@@ -19,6 +19,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,7 +35,7 @@ from optrr.core.design.solving import Preserve
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.sealed import MALFORMED, Given, path_of, refuse_repeats
-from optrr.devices.deployment_file import DeployedQuestions
+from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
@@ -57,9 +58,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
     commits = GroupCommit(store)
-    deployed = survey.deployment
-    over = deployed if isinstance(deployed, DeployedQuestions) else deployed.domain
-    reader = ReportReader(survey.files.digest, survey.files.wording, over)
+    reader = ReportReader(survey.files.digest, survey.files.wording, survey.deployment)
 
     async def take(request: Request) -> Response:
         report = await reader.read(request)
@@ -128,18 +127,13 @@ class _AnswerBody(_ReportFrame, kw_only=True):
 class ReportReader:
     """Reads reports of one design, which has this identity in its deployment file, and one wording.
 
-    ``over`` are the attributes of its records, or its questions.
+    ``over`` are the attributes of its records, or a deployment of them or of questions.
     """
 
-    def __init__(self, identity: str, wording: str, over: Domain | DeployedQuestions) -> None:
-        self._identity, self._wording = identity, wording
-        if isinstance(over, DeployedQuestions):
-            self._packed, self._keys, most = _answers_of(over), ", table and cells", over.most_report_bytes
-        else:
-            self._packed, self._keys, most = _records_of(over), " and values", sum(_longest(a) for a in over)
-        body = _AnswerBody if isinstance(over, DeployedQuestions) else _RecordBody
-        self._decode = msgspec.json.Decoder(body).decode
-        self.most_bytes = _FRAME_BYTES + most
+    def __init__(self, identity: str, wording: str, over: Domain | Deployed) -> None:
+        self._identity, self._wording, self._over = identity, wording, _kind_of(over)
+        self._decode = msgspec.json.Decoder(self._over.body).decode
+        self.most_bytes = _FRAME_BYTES + self._over.most_bytes
 
     async def read(self, request: Request) -> Report:
         """The report in a request.
@@ -156,7 +150,7 @@ class ReportReader:
             refuse_repeats(body)
         except MALFORMED:
             raise HTTPRefusal(
-                400, f"the body is not a report; send an object with format, design, id{self._keys}, each once"
+                400, f"the body is not a report; send an object with format, design, id{self._over.keys}, each once"
             ) from None
         if sent.format != FORMAT:
             raise HTTPRefusal(422, f"the report has another format than {FORMAT}")
@@ -166,41 +160,62 @@ class ReportReader:
             raise HTTPRefusal(422, "the report answers other questions than this survey's; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
             raise HTTPRefusal(422, "the report's id is not 32 lower-case hexadecimal digits")
-        return Report(bytes.fromhex(sent.id), self._packed(sent))
+        return Report(bytes.fromhex(sent.id), self._over.packed(sent))
 
 
-def _records_of(domain: Domain) -> Callable[[Any], bytes]:
-    """The bytes that are stored of a randomized record; raises HTTPRefusal for one that the design does not have."""
-    categories, packing = [a.codes for a in domain], Packing(domain)
+class _Records:
+    """Reports of randomized records: their form, their most bytes, and the bytes that are stored of one."""
 
-    def packed(sent: _RecordBody) -> bytes:
-        if len(sent.values) != domain.m:
-            raise HTTPRefusal(422, f"the report has {len(sent.values)} values; this design has {domain.m} attributes")
-        codes = [known.get(value, -1) for known, value in zip(categories, sent.values, strict=True)]
+    body, keys = _RecordBody, " and values"
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain, self._packing = domain, Packing(domain)
+        self._categories = [a.codes for a in domain]
+        self.most_bytes = sum(map(_longest, domain))
+
+    def packed(self, sent: Any) -> bytes:
+        """The bytes that are stored. Raises HTTPRefusal for values that the design does not have."""
+        m = self._domain.m
+        if len(sent.values) != m:
+            raise HTTPRefusal(422, f"the report has {len(sent.values)} values; this design has {m} attributes")
+        codes = [known.get(value, -1) for known, value in zip(self._categories, sent.values, strict=True)]
         if min(codes) < 0:
-            name = domain.names[codes.index(-1)]
+            name = self._domain.names[codes.index(-1)]
             raise HTTPRefusal(422, f"attribute {name!r} has a value that is none of its declared categories")
-        return packing.pack(codes)
-
-    return packed
+        return self._packing.pack(codes)
 
 
-def _answers_of(deployed: DeployedQuestions) -> Callable[[Any], bytes]:
-    """The bytes that are stored of an answer to one of the questions; raises HTTPRefusal for one that no client draws."""
-    count, packing = len(deployed.questions), AnswerPacking(deployed)
+class _Answers:
+    """Reports of answers to one of the questions, with the same methods."""
 
-    def packed(sent: _AnswerBody) -> bytes:
+    body, keys = _AnswerBody, ", table and cells"
+
+    def __init__(self, deployed: DeployedQuestions) -> None:
+        self._deployed, self._packing = deployed, AnswerPacking(deployed)
+        self.most_bytes = deployed.most_report_bytes
+
+    def packed(self, sent: Any) -> bytes:
+        """The bytes that are stored. Raises HTTPRefusal for an answer that no client draws."""
+        count = len(self._deployed.questions)
         if not 1 <= sent.table <= count:
             raise HTTPRefusal(422, f"the report's table is none of this design's 1 to {count}")
-        if not deployed.members(sent.table, sent.cells):
+        if not self._deployed.members(sent.table, sent.cells):
             raise HTTPRefusal(
                 422,
                 "the report's cells are not the subsets of its table: as many numbers of each as the deployment file says, "
                 "different, ascending and in range",
             )
-        return packing.pack(sent.table, sent.cells)
+        return self._packing.pack(sent.table, sent.cells)
 
-    return packed
+
+@singledispatch
+def _kind_of(over: Any) -> Any:
+    """The kind of reports about a domain, a deployment's domain or its questions."""
+    return _Records(over)
+
+
+_kind_of.register(DeployedQuestions, _Answers)
+_kind_of.register(Deployment, lambda deployed: _Records(deployed.domain))
 
 
 def _longest(attribute: Attribute) -> int:
