@@ -121,4 +121,6 @@ def prove_the_closed_form_is_optimal():
         shrink = 1 - r * q
         kernel = EffectKernel((r,), [1.0, float(shrink)])
         exact = [float((value - q) / shrink) for value in lam]
-        np.testing.assert_allclose(closed_form([float(x) for x in seen], kernel), exact, atol=1e-12)
+        np.testing.assert_allclose(
+            closed_form([float(x) for x in seen], float(kernel.cell_probabilities[1])), exact, atol=1e-12
+        )

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.core.domain.domain import Domain
 from optrr.core.estimation.simplex import Convergence, clip
 from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
+from optrr.core.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Positions of attributes, and the kernel of their table.
@@ -56,8 +56,7 @@ def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
     MDR §5 adjusts to the estimates of whatever was randomized as one: clusters, else single attributes.
     """
     names = mechanism.domain.names
-    independent = mechanism.law.blocks if isinstance(mechanism, Mechanism) else ()
-    blocks = [sorted(members) for members, _ in independent] or [[i] for i in range(len(names))]
+    blocks = [sorted(members) for members in mechanism.blocks] or [[i] for i in range(len(names))]
     groups = [[names[i] for i in block if names[i] in domain.names] for block in blocks]
     return tuple((domain.indices(group), mechanism.kernel(group)) for group in groups if group)
 

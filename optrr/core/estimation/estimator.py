@@ -37,7 +37,7 @@ from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
 from optrr.core.estimation.score_interval import binomial, cell_intervals
 from optrr.core.estimation.simplex import Convergence, FittedTable
 from optrr.core.estimation.table import EstimatedTable, counted_table
-from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel, SingularMarginal
+from optrr.core.mechanisms.kernel import Kernel, MatrixKernel, SingularMarginal
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts, distinct
 from optrr.core.records.reading.registry import origins_of
@@ -266,9 +266,11 @@ def _ibu(data: EstimatedTable) -> FittedTable:
 def _mle(data: EstimatedTable) -> FittedTable:
     from optrr.core.estimation import likelihood  # noqa: PLC0415 (as above)
 
-    kernel = data.kernel
-    if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-        return FittedTable(likelihood.closed_form(data.observed, kernel))
+    chances = data.kernel.own_and_other
+    # of one attribute whose other categories are all as likely
+    if chances is not None and np.size(chances[1]) == 1 and chances[0] > chances[1]:
+        data.kernel.check_invertible()
+        return FittedTable(likelihood.closed_form(data.observed, float(chances[1])))
     return _ibu(data)
 
 

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from optrr.core.errors import InvalidInput
 from optrr.core.estimation.simplex import Convergence, FittedTable
-from optrr.core.mechanisms.kernel import EffectKernel, Kernel
+from optrr.core.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.
@@ -277,18 +276,12 @@ def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) 
         return float(np.sum(lam[seen] * np.log(expected[seen])))
 
 
-def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
+def closed_form(observed: ArrayLike, q: float) -> FloatArray:
     """Maximum likelihood for one attribute with λ_1 > 0: λ_v = max(q, λ̂_v/c), q the chance of a particular wrong answer.
 
     The constant c makes λ sum to 1; sorting finds which cells stay above q. O(r log r), exact.
-
-    Raises InvalidInput for several attributes or an attribute whose eigenvalue is not positive.
     """
-    if len(kernel.sizes) != 1 or not kernel.eigenvalues[1] > 0:
-        raise InvalidInput("the closed form of maximum likelihood is for one attribute; use method 'ibu' for a joint")
-    kernel.check_invertible()
     lam = np.asarray(observed, dtype=np.float64)
-    q = float(kernel.cell_probabilities[1])
     descending = -np.sort(-lam)
     above = np.arange(1, lam.size + 1)
     c = np.cumsum(descending) / (1 - (lam.size - above) * q)

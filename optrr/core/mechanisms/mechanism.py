@@ -198,6 +198,11 @@ class Randomizer(ABC):
         Categories count by their texts, so that a design read back from its file has the digest it was saved with.
         """
 
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Positions of the attributes that are randomized together; none where a whole record is."""
+        return ()
+
     @abstractmethod
     def kernel(self, names: str | Iterable[str]) -> Kernel:
         """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
@@ -324,6 +329,11 @@ class Mechanism(Labelled, Randomizer):
     def digest(self) -> str:
         """Of the domain and the law's record."""
         return digest_of(self.domain, {"law": record_of(self.law)})
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """The law's."""
+        return tuple(members for members, _ in self.law.blocks)
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
         """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""
