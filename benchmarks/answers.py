@@ -21,6 +21,7 @@ from writing import markdown, write_csv, write_text
 from optrr import Domain, count
 from optrr.allocation.combining import Answered, answered_table
 from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.supports import report_subsets
 from optrr.analysis.estimated import model_estimated, test_estimated
 from optrr.analysis.loglinear.fitting import Terms
 from optrr.analysis.measures import Comparing
@@ -30,7 +31,6 @@ from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.statistics import entropy, phi_squared
 from optrr.core.estimation.table import EstimatedTable
-from optrr.core.mechanisms.supports import report_subsets
 from optrr_solvers.allocation.mixture import mixture
 from optrr_solvers.allocation.workload import pairs
 from optrr_solvers.arrays import FloatArray

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.supports import unlikely_threshold
 from optrr.core.domain.domain import Domain
-from optrr.core.mechanisms.supports import unlikely_threshold
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr_solvers.allocation.questions import SubsetReport
 

@@ -42,6 +42,7 @@ from itertools import count
 
 import numpy as np
 
+from optrr.allocation.supports import unlikely_chance
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
@@ -50,7 +51,6 @@ from optrr.core.estimation.score_interval import wilson
 from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr.core.mechanisms.kernel import unrandomized
-from optrr.core.mechanisms.supports import unlikely_chance
 from optrr_solvers.allocation.questions import SubsetReport, transformed
 from optrr_solvers.arrays import FloatArray
 

@@ -32,6 +32,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.allocation.combining import Answered, alone, answered_table, combined
+from optrr.allocation.supports import report_subsets, reported_epsilon
 from optrr.core.design.design import Asking, Design
 from optrr.core.design.design_file import load_design
 from optrr.core.design.verification import SAME, Check, Verification, total_check
@@ -41,7 +42,6 @@ from optrr.core.domain.domain import Attribute, DeclaredAttribute, Domain, decla
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.core.estimation.estimator import Estimate, check_confidence, estimate_of_supports
 from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions, is_seeded
-from optrr.core.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.core.provenance.accounting import Release, checked_epsilon
 from optrr.core.provenance.provenance import Provenance, digest_of
 from optrr.core.provenance.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small

@@ -29,6 +29,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from optrr.allocation.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.core.design.verification import Check, Verification, total_check
 from optrr.core.display import SOFTWARE
 from optrr.core.display.result import in_json
@@ -37,7 +38,6 @@ from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel
-from optrr.core.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.core.provenance.accounting import Release, checked_epsilon
 from optrr.core.provenance.provenance import digest_of
 from optrr.core.provenance.sealed import SAMPLED_VARIANTS, Given, Sealed, encoded, read_named

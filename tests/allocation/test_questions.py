@@ -16,9 +16,9 @@ from optrr import InvalidInput
 from optrr.allocation.combining import Answered
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.sampled_uses import questions_of
+from optrr.allocation.supports import report_subsets, reported_epsilon
 from optrr.cli.main import run
 from optrr.core.domain.domain import Domain
-from optrr.core.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.devices.deployment_file import decoded_deployment
 from optrr_solvers.allocation.mixture import MOST_WHOLE, everything, mixture
 from optrr_solvers.allocation.questions import SubsetReport, at_patterns, chances, responses

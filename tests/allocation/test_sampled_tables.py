@@ -15,13 +15,13 @@ import optrr
 from optrr import InvalidInput, allocate, design
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.strategies import partition
+from optrr.allocation.supports import reported_epsilon
 from optrr.cli.main import run
 from optrr.core.design.solving import baseline_design
 from optrr.core.domain.domain import Domain
 from optrr.core.estimation.accuracy import expected_squared_error
 from optrr.core.estimation.estimator import estimate_of_supports
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.supports import reported_epsilon
 from optrr.core.protocols import Protocol, rr_clusters
 from optrr.core.provenance.accounting import Account
 from optrr_solvers.allocation.questions import SubsetReport, whole_table

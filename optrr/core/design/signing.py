@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from optrr.core.design.verification import Check
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, path_of
+from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, path_of, read_named
 from optrr.core.records.atomic import refuse_replacing, whole_file
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
@@ -90,7 +90,7 @@ def signature_check(file: Given, key: Path, signature: Path | None = None, kind:
     """
     public = _public_key(key)
     place = signature_path(path_of(file)) if signature is None else signature
-    signed = _content(place, "the signature", most=_SIGNATURE_BYTES + 1)
+    signed = read_named(place, "the signature")
     try:
         public.verify(signed, signed_line(kind, content_of(file, "the signed file").raw))
         holds = True
@@ -125,17 +125,8 @@ def fingerprint(public: Ed25519PublicKey) -> str:
     return hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def _content(path: Path, what: str, most: int = -1) -> bytes:
-    """The bytes of a file, or the first ``most`` of them."""
-    try:
-        with path.open("rb") as file:
-            return file.read(most)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {what} {path}: {error.strerror or error}; check the path") from error
-
-
 def _pem(path: Path, what: str, make: str) -> bytes:
-    raw = _content(path, what, most=_MOST_KEY_BYTES + 1)
+    raw = read_named(path, what)
     if len(raw) > _MOST_KEY_BYTES or not raw.lstrip().startswith(b"-----BEGIN "):
         raise InvalidInput(f"{path} is not {what} in PEM; {make}")
     return raw
