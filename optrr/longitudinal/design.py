@@ -40,6 +40,7 @@ from optrr.core.provenance.sealed import LONGITUDINAL, Given, Sealed, encoded, s
 from optrr.core.records.atomic import whole_file
 from optrr.longitudinal.stages import (
     WORD,
+    EachAgain,
     ReportsEpsilon,
     TwoStage,
     WholeOrUniform,
@@ -131,14 +132,14 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.permanent
 
     @property
-    def instantaneous(self) -> Mechanism | WholeOrUniform:
+    def instantaneous(self) -> EachAgain | WholeOrUniform:
         """What is drawn from the permanent answer for every report."""
         return self.mechanism.instantaneous
 
     @property
     def second(self) -> str:
         """The kind of the second stage: whole or kronecker."""
-        return "whole" if isinstance(self.instantaneous, WholeOrUniform) else "kronecker"
+        return self.instantaneous.second
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
         """ε of so many reports of one person; None: of all for ever."""
@@ -208,7 +209,6 @@ class LongitudinalDesign(TableResult):
 def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all."""
     mechanism, second = design.mechanism, design.instantaneous
-    coin = isinstance(second, WholeOrUniform)
     record = _LongitudinalContent(
         format=FORMAT,
         software=SOFTWARE,
@@ -217,9 +217,9 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
         attributes=mechanism.attribute_epsilons.tolist(),
         one_report=mechanism.epsilon,
         epsilon=mechanism.permanent.epsilon,
-        permanent=record_of(mechanism.permanent.law) if coin else None,
-        threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
-        each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
+        # of two laws of change sets the permanent one is the optimum
+        permanent=record_of(mechanism.permanent.law) if mechanism.permanent.law is not design.optimum.law else None,
+        **second.record,
     )
     record.digest = _digest(record)
     with whole_file(Path(path)) as partial:
@@ -262,7 +262,7 @@ def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
     permanent = Mechanism(domain, law)
     if record.threshold is None:
         return TwoStage(
-            permanent, Mechanism(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
+            permanent, EachAgain(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
         )
     if not _THRESHOLD.fullmatch(record.threshold):
         raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
@@ -493,7 +493,7 @@ def _each(permanent: Design, losses: FloatArray, asked: FloatArray | None) -> Lo
     sizes = permanent.domain.sizes
     lost = np.maximum(losses, losses_of(np.full(sizes.size, _MOST_EPSILON), sizes))
     law = ProductLaw(sizes, np.log1p(sizes * (1 - lost) / lost))
-    both = TwoStage(permanent.mechanism, Mechanism(permanent.domain, law))
+    both = TwoStage(permanent.mechanism, EachAgain(permanent.domain, law))
     return LongitudinalDesign(permanent, both, both.attribute_epsilons if asked is None else asked)
 
 

@@ -29,7 +29,9 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -137,7 +139,7 @@ def _keyed(
     people: Sequence[str],
     codes: NDArray[np.integer],
 ) -> NDArray[np.int32]:
-    walk = _Coin(stage) if isinstance(stage, WholeOrUniform) else _Walk(stage)
+    walk = _walk_of(stage)
     out = np.array(codes, dtype=np.int32, order="C")
     base, step = key.stream(*parts), max(1, _WORDS // walk.words)
     for start in range(0, len(people), step):
@@ -202,6 +204,15 @@ class _Walk:
         if layer.high is not None and layer.high_words is not None:
             after = np.where(_less(decide, layer.high_words[:, state].T), layer.high[state], after)
         return after
+
+
+@singledispatch
+def _walk_of(stage: Any) -> _Coin | _Walk:
+    """What draws one stage from the words of a stream."""
+    return _Walk(stage)
+
+
+_walk_of.register(WholeOrUniform, _Coin)
 
 
 def _width(layer: Layer | ChoiceLayer) -> int:

@@ -43,7 +43,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, islice
 from math import atanh, comb, prod, tanh
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ from optrr.devices.exact import component_chances, thresholds, work
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.laws import Law
+from optrr_solvers.laws.base import record_of
 from optrr_solvers.randomness import BitSource, bounded
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
@@ -105,6 +106,13 @@ class WholeOrUniform(Randomizer):
 
     domain: Domain
     threshold: int
+
+    second: ClassVar[str] = "whole"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The keys of a design's file."""
+        return {"threshold": str(self.threshold)}
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < WORD:
@@ -156,6 +164,18 @@ class WholeOrUniform(Randomizer):
         replaced = np.flatnonzero(source.words(codes.shape[0]) >= np.uint64(self.threshold))
         for i, r in enumerate(self.domain.sizes):
             codes[replaced, i] = bounded(source, replaced.size, int(r))
+
+
+@dataclass(frozen=True, eq=False)
+class EachAgain(Mechanism):
+    """Randomizes every attribute again on its own, by a product law."""
+
+    second: ClassVar[str] = "kronecker"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The keys of a design's file."""
+        return {"each": record_of(self.law)["epsilons"]}
 
 
 def drawn_densities(automaton: Layers) -> Densities:
@@ -344,7 +364,7 @@ class TwoStage(Randomizer):
     """``permanent``, then ``instantaneous``, on one record; both over one domain."""
 
     permanent: Mechanism
-    instantaneous: Mechanism | WholeOrUniform
+    instantaneous: EachAgain | WholeOrUniform
 
     @property
     def domain(self) -> Domain:  # type: ignore[override]  # a field of other mechanisms, and never assigned to
