@@ -128,16 +128,15 @@ class Clusters:
         known, strata = np.unique(self.strata[seen], return_inverse=True)
         return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
 
-    def parts(self, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Each stratum's share and degrees of freedom, (H,), of a variance to which clusters add about their ``squares`` (C,).
+    def degrees(self, squares: FloatArray) -> float:
+        """Satterthwaite's degrees of freedom of a variance to which clusters add about their ``squares`` (C,).
 
         A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
         large weights in few clusters leave few degrees of freedom, however many clusters there are elsewhere. Of a group only
         clusters that have some of it count (Korn and Graubard).
         """
-        sizes, sums = np.bincount(self.strata), np.bincount(self.strata, squares)
-        seconds = np.bincount(self.strata, squares**2) * sizes / np.maximum(sizes - 1, 1)
-        return np.asarray(sums / sums.sum()), np.asarray(sums**2 / seconds)
+        sizes, seconds = np.bincount(self.strata), np.bincount(self.strata, squares**2)
+        return float(squares.sum() ** 2 / np.sum(seconds * sizes / np.maximum(sizes - 1, 1)))
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
         """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
@@ -179,9 +178,8 @@ class WeightedReports:
     """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
 
     ``n`` records of positive weight with sum ``total``; ``squares`` (R,) are by report their squared weights over the total's
-    square, ``cluster_kish`` is (Σw)²/Σw² of clusters' weights. ``strata``: each stratum's share of the variances of normal
-    numbers, and its degrees of freedom, (H,) each.
-    ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without clusters.
+    square, ``cluster_kish`` is (Σw)²/Σw² of clusters' weights, ``degrees`` the degrees of freedom of the variances, and
+    ``alone`` by how much the excess kurtosis of one record counts for a cluster's, 1 without clusters.
     """
 
     n: int
@@ -191,19 +189,13 @@ class WeightedReports:
     shares: FloatArray
     covariance: FloatArray
     totals_covariance: FloatArray
-    strata: tuple[FloatArray, FloatArray]
+    degrees: float
     alone: float
 
     @cached_property
     def kish(self) -> float:
         """Effective number of records if weights have nothing to do with reports (Kish 1965)."""
         return 1 / float(self.squares.sum())
-
-    @cached_property
-    def degrees(self) -> float:
-        """Degrees of freedom of those variances, by Satterthwaite."""
-        shares, degrees = self.strata
-        return float(1 / np.sum(shares**2 / degrees))
 
     @staticmethod
     def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
@@ -225,7 +217,7 @@ class WeightedReports:
             shares=shares,
             covariance=some.covariance(sums, offset, shares) / total**2,
             totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
-            strata=some.parts(squares),
+            degrees=some.degrees(squares),
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
