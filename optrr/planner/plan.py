@@ -27,7 +27,7 @@ from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design.design import Asking
-from optrr.core.design.specification import Specification, toml_text
+from optrr.core.design.specification import Specification
 from optrr.core.display.parts import Page, Part, Table, Text, page_html
 from optrr.core.display.result import SHOWN, Result, in_json
 from optrr.core.display.text import brief, crossed, epsilon_text, nearness
@@ -36,7 +36,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.provenance.sealed import is_file, path_of
 from optrr.core.records.atomic import whole_files
 from optrr.planner.meaning import Meaning
-from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan
+from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
 from optrr.planner.statement import statement

@@ -16,6 +16,7 @@ by number with what follows from its question.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 import msgspec
 
 from optrr.core.design.design import Asking
-from optrr.core.design.specification import read_declared, toml_text
+from optrr.core.design.specification import read_declared, toml_entry, toml_value
 from optrr.core.display import SOFTWARE
 from optrr.core.display.result import Result
 from optrr.core.display.text import brief
@@ -292,3 +293,31 @@ def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
             continue
         yield f"{name}.margin", seen.margin, float(preview.margin_of(way))
         yield f"{name}.over_bound", seen.over_bound, float(way.error / preview.point.error_bound)
+
+
+# Keys that TOML takes without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """Plain values as TOML, in their order: a mapping becomes a table, and a list of mappings one table for each.
+
+    What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
+    """
+    return "\n".join([*_tables_in_order(content, ()), ""])
+
+
+def _tables_in_order(content: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
+    keys = {key: key if _BARE.fullmatch(key) else toml_value(key) for key in content}
+    tables = {
+        key: value if isinstance(value, list) else [value]
+        for key, value in content.items()
+        if isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
+    }
+    lines = [toml_entry(keys[key], value, None) for key, value in content.items() if key not in tables]
+    for key, each_of in tables.items():
+        inside = (*place, keys[key])
+        heading = f"[[{'.'.join(inside)}]]" if isinstance(content[key], list) else f"[{'.'.join(inside)}]"
+        for each in each_of:
+            lines += [*([""] if lines else []), heading, *_tables_in_order(each, inside)]
+    return lines

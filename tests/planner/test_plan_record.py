@@ -24,12 +24,12 @@ from plan_questions import alike, random_question
 
 import optrr
 from optrr.cli.main import run
-from optrr.core.design.specification import declared, read_specification, toml_text
+from optrr.core.design.specification import declared, read_specification
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import crossed, epsilon_text, example, nearness, promise
 from optrr.planner import plan as plan_module
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay, checked, read_plan
+from optrr.planner.plan_file import SeenWay, checked, read_plan, toml_text
 from optrr.planner.preview import HALF_WIDTH, Preview, point
 from optrr.planner.question import Question
 from optrr.planner.statement import NOT_PROMISED, for_you

@@ -139,46 +139,18 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
-# Keys that TOML takes without quotes.
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def toml_text(content: Mapping[str, Any]) -> str:
-    """Plain values as TOML, in their order: a mapping becomes a table, and a list of mappings one table for each.
-
-    What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
-    """
-    return "\n".join([*_tables_in_order(content, ()), ""])
-
-
-def _tables_in_order(content: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
-    keys = {key: key if _BARE.fullmatch(key) else _value(key) for key in content}
-    tables = {
-        key: value if isinstance(value, list) else [value]
-        for key, value in content.items()
-        if isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
-    }
-    lines = [_entry(keys[key], value, None) for key, value in content.items() if key not in tables]
-    for key, each_of in tables.items():
-        inside = (*place, keys[key])
-        heading = f"[[{'.'.join(inside)}]]" if isinstance(content[key], list) else f"[{'.'.join(inside)}]"
-        for each in each_of:
-            lines += [*([""] if lines else []), heading, *_tables_in_order(each, inside)]
-    return lines
-
-
-def _entry(key: str, value: Any, note: str | None) -> str:
+def toml_entry(key: str, value: Any, note: str | None) -> str:
     """A line, or several where a list is long."""
     comment = "" if note is None else f" # {one_line(note)}"
     if not isinstance(value, list):
-        return f"{key} = {_value(value)}{comment}"
-    texts = [_value(v) for v in value]
+        return f"{key} = {toml_value(value)}{comment}"
+    texts = [toml_value(v) for v in value]
     if len(texts) <= _SHORT:
         return f"{key} = [{', '.join(texts)}]{comment}"
     return "\n".join([f"{key} = [", *(f"    {text}," for text in texts), f"]{comment}"])
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Texts and booleans as JSON writes them, which TOML reads alike; numbers and dates as Python does."""
     if isinstance(value, date):
         return value.isoformat()
@@ -267,7 +239,7 @@ class Specification:
         whole |= {f"public.{role}": names for role, names in self.public.summary().items()}
         known = notes or {}
         lines += [
-            _entry(key, value, known.get(("", key)))
+            toml_entry(key, value, known.get(("", key)))
             for key, value in whole.items()
             if value is not None and key != "questions"
         ]
@@ -278,7 +250,7 @@ class Specification:
             if attribute.name in questions:
                 fields["question"] = questions[attribute.name]
             lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
-            lines += [_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
+            lines += [toml_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
         return "\n".join([*lines, ""])
 
     def record(self) -> dict[str, Any]:
