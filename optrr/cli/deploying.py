@@ -9,18 +9,17 @@ import click
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import export_questions
 from optrr.cli.designing import PRESERVE
-from optrr.cli.inputs import KEY, SIGNATURE, refuse_longitudinal, split_names
-from optrr.cli.options import argument, command, option, refuse_options
+from optrr.cli.inputs import Signed, refuse_longitudinal, split_names
+from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import give, is_json, late_bar, print_json, warn, watched
 from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
-from optrr.core.design.signing import require_signed
 from optrr.core.design.solving import Preserve
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.core.files import DEFAULT_SIZE
-from optrr.core.provenance.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
+from optrr.core.provenance.sealed import SAMPLED_TABLES, content_of, kind_of
 from optrr.core.records.atomic import refuse_replacing
 from optrr.core.records.writing import formula_doubts
 from optrr.devices.export import compressed_size
@@ -45,8 +44,7 @@ def export(
         flag_value=_ALL,
     ),
     program: Literal["npz"] | None = option("Write POR's linear program A, b, A_eq, b_eq instead.", metavar="npz"),
-    key: Path | None = KEY,
-    signature: Path | None = SIGNATURE,
+    signed: Signed = group(Signed),
 ) -> None:
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
@@ -60,7 +58,7 @@ def export(
         raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
     held = content_of(design_file, "design file")
     refuse_longitudinal(held)
-    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
+    signed.check(held)
     if kind_of(held) == SAMPLED_TABLES:
         refuse_options(
             "is of designs of whole records; leave it out with sampled tables", "matrix", "events", "program"
@@ -180,8 +178,7 @@ def serve(
         "Address that people use, where a proxy stands before this one: https://…", metavar="URL"
     ),
     preserve: Preserve = PRESERVE,
-    key: Path | None = KEY,
-    signature: Path | None = SIGNATURE,
+    signed: Signed = group(Signed),
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
 
@@ -198,7 +195,7 @@ def serve(
         raise not_installed(error, "optrr serve needs", "serve") from error
 
     held = content_of(source, "specification or design")
-    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
+    signed.check(held)
     refuse_longitudinal(held)
     given = os.environ.get(_TOKEN)
     token = given or new_token()

@@ -256,12 +256,14 @@ def gwas_perturb(
     if one.asked(output):
         report_one_person(one, input, asked, output, (chosen, missing, limit))
         return
+    # a design of no genotypes is told before anybody is read
+    layout = asked.layout
     how = following(asked.design.earlier, after, limit=limit, keep_order=keep_order)
     source = as_source(random_state)
     provenance = how.provenance(asked.design, source, input)
     replaced = replaced_release(output)
     cohort = read_cohort(input, checked_phenotype(phenotype, input), chosen=chosen)
-    cohort, turned = aligned(cohort, asked.layout)
+    cohort, turned = aligned(cohort, layout)
     people = {"random_state": source, "keep_order": keep_order, "keep_names": keep_names}
     given, what, said = _write(asked, cohort, output, (how, provenance), missing, people)
     absent = chosen.absent_names(cohort.genotypes.people)
@@ -269,7 +271,7 @@ def gwas_perturb(
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
-    made = {"records": given, "variants": asked.layout.variants, **release_summary(provenance)}
+    made = {"records": given, "variants": layout.variants, **release_summary(provenance)}
     give(
         lambda: made | {"output": str(output), "left_out": left_out},
         lambda: click.echo(f"{what} at {epsilon_phrase(provenance)}, written to {output}"),

@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 
 from optrr.cli.options import argument, group, option, refuse_options
+from optrr.core.design.signing import require_signed
 from optrr.core.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import LONGITUDINAL, Given, kind_of, read_small
+from optrr.core.provenance.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of, read_small
 from optrr.core.records.atomic import refuse_replacing
 from optrr.core.records.reading.registry import file_formats
 from optrr.core.records.reading.source import RecordsAt, files_at
@@ -62,8 +63,6 @@ def _records(
 
 INPUT = group(_records)
 DESIGN_FILE = option("Design file from optrr design.", "--design", required=True)
-KEY = option("Refuse a design that the owner of this public key did not sign.", metavar="PUBLIC.PEM")
-SIGNATURE = option("Where its signature is; by default FILE.sig.")
 CONFIDENCE = option("Confidence of each interval.", default=0.95)
 SIMULTANEOUS = option("Intervals that all hold together with that confidence.")
 TABLE_ATTRIBUTES = option(
@@ -80,6 +79,20 @@ IGNORABLE = option(
     "Everybody, if who answered about A depends on the other attributes alone, which you declare so.", metavar="A"
 )
 RANDOM_STATE = option("Seed of the draw.", type=click.IntRange(min=0))
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Whose signature a design must have."""
+
+    key: Path | None = option("Refuse a design that the owner of this public key did not sign.", metavar="PUBLIC.PEM")
+    signature: Path | None = option("Where its signature is; by default FILE.sig.", needs="key")
+
+    def check(self, held: Content) -> None:
+        """Raise InvalidInput for a file that was not signed so."""
+        require_signed(held, self.key, self.signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
+
+
 # Options of how INPUT is written; not the query, which may name what others must not read.
 _WRITTEN = ("format", "delimiter", "encoding", "decimal", "date_format")
 

@@ -10,13 +10,12 @@ import click
 import msgspec
 
 from optrr.allocation.sampled_tables import load_asking
-from optrr.cli.inputs import DESIGN_FILE, INPUT, KEY, PUBLIC, SIGNATURE
+from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, Signed
 from optrr.cli.main import cleaned_up
-from optrr.cli.options import argument, command, option
+from optrr.cli.options import argument, command, group, option
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import give, is_json, is_strict, late_bar, print_json, print_table, warn
 from optrr.core.design.design import Asking, Design
-from optrr.core.design.signing import require_signed
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.domain.domain import listed
 from optrr.core.domain.public import PublicColumns
@@ -24,7 +23,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions
 from optrr.core.provenance import accounting
 from optrr.core.provenance.provenance import SEEDED, Provenance
-from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, SAMPLED_TABLES, content_of, kind_of
+from optrr.core.provenance.sealed import DEPLOYMENT, content_of, kind_of
 from optrr.core.records.reading.registry import open_source, origins_of
 from optrr.core.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.core.records.writing import formula_doubts
@@ -196,8 +195,7 @@ def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accou
 def perturb(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
-    key: Path | None = KEY,
-    signature: Path | None = SIGNATURE,
+    signed: Signed = group(Signed),
     output: Path = records_output_option(", or - for CSV on standard output"),
     drop: tuple[str, ...] = option("Column of INPUT to leave out, such as an id; repeatable.", metavar="NAME"),
     drop_undeclared: bool = option("Leave out every column of INPUT that the design does not declare, and say which."),
@@ -213,7 +211,7 @@ def perturb(
     with --query, or - for standard input. What is written is in random order, because a record's place may tell its value.
     """
     held = content_of(design_file, "design file")
-    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
+    signed.check(held)
     asking = load_asking(held)
     replaced = replaced_release(output)
     asked = PublicColumns.parsed(public)
