@@ -107,8 +107,9 @@ class LinearEquations(Equations):
 
     def spread(self, theta: FloatArray) -> FloatArray:
         """Mean ψψᵀ, from the second moments of g."""
-        each = np.eye(self.parameters)
-        combined = np.stack([self._combination(np.broadcast_to(e, theta.shape), theta) for e in each], axis=1)
+        each = np.eye(self.parameters, self.parameters + 1)[None, :, :, None]
+        residual = np.concatenate([-theta, np.ones((len(theta), 1))], axis=1)
+        combined = self._gathered(each * residual[:, None, None])
         return np.asarray(combined @ self.second @ combined.transpose(0, 2, 1))
 
     def twice(self, theta: FloatArray, weights: FloatArray, free: IntArray, spread: FloatArray) -> FloatArray:
@@ -152,17 +153,16 @@ class LinearEquations(Equations):
         u = np.concatenate([direction, np.zeros((len(direction), 1))], axis=1)
         weights = self._gathered(u[:, :, None] * u[:, None, :])
         value = np.einsum("bd,bd->b", weights, self.mean)
-        square = np.einsum("bd,bde,be->b", weights, self.second, weights, optimize=True)
+        square = np.sum((weights[:, None] @ self.second)[:, 0] * weights, axis=1)
         return value, np.sqrt(np.maximum(square - value**2, 0) / self.n)
 
     def added_spread(self, weights: FloatArray, noise: FloatArray) -> FloatArray:
         """D of θ's noise C (B, p, p) for weights W (B, k, p), from the second moments of g: (B, k, k)."""
-        each = np.eye(self.parameters, self.parameters + 1)
         padded = np.concatenate([weights, np.zeros((*weights.shape[:2], 1))], axis=2)
-        own = np.stack(
-            [[self._gathered(one[:, :, None] * e) for e in each] for one in padded.transpose(1, 0, 2)]
-        ).transpose(2, 0, 1, 3)
-        return np.asarray(np.einsum("bkdx,bxy,bley,bde->bkl", own, self.second, own, noise, optimize=True))
+        own = self._gathered(padded[:, :, None, :, None] * np.eye(self.parameters, self.parameters + 1)[:, None])
+        moved, pulled = own @ self.second[:, None], noise[:, None] @ own
+        rows = (*weights.shape[:2], -1)
+        return np.asarray(moved.reshape(rows) @ np.swapaxes(pulled.reshape(rows), 1, 2))
 
     def part(self, which: IntArray) -> "LinearEquations":
         """Some of the data sets."""
@@ -170,17 +170,14 @@ class LinearEquations(Equations):
             return self
         return replace(self, mean=self.mean[which], second=self.second[which], n=self.n[which])
 
-    def _combination(self, weight: FloatArray, theta: FloatArray) -> FloatArray:
-        """The weights on g of Σ_c w_c ψ_c(θ), (B, D)."""
-        residual = np.concatenate([-theta, np.ones((len(theta), 1))], axis=1)
-        padded = np.concatenate([weight, np.zeros((len(weight), 1))], axis=1)
-        return self._gathered(padded[:, :, None] * residual[:, None, :])
+    @cached_property
+    def _upper(self) -> tuple[IntArray, IntArray]:
+        return np.triu_indices(self.parameters + 1)
 
     def _gathered(self, products: FloatArray) -> FloatArray:
-        """(B, K, K) weights on products of columns, added up over the D different ones."""
-        out = np.zeros((self.mean.shape[1], len(products)))
-        np.add.at(out, self._places.ravel(), products.reshape(len(products), -1).T)
-        return np.asarray(out.T)
+        """(…, K, K) weights on products of columns, added up over the D different ones."""
+        one, other = self._upper
+        return np.asarray(products[..., one, other] + np.where(one == other, 0.0, products[..., other, one]))
 
 
 @dataclass(frozen=True, eq=False)
