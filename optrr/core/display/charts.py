@@ -24,21 +24,6 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "PAGE_WIDTH",
-    "Shading",
-    "figure_class",
-    "figure_svg",
-    "heat_figure",
-    "interval_figure",
-    "label_lines",
-    "label_text",
-    "legend_below",
-    "new_figure",
-    "plain_logarithms",
-]
-
 # Kept apart by lightness as well as by hue, so that they survive grey printing and colour blindness.
 COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
 # Characters of a label: longer ones leave no room for the chart.

@@ -20,24 +20,6 @@ from optrr.core.display.text import cell, one_line, printable, reads_as_number
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = [
-    "Chart",
-    "Commands",
-    "OneTable",
-    "Page",
-    "Part",
-    "Section",
-    "Table",
-    "Text",
-    "cell_text",
-    "page_environment",
-    "page_html",
-    "parts_html",
-    "warned",
-    "warnings",
-]
-
-
 _VIEW_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ')
 # Points of a chart up to which a telephone shows it whole and still legible; wider ones can be moved sideways.
 _NARROW = 360.0

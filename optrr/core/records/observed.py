@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,15 +109,8 @@ class ObservedColumn:
 
 
 def _counted(values: pa.Array) -> pa.StructArray:
-    """How often each value occurs; a dictionary's are counted by their places, since written out they may take gigabytes."""
-    if not pa.types.is_dictionary(values.type):
-        return pc.value_counts(values.cast(pa.string()) if pa.types.is_string_view(values.type) else values)
-    dictionary, at = values.dictionary, values.indices.fill_null(len(values.dictionary))
-    numbers = np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(dictionary) + 1)
-    present = np.flatnonzero(numbers)
-    plain = dictionary.cast(pa.string()) if pa.types.is_string_view(dictionary.type) else dictionary
-    known = plain.take(pa.array([None if k == len(dictionary) else k for k in present.tolist()], pa.int64()))
-    return pa.StructArray.from_arrays([known, pa.array(numbers[present])], ["values", "counts"])
+    """How often each value occurs."""
+    return pc.value_counts(values.cast(pa.string()) if pa.types.is_string_view(values.type) else values)
 
 
 def number_text_of(value: Any) -> str | None:
