@@ -154,7 +154,7 @@ def by_delta_method(statistic: str, kernel: Kernel, seen: np.ndarray, n: int) ->
         expansion = phi_squared(table)
         value = np.sqrt(expansion.value / (min(table.shape) - 1))
         gradient = expansion.gradient / (2 * (min(table.shape) - 1) * max(value, 1e-12))
-    error = float(np.sqrt(kernel.functional_variance(np.reshape(gradient, table.shape), seen, n)))
+    error = float(np.sqrt(np.ravel(gradient) @ kernel.covariance(seen, n) @ np.ravel(gradient)))
     return value - Z * error, value + Z * error
 
 

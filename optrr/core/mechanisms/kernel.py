@@ -169,23 +169,12 @@ class Kernel(ABC):
         lam = np.asarray(observed, dtype=np.float64)
         return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam), 0.0) / n)
 
-    def functional_variance(self, weights: ArrayLike, observed: ArrayLike, n: float) -> FloatArray:
-        """Unbiased estimate of Var(Σ c π̂) for weights c (a table, or a batch of them), O(k Π r) each, no matrix."""
-        g = self.solve_adjoint(weights)
-        lam = np.asarray(observed, dtype=np.float64)
-        mean = np.sum(g * lam, axis=self.axes)
-        return np.asarray(np.maximum(np.sum(g * g * lam, axis=self.axes) - mean**2, 0.0) / (n - 1))
-
     def covariance(self, observed: ArrayLike, n: float) -> FloatArray:
         """RVL eq. 18: unbiased estimate of the dispersion matrix of the vectorised estimate, (R, R); R at most 4096."""
-        return self.exact_covariance(observed, n - 1)
-
-    def exact_covariance(self, expected: ArrayLike, n: float) -> FloatArray:
-        """Exact covariance of the vectorised unbiased estimate, if outputs have these probabilities: (R, R)."""
         inverse = self.inverse()
-        lam = np.ravel(np.asarray(expected, dtype=np.float64))
+        lam = np.ravel(np.asarray(observed, dtype=np.float64))
         pi = lam @ inverse
-        return np.asarray((inverse.T * lam) @ inverse - np.outer(pi, pi)) / n
+        return np.asarray((inverse.T * lam) @ inverse - np.outer(pi, pi)) / (n - 1)
 
     def matrix(self) -> FloatArray:
         """P itself, (R, R), row-stochastic, cells row-major; R at most 4096."""

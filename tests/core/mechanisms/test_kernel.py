@@ -54,7 +54,6 @@ def test_every_operation_is_the_dense_one(kind, names):
     np.testing.assert_allclose(kernel.solve_power(lam, 2).ravel(), q**2 @ lam.ravel(), **close)
     np.testing.assert_allclose(kernel.covariance(lam, 100), covariance, **close)
     np.testing.assert_allclose(kernel.variance(lam, 100).ravel(), np.diag(covariance), **close)
-    np.testing.assert_allclose(kernel.functional_variance(c, lam, 100), c.ravel() @ covariance @ c.ravel(), **close)
     np.testing.assert_allclose(kernel.range, (p.min(), p.max()), **close)
     # with the records held fixed: Σ_u π_u (diag P_u − P_u P_uᵀ), carried through the inverse
     fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
