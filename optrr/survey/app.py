@@ -163,7 +163,7 @@ class ReportReader:
         return Report(bytes.fromhex(sent.id), self._over.packed(sent))
 
 
-class _Records:
+class _RecordReports:
     """Reports of randomized records: their form, their most bytes, and the bytes that are stored of one."""
 
     body, keys = _RecordBody, " and values"
@@ -185,7 +185,7 @@ class _Records:
         return self._packing.pack(codes)
 
 
-class _Answers:
+class _AnswerReports:
     """Reports of answers to one of the questions, with the same methods."""
 
     body, keys = _AnswerBody, ", table and cells"
@@ -211,11 +211,11 @@ class _Answers:
 @singledispatch
 def _kind_of(over: Any) -> Any:
     """The kind of reports about a domain, a deployment's domain or its questions."""
-    return _Records(over)
+    return _RecordReports(over)
 
 
-_kind_of.register(DeployedQuestions, _Answers)
-_kind_of.register(Deployment, lambda deployed: _Records(deployed.domain))
+_kind_of.register(DeployedQuestions, _AnswerReports)
+_kind_of.register(Deployment, lambda deployed: _RecordReports(deployed.domain))
 
 
 def _longest(attribute: Attribute) -> int:
