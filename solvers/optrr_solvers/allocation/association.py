@@ -113,7 +113,7 @@ def best_report(populations: Sequence[Population], total: float) -> BestReport:
     """
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
-    task = _CuttingPlanes.of(populations, total)
+    task = _CuttingPlanes(populations, total)
     count = len(populations)
     # the weights, how often a true cell is held, and of each population what is kept
     objective = np.concatenate([np.zeros(task.sets + 1), np.full(count, -1 / count)])
@@ -144,7 +144,6 @@ def best_report(populations: Sequence[Population], total: float) -> BestReport:
     return BestReport(SetReport(sets, tuple(report[named].tolist())), best, max(bound, best))
 
 
-@dataclass(eq=False)
 class _CuttingPlanes:
     """All sets, numbered from 0 for the one that Σ 2^cell numbers 1; each population's scores and chances of each set.
 
@@ -152,56 +151,25 @@ class _CuttingPlanes:
 
         Σ_S v_S 1[x ∈ S] = β for every cell x,      (Σ_S v_S + g β)/(1 + g/2) = 1,
 
-    whose numbers are of ordinary size at any ε; what is kept is counted in units of ``scale``.
+    whose numbers are of ordinary size at any ε: ``balance`` (7, sets + 1) and ``balanced``. What is kept is counted in units of
+    ``scale``, about what can be kept. ``cells`` are the weights of naming one cell, by randomized response, shape (sets,).
     """
 
-    populations: Sequence[Population]
-    gain: float
-    holds: FloatArray
-    masses: list[FloatArray]
-    seen: list[FloatArray]
-    rows: list[FloatArray]
-    offsets: list[float]
-
-    @classmethod
-    def of(cls, populations: Sequence[Population], total: float) -> "_CuttingPlanes":
-        """The task without any plane."""
-        numbers = np.arange(1, (1 << 2 * _GENOTYPES) - 1)
-        holds = (numbers[:, None] >> np.arange(2 * _GENOTYPES) & 1).astype(np.float64)
-        gain = math.expm1(total)
-        masses = [1 + gain * holds @ p.chances for p in populations]
+    def __init__(self, populations: Sequence[Population], total: float) -> None:
+        numbers, cells = np.arange(1, (1 << 2 * _GENOTYPES) - 1), np.arange(2 * _GENOTYPES)
+        self.populations, self.gain, self.sets = populations, math.expm1(total), numbers.size
+        self.holds = (numbers[:, None] >> cells & 1).astype(np.float64)
+        self.masses = [1 + self.gain * self.holds @ p.chances for p in populations]
         # the scores' means are 0, so that only what is held counts
-        seen = [gain * (holds * p.chances) @ p.scores.T for p in populations]
-        return cls(populations, gain, holds, masses, seen, [], [])
-
-    @property
-    def sets(self) -> int:
-        """How many sets there are."""
-        return int(self.holds.shape[0])
-
-    @property
-    def scale(self) -> float:
-        """About what can be kept."""
-        return float((self.gain / (2 + self.gain)) ** 2)
-
-    @property
-    def balance(self) -> FloatArray:
-        """The equations' left sides, (7, sets + 1)."""
-        one = 1 + self.gain / 2
-        cells = np.hstack([self.holds.T, -np.ones((2 * _GENOTYPES, 1))])
-        return np.vstack([cells, np.append(np.full(self.sets, 1 / one), self.gain / one)])
-
-    @property
-    def balanced(self) -> FloatArray:
-        """The right sides."""
-        return np.append(np.zeros(2 * _GENOTYPES), 1.0)
-
-    @property
-    def cells(self) -> FloatArray:
-        """The weights of naming one cell, by randomized response, shape (sets,)."""
-        out = np.zeros(self.sets)
-        out[[(1 << cell) - 1 for cell in range(2 * _GENOTYPES)]] = 1 / (self.gain + 2 * _GENOTYPES)
-        return out
+        self.seen = [self.gain * (self.holds * p.chances) @ p.scores.T for p in populations]
+        self.scale, one = (self.gain / (2 + self.gain)) ** 2, 1 + self.gain / 2
+        whole = np.append(np.full(self.sets, 1 / one), self.gain / one)
+        self.balance = np.vstack([np.hstack([self.holds.T, -np.ones((cells.size, 1))]), whole])
+        self.balanced = np.append(np.zeros(cells.size), 1.0)
+        self.cells = np.zeros(self.sets)
+        self.cells[(1 << cells) - 1] = 1 / (self.gain + cells.size)
+        self.rows: list[FloatArray] = []
+        self.offsets: list[float] = []
 
     def planes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """All planes so far and, of each population, the one that touches its J at these weights."""

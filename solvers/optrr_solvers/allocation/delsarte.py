@@ -100,7 +100,6 @@ def _largest_share(
 
 def energy_limits(workload: TableWorkload, total: float) -> tuple[sp.csc_array, FloatArray]:
     """b_lS, over the number of effects like S, and cap_l of tables, effects and parts: (effects, limits) and (limits,)."""
-    sizes = workload.sizes.astype(np.float64)
     place = {workload.key(w): k for k, w in enumerate(workload.effects)}
     rows: list[dict[int, float]] = []
     caps: list[float] = []
@@ -116,10 +115,9 @@ def energy_limits(workload: TableWorkload, total: float) -> tuple[sp.csc_array, 
         rows.append({})
         add(table, rows[-1])
         caps.append(energy_cap(math.prod(workload.sizes[list(table)].tolist()), total))
-    for k, effect in enumerate(workload.effects):
-        rows.append({k: 1.0})
-        caps.append(math.prod(sizes[list(effect)] - 1))
-    cells = float(np.exp(min(np.log(sizes).sum(), 700.0)))
+    rows += [{k: 1.0} for k in range(len(workload.effects))]
+    caps += workload.dims.tolist()
+    cells = float(np.exp(min(np.log(workload.sizes).sum(), 700.0)))
     most = entropy_cap(round(cells) if cells < MANY_CELLS else cells, total)
     for parts in _partitions(workload):
         rows.append({})
@@ -258,8 +256,7 @@ class DelsarteProgram:
 
 def roots(workload: TableWorkload) -> FloatArray:
     """√a_S summed over alike effects, shape (effects,)."""
-    dims = np.asarray([math.prod((workload.sizes[list(s)] - 1.0).tolist()) for s in workload.effects])
-    return np.asarray(np.sqrt(workload.coefficients * dims * workload.alike))
+    return np.asarray(np.sqrt(workload.coefficients * workload.dims * workload.alike))
 
 
 def _at(beta: float, y: float, p: float, gain: float) -> float:

@@ -16,7 +16,7 @@ effect.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations, product
@@ -84,18 +84,13 @@ def best_shares(workload: TableWorkload, questions: Sequence[Question], total: f
 
     A question stands for all alike ones, among which its share is divided evenly.
     """
-    task = Task(workload, total)
-    for question in questions:
-        task.add(question)
+    task = Task(workload, total).asking(questions)
     return MixedQuestions(tuple(questions), shares := task.shares(None), task.error(shares))
 
 
 def shared_error(workload: TableWorkload, questions: Sequence[Question], shares: FloatArray, total: float) -> float:
     """The workload's error with these shares."""
-    task = Task(workload, total)
-    for question in questions:
-        task.add(question)
-    return task.error(shares)
+    return Task(workload, total).asking(questions).error(shares)
 
 
 def mixture(
@@ -132,8 +127,7 @@ def mixture(
     mixed = task.mixture(task.thinned(shares))
     if not whole or _keeps(mixed, extra, workload.sizes, total):
         return mixed
-    for question in extra:
-        task.add(question)
+    task.asking(extra)
     most = dict(zip(mixed.questions, mixed.shares.tolist(), strict=True))
     return task.mixture(
         np.asarray([most.get(q, 0.0) * (1 - _KEPT) + (q in extra) * _KEPT / len(extra) for q in task.questions])
@@ -211,15 +205,9 @@ class Task:
         return max(map(len, self.workload.effects))
 
     @cached_property
-    def dims(self) -> FloatArray:
-        """dim_S."""
-        sizes = self.workload.sizes
-        return np.asarray([math.prod((sizes[list(w)] - 1).tolist()) for w in self.workload.effects], dtype=np.float64)
-
-    @cached_property
     def needs(self) -> FloatArray:
         """C_S dim_S."""
-        return np.asarray(self.workload.coefficients * self.dims)
+        return np.asarray(self.workload.coefficients * self.workload.dims)
 
     def weighing(self, weights: FloatArray) -> "Task":
         """The same questions, for tables of other weights."""
@@ -248,6 +236,12 @@ class Task:
         for matches in range(1, sizes.size + 1):
             ball = (p for p in range(1 << sizes.size) if p.bit_count() >= matches)
             self.add(Question(everyone, SubsetReport(ones, tuple(ball))))
+
+    def asking(self, questions: Iterable[Question]) -> "Task":
+        """Itself, with these questions taken."""
+        for question in questions:
+            self.add(question)
+        return self
 
     def add(self, question: Question) -> None:
         """Take a question among those to draw from."""
@@ -297,8 +291,7 @@ class Task:
         promising.sort(key=lambda one: -one[0])
         if not promising or promising[0][0] < error * (1 + _TOLERANCE):
             return False
-        for _, question in promising[: max(_ADDED, self.needs.size)]:
-            self.add(question)
+        self.asking(question for _, question in promising[: max(_ADDED, self.needs.size)])
         return True
 
     def _counts(self) -> list[int]:

@@ -100,7 +100,7 @@ def required_questions(
 
 def _evened(task: Task, targets: FloatArray, before: FloatArray | None) -> FloatArray:
     """Shares with a small max_U G_U/τ_U of all questions, starting from those of the first ones."""
-    parts = sp.csr_array(sp.diags_array(1 / targets) @ task.workload.shares @ sp.diags_array(task.dims))
+    parts = sp.csr_array(sp.diags_array(1 / targets) @ task.workload.shares @ sp.diags_array(task.workload.dims))
     exponents = _EXPONENTS if before is None else _EXPONENTS[-1:]
     return climbed_shares(task.energies(), parts, before, exponents, {"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8})
 
@@ -119,7 +119,7 @@ class _Shared:
     def errors(self, total: float) -> FloatArray:
         """G_U of every table, shape (tables,)."""
         held = np.maximum(self.energies @ (self.shares * factor(self.p, total)), 1e-100)
-        return np.asarray(self.task.workload.shares @ (self.task.dims / held))
+        return np.asarray(self.task.workload.shares @ (self.task.workload.dims / held))
 
     def least(self, most: float, rows: FloatArray | sp.csr_array) -> float | None:
         """The least total up to ``most`` at which each of these sums of the errors, which fall with it, is at most 1."""

@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, SolveFailed
+from optrr_solvers.laws.excess import log_expm1
 from optrr_solvers.problem import EPSILON_RANGE
 
 # The optimal split is accepted when ln F is within this of its linearised lower bound.
@@ -46,17 +47,13 @@ class Blocks:
 
     def log_eigenvalues(self, epsilons: FloatArray) -> FloatArray:
         """ln λ_b of each kind, shape (kinds,)."""
-        gain = _log_expm1(epsilons)
+        gain = log_expm1(epsilons)
         return np.asarray(gain - np.logaddexp(gain, self.log_sizes))
 
     def slopes(self, epsilons: FloatArray) -> FloatArray:
         """d ln λ_b / dε_b."""
-        gain = _log_expm1(epsilons)
+        gain = log_expm1(epsilons)
         return np.asarray(np.exp(epsilons - gain) - np.exp(epsilons - np.logaddexp(gain, self.log_sizes)))
-
-
-def _log_expm1(x: FloatArray) -> FloatArray:
-    return np.asarray(x + np.log(-np.expm1(-np.asarray(x))))
 
 
 def single_blocks(workload: TableWorkload) -> Blocks:

@@ -136,6 +136,11 @@ class TableWorkload:
         counts = (Counter(self.key(w)) for w in self.effects)
         return np.asarray([float(math.prod(math.comb(sizes[g], k) for g, k in c.items())) for c in counts])
 
+    @cached_property
+    def dims(self) -> FloatArray:
+        """dim_W = Π_{i∈W} (r_i − 1), shape (effects,)."""
+        return np.asarray([math.prod((self.sizes[list(w)] - 1).tolist()) for w in self.effects], dtype=np.float64)
+
     def reweighted(self, weights: FloatArray) -> "TableWorkload":
         """The same tables with other weights."""
         out = TableWorkload(self.sizes, self.classes, self.tables, np.asarray(weights, dtype=np.float64))
