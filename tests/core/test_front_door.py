@@ -1,5 +1,6 @@
 """The tasks that most users have, as a page of the documentation may print them; reports opened once for all of them."""
 
+import inspect
 import warnings
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,7 +27,7 @@ from optrr.core.protocols import rr_independent
 from optrr.core.records import counts
 from optrr.core.records.reading import registry as module
 from optrr.core.records.reading.source import RecordsAt
-from optrr.core.reports import Reports
+from optrr.core.reports import ANALYSES, Reports
 from optrr.longitudinal import longitudinal
 
 N = 4000
@@ -112,6 +113,13 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
     for ignored in ({"calibration": "bootstrap"}, {"bootstrap": 99}, {"scores": [[0, 1], None]}):
         with pytest.raises(optrr.InvalidInput, match=f"takes no `*{next(iter(ignored))}"):
             sample.test("sex", "income", weights="w", **ignored)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_is_a_documented_method_of_the_reports(reports: Reports, name: str) -> None:
+    method = getattr(reports, name)
+    assert method.__doc__ and "reports" not in inspect.signature(method).parameters
+    assert name in dir(reports) and getattr(Reports, name).__doc__ == method.__doc__
 
 
 def test_measures(reports: Reports, design: optrr.Design) -> None:
