@@ -13,7 +13,7 @@ import pytest
 from genotypes import command, refused, whole
 
 from optrr.core.errors import InvalidInput
-from optrr.genomics import Cohort, GenotypeFilter, PhenotypeColumns, read_cohort, read_genotypes, write_plink, write_vcf
+from optrr.genomics import GenotypeFilter, PhenotypeColumns, read_cohort, read_genotypes
 from optrr.genomics.genotypes import MISSING
 
 needs_cyvcf2 = pytest.mark.skipif(find_spec("cyvcf2") is None, reason="cyvcf2 is not installed")
@@ -271,19 +271,3 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     ):
         refused(capsys, line, told)
     assert not list(tmp_path.glob("t.*"))
-
-
-@pytest.mark.slow
-@needs_cyvcf2
-def test_randomized_files_are_read_alike(tmp_path):
-    """A region of a .bed and of a VCF of the same people."""
-    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    vcf(tmp_path / "x.vcf")
-    read = read_genotypes(tmp_path / "x.vcf", chosen=GenotypeFilter(("1", "2")))
-    cohort = Cohort(read, np.arange(30), (np.arange(30) % 2).astype(np.int8))
-    write_plink(cohort, tmp_path / "y.bed")
-    write_vcf(cohort, tmp_path / "z.vcf.gz")
-    for region in ("1:1-75", "2", "chr2:200"):
-        one, two = (read_cohort(tmp_path / name, chosen=GenotypeFilter((region,))) for name in ("y.bed", "z.vcf.gz"))
-        np.testing.assert_array_equal(whole(one), whole(two))
-        assert one.genotypes.skipped == two.genotypes.skipped and one.genotypes.skipped["outside the regions"] > 0

@@ -1,6 +1,5 @@
 """Randomizing cohorts, scans and result tables, also where no variant varies or nobody is left."""
 
-import json
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -286,23 +285,6 @@ def test_variants_of_chromosome_y_are_left_out_where_all_are_women(trait):
     assert scanned.variants.name.tolist() == ["rs0", "rs1"] and np.isfinite(scanned.scores.p_value).all()
     assert scanned.skipped == {"on a chromosome of which nobody has a copy who can be compared": 1}
     assert np.isfinite(scanned.columns["BETA" if trait else "OR"]).all()
-
-
-def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("bed_reader", reason="bed_reader is not installed")
-    from optrr.genomics import write_plink  # noqa: PLC0415 (needs bed_reader)
-
-    monkeypatch.chdir(tmp_path)
-    write_plink(monomorphic(), Path("t.bed"))
-    assert run(["gwas-design", "t.bed", "--total-epsilon", "200", "-o", "d.json"]) == 0
-    assert run(["gwas-perturb", "t.bed", "--design", "d.json", "-o", "r.bed"]) == 0
-    capsys.readouterr()
-    asked = ["-o", "a.tsv", "--manhattan", "m.svg", "--report", "p.html", "--json"]
-    assert run(["gwas", "r.bed", "--design", "d.json", *asked]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["top"] == [] and "p-values are NA for 1 variant" in err
-    row = dict(zip(*(line.split("\t") for line in Path("a.tsv").read_text().splitlines()), strict=True))
-    assert row["P"] == row["OR"] == "NA"
 
 
 def test_paths_may_be_texts(tmp_path: Path):

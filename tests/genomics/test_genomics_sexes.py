@@ -296,23 +296,3 @@ def test_every_route_keeps_the_places_of_variants(tmp_path, capsys, monkeypatch,
             ["chr7", "rs1", "107"],
             ["22", "rs2", "207"],
         ]
-
-
-def test_one_person_can_be_randomized(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    monkeypatch.chdir(tmp_path)
-    Path("one.vcf").write_text(
-        '##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
-        "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tann\n1\t10\trs0\tG\tA\t.\t.\t.\tGT\t0/1\n1\t20\trs1\tT\tC\t.\t.\t.\tGT\t1/1\n"
-    )
-    Path("p.csv").write_text("sample,status\nann,well\n")
-    answer(
-        capsys, "gwas-design", "one.vcf", "--variant-epsilon", "1", "--status-epsilon", "1", "-o", "d.json", "--json"
-    )
-    who = ("--phenotype", "p.csv", "--phenotype-column", "status", "--case", "ill")
-    assert run(["gwas-perturb", "one.vcf", "--design", "d.json", "-o", "r.csv", *who]) == 2
-    assert "--control" in capsys.readouterr().err and not Path("r.csv").exists()
-    made = answer(
-        capsys, "gwas-perturb", "one.vcf", "--design", "d.json", "-o", "r.csv", *who, "--control", "well", "--json"
-    )
-    assert made["records"] == 1 and len(Path("r.csv").read_text().splitlines()) == 2

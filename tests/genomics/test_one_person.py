@@ -15,7 +15,6 @@ from optrr.cli.main import run
 from optrr.core.design.design_file import save_design
 from optrr.core.errors import InvalidInput
 from optrr.genomics import Budget, GenomicDesign, Wanted, genomic_design, genomic_domain, read_person
-from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import layout_of
@@ -294,20 +293,6 @@ def test_with_strict_a_warning_leaves_nothing_behind(here, capsys):
     # nothing is said of a report that is sent again, which may therefore be strict
     capsys.readouterr()
     assert perturb(*args, "--strict") == 0 and not json.loads(capsys.readouterr().out)["new"]
-
-
-def test_an_entry_that_cannot_be_read_is_no_reason_to_draw(here):
-    asked, person = GenomicDesign(records_design()), cohort_of(np.array([[0, 1, 2, 0]]), alleles=ALLELES)
-    first = asked.report(person, here / "d")
-    assert asked.report(person, here / "d") == first
-    entry = next((here / "d").glob("*.json"))
-    whole_entry = json.loads(entry.read_text())
-    other = {"report": {"design": "x", "id": "y"}}
-    for wrong in ("", "{}", "[1]", json.dumps(whole_entry | {"format": "x"}), json.dumps(whole_entry | other)):
-        entry.write_text(wrong)
-        with pytest.raises(InvalidInput, match="is no entry of this diary; what was sent for its design is not known"):
-            asked.report(person, here / "d")
-    assert "answer" in AssociationDesign(question_design()).report(person, here / "e")
 
 
 def test_two_that_answer_at_once_end_with_one_report(here):
