@@ -1,11 +1,12 @@
 """optrr gwas-study."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import click
+import numpy as np
 
 from optrr.cli.genotype_options import (
     FILTER,
@@ -18,13 +19,13 @@ from optrr.cli.genotype_options import (
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import FIGURES, REPORT, TABBED, write_report
 from optrr.cli.printing import give, print_table, warn
-from optrr.core.display.result import TableResult
 from optrr.core.display.text import counted
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import held_back, whole_file
+from optrr.core.records.atomic import held_back
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.result_files import write_columns
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.study.pages import all_figures, study_page, write_figures
 
@@ -111,7 +112,9 @@ def gwas_study(
         study = run_study(panel, wanted, progress, groups=groups)
     warn([*chosen.absent_names(panel.genotypes.people), *_study_warnings(study)])
     with held_back():
-        _write_rows(output, study)
+        if output is not None:
+            table = study.to_arrow()
+            write_columns(output, {name: np.array(table[name].to_pylist()) for name in table.column_names})
         write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
         if figures is not None:
             write_figures(all_figures(study), figures)
@@ -147,20 +150,3 @@ def _study_warnings(study: Study) -> list[str]:
             for o in study.naive_failures
         ),
     ]
-
-
-def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124 (NaN)
-        return "NA"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _write_rows(path: Path | None, result: TableResult) -> None:
-    if path is None:
-        return
-    table = result.to_arrow()
-    rows: Sequence[dict[str, object]] = table.to_pylist()
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
-        out.write("\t".join(table.column_names) + "\n")
-        for row in rows:
-            out.write("\t".join(_cell(v) for v in row.values()) + "\n")

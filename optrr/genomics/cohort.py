@@ -6,7 +6,7 @@ X or Y; a table that names nobody of the genotype file is refused.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,6 +46,11 @@ from optrr.genomics.plink import PgenGenotypes, PlinkGenotypes, own_phenotype
 from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
+_READERS: tuple[tuple[tuple[str, ...], str, Callable[[Path, GenotypeFilter], Genotypes]], ...] = (
+    ((".bed",), "plink", PlinkGenotypes),
+    ((".pgen",), "plink", PgenGenotypes),
+    ((*_VCF_ENDINGS, STANDARD_INPUT), "vcf", VcfGenotypes),
+)
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 # Of a variant in a table: 0, 1, 2, and the missing value, whether or not a design randomizes it.
 _CATEGORIES = (*range(GENOTYPES), None)
@@ -155,14 +160,9 @@ def read_cohort(
         chromosome X or Y where nothing says who is a man.
     """
     path = Path(path)
-    if path.name.lower().endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
-        phenotype = beside_vcf(path) or phenotype
-    if path.suffix.lower() == ".pgen":
-        phenotype = own_phenotype(path, phenotype)
-    plink = path.suffix.lower() == ".bed"
-    fam = plink and phenotype.table is None and phenotype.column is None
-    table = phenotype.table or (path if _is_table(path) else None)
-    if not fam and (table is None or phenotype.column is None):
+    phenotype = _located(path, phenotype)
+    own = phenotype.table is None
+    if (phenotype.column is None) != own or (own and path.suffix.lower() != ".bed"):
         raise InvalidInput(
             f"{path} does not say who is a case; name a table and its column (--phenotype FILE --phenotype-column NAME), and "
             "the value of cases where it is not PLINK's 2 (--case VALUE, or --zero-one)"
@@ -170,16 +170,25 @@ def read_cohort(
     genotypes = read_genotypes(path, phenotype, declared, chosen)
     kept = chosen.kept(genotypes.people)
     warn(chosen.absent_names(genotypes.people))
-    male = _sexes(genotypes, path, table, phenotype)
-    if table is None:
-        status = coded_status(
-            genotypes.own_status or [], phenotype, f"{path.with_suffix('.fam')}, phenotype (field 6)", "line"
-        )
+    male = _sexes(genotypes, path, phenotype)
+    if own:
+        where = f"{path.with_suffix('.fam')}, phenotype (field 6)"
+        status = coded_status(genotypes.own_status or [], phenotype, where, "line")
         left_out = {"without status in the fam file": int(np.sum(status == UNKNOWN))}
     else:
-        status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
+        status, left_out = table_status(genotypes.people, phenotype, path)
     left_out[f"not listed in {chosen.keep}"] = int(np.sum(~kept & (status != UNKNOWN)))
     return _matched(genotypes, np.where(kept, status, np.int8(UNKNOWN)), left_out, male)
+
+
+def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
+    """With the table of statuses, where none is named: a VCF's own, a psam file, or the table of genotypes itself."""
+    name = path.name.lower()
+    if name.endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
+        return beside_vcf(path) or phenotype
+    if name.endswith(".pgen"):
+        return own_phenotype(path, phenotype)
+    return replace(phenotype, table=path) if phenotype.table is None and _is_table(path) else phenotype
 
 
 def read_panel(
@@ -191,22 +200,22 @@ def read_panel(
     has no group.
     """
     path = Path(path)
-    table = phenotype.table or (path if _is_table(path) else None)
+    if phenotype.table is None and _is_table(path):
+        phenotype = replace(phenotype, table=path)
     if phenotype.group is not None:
-        if table is None:
+        if phenotype.table is None:
             raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (--phenotype FILE)")
         # before the genotypes, so that a slip in the column's name is told of as such
-        text_column(table, phenotype.group)
+        text_column(phenotype.table, phenotype.group)
     if status:
         cohort = read_cohort(path, phenotype, chosen=chosen)
     else:
         genotypes = read_genotypes(path, phenotype, chosen=chosen)
         rows = np.flatnonzero(chosen.kept(genotypes.people))
         cohort = Cohort(genotypes, rows, np.zeros(rows.size, dtype=np.int8))
-    if phenotype.group is None or table is None:
+    if phenotype.group is None:
         return cohort, None
-    everybody = table_groups(table, cohort.genotypes.people, phenotype, same_file=table == path)
-    return cohort, everybody[cohort.rows]
+    return cohort, table_groups(cohort.genotypes.people, phenotype, path)[cohort.rows]
 
 
 def _is_table(path: Path) -> bool:
@@ -235,12 +244,11 @@ def read_genotypes(
     """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
     path = Path(path)
     name = path.name.lower()
-    if name.endswith((".bed", ".pgen")):
-        chosen.check_kind(path, "plink")
-        return PlinkGenotypes(path, chosen) if name.endswith(".bed") else PgenGenotypes(path, chosen)
-    if name.endswith(_VCF_ENDINGS) or name == STANDARD_INPUT:
-        return VcfGenotypes(path, chosen)
-    if name.endswith(_TABLE_ENDINGS):
+    for endings, kind, reader in _READERS:
+        if name.endswith(endings) or name in endings:
+            chosen.check_kind(path, kind)
+            return reader(path, chosen)
+    if _is_table(path):
         chosen.check_kind(path, "table")
         inside = phenotype.table is None or phenotype.table == path
         others = [name for name in (phenotype.column, phenotype.sex, phenotype.group) if inside and name]
@@ -309,7 +317,7 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
     return next((name for name in (phenotype.sample, "sample") if name in present), None)
 
 
-def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: PhenotypeColumns) -> Codes | None:
+def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Codes | None:
     """1 for men, 0 for women, −1 for unknown; None where no variant needs to know it.
 
     Raises InvalidInput where some do, and nothing says of anybody.
@@ -320,9 +328,9 @@ def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: Phen
         return None
     male = genotypes.male
     if phenotype.sex is not None:
-        if table is None:
+        if phenotype.table is None:
             raise InvalidInput(f"--sex-column {phenotype.sex} is a column of a table; name that too (--phenotype FILE)")
-        male = table_sexes(table, genotypes.people, phenotype, same_file=table == path)
+        male = table_sexes(genotypes.people, phenotype, path)
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
             f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "

@@ -121,16 +121,12 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def table_status(
-    table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool
-) -> tuple[Codes, dict[str, int]]:
-    """Status of these people from a column of a table, and how many people are left out, by reason.
+def table_status(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> tuple[Codes, dict[str, int]]:
+    """Status of these people of a genotype file from a column of a table, and how many are left out, by reason.
 
     Raises InvalidInput for values that do not occur, and tables that name nobody of these people, or somebody twice.
     """
-    assert phenotype.column is not None
-    by_person = _by_person(table, phenotype.column, people, phenotype, same_file)
-    where = f"{table}, column {phenotype.column!r}"
+    by_person, where = _by_person(phenotype.column, people, phenotype, genotypes)
     codes = coded_status(list(by_person.values()), phenotype, where, "record")
     coded = dict(zip(by_person, codes.tolist(), strict=True))
     status = np.array([coded.get(person, UNKNOWN) for person in people], dtype=np.int8)
@@ -142,22 +138,19 @@ def table_status(
     }
 
 
-def table_sexes(table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool) -> Codes:
+def table_sexes(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> Codes:
     """1 for men, 0 for women, −1 for people of whom the column does not say; shape (n,)."""
-    assert phenotype.sex is not None
-    by_person = _by_person(table, phenotype.sex, people, phenotype, same_file)
-    return sexes([by_person.get(person) or "" for person in people], f"{table}, column {phenotype.sex!r}")
+    by_person, where = _by_person(phenotype.sex, people, phenotype, genotypes)
+    return sexes([by_person.get(person) or "" for person in people], where)
 
 
-def table_groups(table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool) -> Texts:
+def table_groups(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> Texts:
     """The group of each of these people, (n,). Raises InvalidInput where somebody has none."""
-    assert phenotype.group is not None
-    by_person = _by_person(table, phenotype.group, people, phenotype, same_file)
+    by_person, where = _by_person(phenotype.group, people, phenotype, genotypes)
     groups = [by_person.get(person) for person in people]
     if None in groups:
         raise InvalidInput(
-            f"{table}, column {phenotype.group!r}: {groups.count(None)} people of the genotype file "
-            "have no group; give everybody one, or leave them out"
+            f"{where}: {groups.count(None)} people of the genotype file have no group; give everybody one, or leave them out"
         )
     return np.array(groups, dtype=object)
 
@@ -175,11 +168,15 @@ def sexes(texts: Sequence[str], where: str) -> Codes:
 
 
 def _by_person(
-    table: Path, column: str, people: Texts, phenotype: PhenotypeColumns, same_file: bool
-) -> Mapping[str | None, str | None]:
-    values = text_column(table, column)
-    if same_file:
-        return dict(zip(people, values, strict=True))
+    column: str | None, people: Texts, phenotype: PhenotypeColumns, genotypes: Path
+) -> tuple[Mapping[str | None, str | None], str]:
+    """The column's values by person, and what it is called in messages."""
+    table = phenotype.table
+    assert table is not None
+    assert column is not None
+    values, where = text_column(table, column), f"{table}, column {column!r}"
+    if table == genotypes:
+        return dict(zip(people, values, strict=True)), where
     names = people_column(table, phenotype.sample, people.tolist())
     which = "column of people's names" if phenotype.sample is None else f"column {phenotype.sample!r}"
     by_person = dict(zip(names, values, strict=True))
@@ -190,7 +187,7 @@ def _by_person(
             f"{table}, {which} names none of the {people.size} people of the genotype file; give the table of the "
             "same people, named alike, and their column (--sample-column)"
         )
-    return by_person
+    return by_person, where
 
 
 def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:

@@ -10,12 +10,11 @@ them (Z_STAT, T_STAT) and else the root of χ² with the sign of the effect.
 import gzip
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cached_property
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,30 +40,18 @@ def arrow_columns(columns: Columns) -> pa.Table:
     return pa.table({name: pa.array(values.tolist(), from_pandas=True) for name, values in columns.items()})
 
 
-@contextmanager
-def text_file(path: Path) -> Iterator[TextIO]:
-    """A file to write text to, compressed where its name ends in .gz."""
-    if path.suffix.lower() == ".gz":
-        # no name and no time inside, so that one result is one file
-        with (
-            path.open("wb") as raw,
-            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-            TextIOWrapper(packed, encoding="utf-8") as out,
-        ):
-            yield out
-    else:
-        with path.open("w", encoding="utf-8") as out:
-            yield out
-
-
 def write_columns(path: Path, columns: Columns) -> None:
     """A file of tab separated columns, NA where undefined; whole or not at all; compressed where the name ends in .gz."""
     rows = len(next(iter(columns.values())))
-    with whole_file(path) as partial, text_file(partial) as out:
-        out.write("\t".join(columns) + "\n")
+    with whole_file(path) as partial, partial.open("wb") as raw, ExitStack() as opened:
+        out: Any = raw
+        if path.suffix.lower() == ".gz":
+            # no name and no time inside, so that one result is one file
+            out = opened.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        out.write(("\t".join(columns) + "\n").encode())
         for start in range(0, rows, _ROWS):
             pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
-            out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+            out.write("".join("\t".join(row) + "\n" for row in zip(*pieces, strict=True)).encode())
 
 
 class ColumnsResult(TableResult):
