@@ -47,7 +47,7 @@ class _Declared:
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _OptionGroup:
     """Options that make one value: the parameters of what builds it."""
 
     build: Callable[..., Any]
@@ -65,7 +65,7 @@ def argument(**how: Any) -> Any:
 
 def group(build: Callable[..., Any]) -> Any:
     """The options that are parameters, or fields, of what builds one value from them."""
-    return _Group(build)
+    return _OptionGroup(build)
 
 
 def _kind(annotation: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _declared(build: Callable[..., Any]) -> Iterator[tuple[str, Any, _Declared]]
     """Name, annotation and declaration of each option, those of groups among them."""
     hints = get_type_hints(build)
     for name, parameter in signature(build).parameters.items():
-        if isinstance(parameter.default, _Group):
+        if isinstance(parameter.default, _OptionGroup):
             yield from _declared(parameter.default.build)
         elif isinstance(parameter.default, _Declared):
             yield name, hints[name], parameter.default
@@ -95,7 +95,7 @@ def _built(build: Callable[..., Any], values: dict[str, Any]) -> Any:
     """What ``build`` makes of the values of its options."""
     given: dict[str, Any] = {}
     for name, parameter in signature(build).parameters.items():
-        if isinstance(parameter.default, _Group):
+        if isinstance(parameter.default, _OptionGroup):
             given[name] = _built(parameter.default.build, values)
         elif isinstance(parameter.default, _Declared):
             given[name] = values[name]
