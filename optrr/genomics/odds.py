@@ -110,7 +110,7 @@ class RatioTest:
     def z(self, log_ratio: FloatArray, which: IntArray) -> FloatArray:
         """Of the tables of these numbers at ln ψ, as many."""
         mean, error = self.part(which).contrast(log_ratio[None])
-        return np.asarray(mean / error)[0]
+        return np.asarray((mean / error)[0])
 
 
 def crossings(

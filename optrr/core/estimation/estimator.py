@@ -37,7 +37,7 @@ from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
 from optrr.core.estimation.score_interval import binomial, cell_intervals
 from optrr.core.estimation.simplex import Convergence, FittedTable
 from optrr.core.estimation.table import EstimatedTable, counted_table
-from optrr.core.mechanisms.kernel import Kernel, MatrixKernel, SingularMarginal
+from optrr.core.mechanisms.kernel import MatrixKernel, SingularMarginal
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts, distinct
 from optrr.core.records.reading.registry import origins_of
@@ -85,7 +85,6 @@ class Estimate(CellsResult):
     interval: Literal["score", "none"]
     bias: str
     target: Target = "population"
-    errors: Literal["unbiased", "none"] = "unbiased"
     simultaneous: bool = False
     convergence: Convergence | None = None
     warnings: tuple[str, ...] = ()
@@ -105,6 +104,11 @@ class Estimate(CellsResult):
     def counts(self) -> FloatArray:
         """Estimated counts n π̂, same shape."""
         return self.n * self.proportions
+
+    @property
+    def errors(self) -> Literal["unbiased", "none"]:
+        """Of which estimate the standard errors are."""
+        return "none" if self.interval == "none" else "unbiased"
 
     @property
     def method_note(self) -> str:
@@ -154,11 +158,8 @@ class Estimate(CellsResult):
 
 
 def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
-    domain: Domain,
-    n: int,
+    table: EstimatedTable,
     fitted: FittedTable,
-    kernel: Kernel,
-    observed: FloatArray,
     *,
     method: str,
     bias: str,
@@ -167,13 +168,14 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
     target: Target = "population",
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """A table with the unbiased estimate's standard errors and intervals, with a warning where there are none.
+    """A fitted table with the unbiased estimate's standard errors and intervals, with a warning where there are none.
 
     The fields of :class:`Estimate` are as there.
     """
+    kernel, observed, n = table.kernel, table.observed, table.n
     unknown = np.full(fitted.proportions.shape, np.nan)
     plain = Estimate(
-        domain=domain,
+        domain=table.domain,
         n=n,
         method=method,
         proportions=fitted.proportions,
@@ -184,7 +186,6 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
         interval="none",
         bias=bias,
         target=target,
-        errors="none",
         simultaneous=simultaneous,
         convergence=fitted.convergence,
         warnings=warnings,
@@ -206,7 +207,6 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
         lower=np.minimum(low, inside),
         upper=np.maximum(high, inside),
         interval="score",
-        errors="unbiased",
         warnings=(*without_error(alike, "the reports that tell about them are"), *warnings),
     )
 
@@ -343,11 +343,8 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
     return around_unbiased(
-        data.domain,
-        data.n,
+        data,
         fit(data),
-        data.kernel,
-        data.observed,
         method=method,
         bias=BIAS[method],
         confidence=confidence,
@@ -386,24 +383,18 @@ def estimate_adjusted(
     chosen = domain.indices(attributes)
     origins = tuple(origins_of(data))
     rows, numbers = distinct(data, domain, allow_extra=True)
-    n, weights = int(numbers.sum()), numbers.astype(np.float64)
-    check_records(n)
-    fitted = adjust_to_estimates(rows, weights, margin_groups(mechanism, domain), ADJUSTMENT_ROUNDS)
+    check_records(int(numbers.sum()))
+    fitted = adjust_to_estimates(rows, numbers.astype(np.float64), margin_groups(mechanism, domain), ADJUSTMENT_ROUNDS)
     asked = domain.subset([domain.names[i] for i in chosen])
-    kernel = mechanism.kernel(asked.names)
-    cells = np.ravel_multi_index(tuple(rows[:, list(chosen)].T), kernel.sizes)
+    sizes = tuple(int(r) for r in asked.sizes)
+    cells = np.ravel_multi_index(tuple(rows[:, list(chosen)].T), sizes)
 
     def table(of: Any) -> Any:
-        return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
+        return np.bincount(cells, weights=of, minlength=prod(sizes)).reshape(sizes)
 
-    reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
-    impossible.warn_of_records([Counts(asked, table(weights), origins)], mechanism)
     return around_unbiased(
-        asked,
-        n,
-        reweighted,
-        kernel,
-        observed,
+        counted_table(Counts(asked, table(numbers), origins), mechanism),
+        FittedTable(table(fitted.weights), fitted.convergence),
         method="adjusted",
         bias=BIAS["adjusted"],
         confidence=confidence,

@@ -54,6 +54,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.estimation import estimator
 from optrr.core.estimation.adjustment import AdjustedRecords, adjust
 from optrr.core.estimation.simplex import FittedTable, clip
+from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.protocols.clustering import NamedClusters, checked_clusters, named
 from optrr.core.provenance.accounting import Account, Release, Spent
@@ -197,11 +198,8 @@ class Collector:
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         return estimator.around_unbiased(
-            asked,
-            self.n,
+            EstimatedTable(asked, self.n, observed, kernel, Sampling(kernel, self.n)),
             FittedTable(table),
-            kernel,
-            observed,
             method=self.protocol.name,
             bias=_BIAS,
             confidence=confidence,
