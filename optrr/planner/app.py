@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
@@ -41,7 +40,7 @@ from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST
 from optrr.planner.sections import Shown
 from optrr.planner.work import Known, PlanWork, key_of
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
-from optrr.survey.server import configured, listening, run
+from optrr.survey.server import listening, run
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
@@ -137,27 +136,6 @@ def serve_plan(question: Question, save: Save, port: int, ready: Callable[[str],
         app = plan_app(question, save, token, address)
         ready(f"http://{address}/?token={token}")
         run(app, bound)
-
-
-class BackgroundPage:
-    """The page of a plan, served by a thread, for notebooks: ``url`` is its address, until :meth:`close`."""
-
-    def __init__(self, question: Question, save: Save, port: int = 0) -> None:
-        self._bound = listening(HOST, port)
-        address, token = f"{HOST}:{self._bound.getsockname()[1]}", secrets.token_urlsafe(24)
-        self.url = f"http://{address}/?token={token}"
-        self._server = uvicorn.Server(configured(plan_app(question, save, token, address)))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the server."""
-        self._server.should_exit = True
-        self._thread.join()
-        self._bound.close()
-
-    def _repr_html_(self) -> str:
-        return f'<a href="{self.url}" target="_blank" rel="noreferrer">The plan\'s page</a>'
 
 
 # Steps of the slider of totals for each factor of two.

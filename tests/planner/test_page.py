@@ -2,6 +2,8 @@
 
 import json
 import re
+import secrets
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,13 +11,15 @@ from typing import Any
 
 import browsers
 import pytest
+import uvicorn
 
 pytest.importorskip("starlette", reason="the page's server needs the extra serve")
 
 from plan_questions import school_question
 
 from optrr.core.errors import InvalidInput
-from optrr.planner.app import BackgroundPage
+from optrr.planner.app import HOST, plan_app
+from optrr.survey.server import configured, listening
 
 # Chromium and a process that computes take a few seconds to start
 pytestmark = pytest.mark.slow
@@ -32,9 +36,26 @@ def save(question: Any, reason: str, seen: Any) -> list[str]:
     return ["plan.toml is written", f"ε = {question.total:g}: {reason}"]
 
 
+class BackgroundPage:
+    """The page of a plan, served by a thread."""
+
+    def __init__(self, question: Any) -> None:
+        self._bound = listening(HOST, 0)
+        address, token = f"{HOST}:{self._bound.getsockname()[1]}", secrets.token_urlsafe(24)
+        self.url = f"http://{address}/?token={token}"
+        self._server = uvicorn.Server(configured(plan_app(question, save, token, address)))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._bound.close()
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[BackgroundPage]:
-    running = BackgroundPage(school_question("marginals"), save)
+    running = BackgroundPage(school_question("marginals"))
     yield running
     running.close()
 
@@ -306,7 +327,7 @@ def test_on_paper_there_are_no_buttons_and_every_section(page):
 
 
 def test_a_server_that_has_ended_is_said_and_the_plan_can_still_be_kept(browser):
-    running = BackgroundPage(school_question("marginals"), save)
+    running = BackgroundPage(school_question("marginals"))
     context = browser.new_context(viewport=DESK)
     page = open_page(context, running)
     running.close()
