@@ -16,7 +16,6 @@ from optrr_solvers import Guarantee, InvalidProblem, Method
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import checked_subset
 from optrr_solvers.methods import register
-from optrr_solvers.sampling.diagram import MOST_STATES, Totals, totals_diagram
 from optrr_solvers.solution import checked
 
 
@@ -40,27 +39,12 @@ class NearLaw(Law):
     def from_record(cls, record, sizes):
         return cls(sizes, record.nats)
 
-    def diagram(self, most=MOST_STATES):
-        return totals_diagram(Totals(np.ones(self.m, dtype=np.int64), lambda k: np.where(k <= 1, self.nats, 0.0)), most)
-
     def marginal(self, subset):
         chosen, out = checked_subset(subset, self.m), np.zeros((2,) * len(subset))
         for s in itertools.product((0, 1), repeat=self.m):
             outputs = math.prod(int(r) - 1 for r, c in zip(self.sizes, s, strict=True) if c)
             out[tuple(s[i] for i in chosen)] += outputs * math.exp(self.nats * (sum(s) <= 1))
         return out / out.sum()
-
-    def one_way(self):
-        return np.stack([self.marginal((i,)) for i in range(self.m)])
-
-    def log_density_range(self):
-        return 0.0, self.nats
-
-    def conditional_epsilons(self):
-        return np.full(self.m, self.nats)
-
-    def epsilon_parts(self):
-        return [self.nats]
 
 
 def near(problem, options):

@@ -119,6 +119,31 @@ def test_eigenvalues_are_those_of_the_matrix_with_their_multiplicities(case):
     np.testing.assert_allclose(law.one_way_eigenvalues(), np.diag(expected), atol=1e-13)
 
 
+class Bare(Law):
+    """A law that gives its marginal alone."""
+
+    def __init__(self, law):
+        self.sizes, self._law = law.sizes, law
+
+    def marginal(self, subset):
+        return self._law.marginal(subset)
+
+
+def test_everything_follows_from_the_marginal(case):
+    law, bare = case[0], Bare(case[0])
+    truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(bare.automaton.layers))
+    assert law.epsilon - 1e-13 <= bare.epsilon <= law.epsilon + 1e-11
+    assert mp.mpf(bare.labels.epsilon) >= naive.log_of(truth.total)
+    assert all(mp.mpf(x) >= naive.log_of(q) for x, q in zip(bare.labels.conditional, truth.conditional, strict=True))
+    np.testing.assert_allclose(bare.conditional_epsilons(), law.conditional_epsilons(), atol=1e-11)
+    np.testing.assert_allclose(bare.labels.attribute, law.labels.attribute, atol=1e-9)
+    np.testing.assert_allclose(bare.pair_eigenvalues(), law.pair_eigenvalues(), atol=1e-13)
+    if law.epsilon > 0:
+        one, other = bare.sharpened(2 * law.epsilon), law.sharpened(2 * law.epsilon)
+        assert other.epsilon == pytest.approx(2 * law.epsilon)
+        np.testing.assert_allclose(one.one_way(), other.one_way(), atol=1e-9)
+
+
 # Sixteen laws at a level of 1e-6: a sound sampler fails this once in 60,000 choices of seed.
 LEVEL = 1e-6
 DRAWS = 100_000
