@@ -119,7 +119,7 @@ class Command(click.Command):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         declared = list(_declared(function))
-        self._needs = {name: each.needs for name, _, each in declared if each.needs}
+        self._needs: dict[str, str] = {name: each.needs for name, _, each in declared if each.needs}
         super().__init__(
             function.__name__.replace("_", "-"),
             callback=lambda **values: _built(function, values),
@@ -143,7 +143,8 @@ class Command(click.Command):
                     )
         rest = super().parse_args(ctx, args)
         for name, needed in self._needs.items():
-            if needed and ctx.params[needed] in (None, False, ()):
+            value = ctx.params[needed]
+            if value is None or value is False or value == ():
                 refuse(ctx, f"needs {self._flag(needed)}; give it too, or leave it out", name)
         return rest
 
