@@ -56,7 +56,7 @@ from optrr.core.inference.power_analysis import Alternative, spread_towards
 from optrr.core.inference.result import TestResult, check_testable, simulated_result
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray
 
 # Columns that are looked at; of more, some direction is shown wherever the margins are, and eigenvalues take long.
 _MOST_COLUMNS = 256
@@ -133,33 +133,6 @@ class ModelTest:
         """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
         return StrataRatio.of(self.null, None if self.saturated else self.added)
 
-    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: simulation.Simulation) -> "ModelTests":
-        """Of tables of counts (B, *sizes)."""
-        fits = self.null.fitted(tables)
-        n, ratio = tables.sum(axis=self.null.kernel.axes), self.ratio
-        statistic, by_score, answered = self.measured(tables, fits)
-        fewest = n * fits.expected.min(axis=self.null.kernel.axes)
-        told = np.flatnonzero(by_score)
-        tested = simulation.LimitOrDrawn.of(
-            statistic[told],
-            self.df,
-            fewest[told],
-            lambda where: self._draw(fits.part(told[where]), n[told[where]], rng),
-            rule,
-            clear=self.null.clear_of_zero(fits.part(told), n[told]),
-            possible=answered[told],
-        )
-        p, simulated, reached = np.full(n.size, np.nan), ~by_score, np.zeros(n.size, dtype=np.int64)
-        p[told], simulated[told], reached[told] = tested.p_value, tested.simulated, tested.reached
-        others = np.flatnonzero(~by_score)
-        if ratio is not None and others.size:
-            again = ratio.draw(tables[others], fits.part(others), rng)
-            p[others], reached[others] = simulation.simulated_p_values(statistic[others], again, rule)
-        worth, shown = self.null.records_worth(fits, n), self.shown(fits, n)
-        return ModelTests(
-            statistic, np.where(answered, p, np.nan), simulated, reached, fewest, worth, shown, answered, ~by_score
-        )
-
     def measured(self, tables: FloatArray, fits: TableFits) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
         """Of tables of counts (B, *sizes): the statistic, whether it is the score's, and whether it says anything, all (B,)."""
         statistic, n = self.statistics(tables, fits), tables.sum(axis=self.null.kernel.axes)
@@ -197,32 +170,14 @@ class ModelTest:
         apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
         return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
 
-    def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> simulation.Draw:
+    def draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> simulation.Draw:
+        """Statistics of tables drawn from fits of the smaller model."""
+
         def statistics(tables: FloatArray) -> FloatArray:
             return self.statistics(tables, self.null.fitted(tables))
 
         doubles = self.null.kernel.cells * (self.df + self.null.terms.parameters)
         return simulation.drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class ModelTests:
-    """Of a batch, shape (B,): where p-values were ``simulated``, and how many statistics ``reached`` the observed one there.
-
-    ``fewest`` records are expected in any report, and the smaller model's faintest margin is shown as well as by ``worth``
-    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little for
-    what draws of the score need, where not ``answered``. ``by_ratio``: the statistic is the likelihood ratio's.
-    """
-
-    statistic: FloatArray
-    p_value: FloatArray
-    simulated: NDArray[np.bool_]
-    reached: IntArray
-    fewest: FloatArray
-    worth: FloatArray
-    shown: FloatArray
-    answered: NDArray[np.bool_]
-    by_ratio: NDArray[np.bool_]
 
 
 def compare_models(
@@ -324,46 +279,55 @@ def product_column(scores: Sequence[FloatArray], domain: Domain) -> FloatArray:
 
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
     check_testable(counts.n)
-    rule = simulation.Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
-    rule = rule if test.ratio is None else test.ratio.rule
-    out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
+    null, table = test.null, counts.table[None].astype(np.float64)
+    fits, n = null.fitted(table), table.sum(axis=null.kernel.axes)
+    statistics, by_score, answered = test.measured(table, fits)
+    worth, shown = float(null.records_worth(fits, n)[0]), float(test.shown(fits, n)[0])
     # both grow with the records, so the same design with as many times more would be enough
-    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / max(float(out.shown[0]), _TINY))
+    short = max(LEAST_WORTH / worth, LEAST_SHOWN / max(shown, _TINY))
     remedy = f"{records_enough(counts.n * short)}; else merge categories"
-    if counts.n >= LEAST_WORTH * test.null.kernel.cells:
+    if counts.n >= LEAST_WORTH * null.kernel.cells:
         remedy += ", or give the attributes a larger epsilon"
-    if not out.answered[0] and out.worth[0] < LEAST_WORTH:
+    if not answered[0] and worth < LEAST_WORTH:
         raise TooFewRecords(
-            f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
+            f"these {counts.n} records tell as much of {null.terms} as {worth:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}: {remedy}"
         )
-    if not out.answered[0]:
+    if not answered[0]:
         raise TooFewRecords(
-            f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
+            f"these {counts.n} records tell as much of the associations under test as {shown:.1g} true ones a cell "
             f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
         )
-    statistic = float(out.statistic[0])
-    p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
-    plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
-    if not out.simulated[0]:
-        return plain
-    drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule)
-    if out.by_ratio[0]:
-        few = out.worth[0] < LEAST_WORTH or out.shown[0] < LEAST_SHOWN
-        faint = (
-            f"only strong associations are likely to be seen: these {counts.n} records tell as much of {test.null.terms} as "
-            f"{out.worth[0]:.1g} true ones a cell would, and of what is tested as {out.shown[0]:.1g}: {remedy}"
+    statistic = float(statistics[0])
+    limit, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
+    plain = TestResult(test.name, statistic, test.df, limit, counts.n, scores=scores)
+    rule = simulation.Simulation(most=_LARGE if null.kernel.cells <= _CELLS else _DRAWS)
+    rule = rule if test.ratio is None else test.ratio.rule
+    if test.ratio is not None and not by_score[0]:
+        p, reached = simulation.simulated_p_values(statistics, test.ratio.draw(table, fits, rng), rule)
+        said = [_RATIO]
+        if worth < LEAST_WORTH or shown < LEAST_SHOWN:
+            said.append(
+                f"only strong associations are likely to be seen: these {counts.n} records tell as much of {null.terms} as "
+                f"{worth:.1g} true ones a cell would, and of what is tested as {shown:.1g}: {remedy}"
+            )
+    else:
+        clear, fewest = null.clear_of_zero(fits, n), counts.n * fits.expected.min(axis=null.kernel.axes)
+        out = simulation.LimitOrDrawn.of(
+            statistics, test.df, fewest, lambda _: test.draw(fits, n, rng), rule, clear=clear
         )
-        return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(few)))
-    measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
-    near_empty = (
-        f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
-        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none"
-    )
-    clear = bool(
-        test.null.clear_of_zero(test.null.fitted(counts.table[None].astype(np.float64)), np.array([counts.n]))[0]
-    )
-    return replace(drawn, warnings=(*drawn.warnings, *[near_empty] * (not clear), *measured))
+        if not out.simulated[0]:
+            return plain
+        p, reached, said = out.p_value, out.reached, []
+        if not clear[0]:
+            said.append(
+                f"some margins of {null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
+                f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none"
+            )
+        if shown < FAINTLY_SHOWN:
+            said.append(f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %")
+    drawn = simulated_result(plain, p[0], reached[0], rule)
+    return replace(drawn, warnings=(*drawn.warnings, *said))
 
 
 # Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that

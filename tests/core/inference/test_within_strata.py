@@ -10,7 +10,7 @@ from optrr import Domain, design
 from optrr.analysis.loglinear.comparing import stratified_test, within_strata
 from optrr.analysis.loglinear.fitting import TableFits
 from optrr.analysis.loglinear.within import MOST_CELLS, StrataRatio
-from optrr.core.inference.simulation import Simulation
+from optrr.core.inference.simulation import Simulation, simulated_p_values
 from optrr.core.records.counts import Counts
 
 SHAPES = [(2, 2, 2), (2, 3, 2), (3, 3, 2), (2, 2, 5)]
@@ -125,9 +125,12 @@ def test_levels_where_records_say_next_to_nothing_of_the_strata(name):
     )
     law = mechanism.kernel(tuple("abc")).expected(pi).ravel()
     tables = rng.multinomial(20_000, law / law.sum(), size=400).reshape(-1, *shape).astype(float)
-    out = ratio_of(name, shape, mechanism).p_values(tables, rng, Simulation(5, 199))
-    assert out.by_ratio.all() and np.median(out.worth) < 3
-    assert 6 <= np.sum(out.p_value <= 0.05) <= 37
+    test = ratio_of(name, shape, mechanism)
+    fits = test.null.fitted(tables)
+    statistics, by_score, _ = test.measured(tables, fits)
+    assert not by_score.any() and np.median(test.null.records_worth(fits, tables.sum(axis=(1, 2, 3)))) < 3
+    p, _ = simulated_p_values(statistics, test.ratio.draw(tables, fits, rng), Simulation(5, 199))
+    assert 6 <= np.sum(p <= 0.05) <= 37
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(1000, 0.6), (20_000, 0.6), (1000, 2.5), (20_000, 2.5)])
