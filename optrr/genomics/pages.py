@@ -1,5 +1,6 @@
 """A scan of randomized records as one page, and what they say of each variant: what to know of it, plots, and tables."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optrr.core.display.charts import figure_svg
@@ -36,27 +37,34 @@ def scan_page(associations: Associations, asked: ReportedDesign, title: str, giv
 
     ``given`` is where the records come from, and what was asked of them; without it the page does not say.
     """
-    remarks = _remarks(associations)
-    along = manhattan(associations.variants, associations.scores.p_value)
-    told = manhattan_text(associations.variants, associations.scores.p_value)
-    p_values = {f"{associations.test} test": associations.scores.p_value}
-    if associations.naive is not None:
-        p_values["naive test"] = associations.naive.p_value
-    spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
-    people = int(associations.n.max())
-    sources = [] if given is None else [given.told(), given.was_asked(people), given.check()]
-    return Page(
-        title,
-        [
-            *([] if given is None else warnings(given.doubts)),
-            *([Section("To know", remarks)] if remarks else []),
-            Section("Along the genome", [Chart(figure_svg(along), description=told)]),
-            Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
-            Section("Top variants", [_top_variants(associations)]),
-            *sources,
-        ],
-        _lead(associations, asked),
+    p_value, naive = associations.scores.p_value, associations.naive
+    along = Chart(
+        figure_svg(manhattan(associations.variants, p_value)),
+        description=manhattan_text(associations.variants, p_value),
     )
+    p_values = {f"{associations.test} test": p_value} | ({} if naive is None else {"naive test": naive.p_value})
+    spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
+    sections = [
+        Section("Along the genome", [along]),
+        Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
+        Section("Top variants", [_top_variants(associations)]),
+    ]
+    return _page(title, _remarks(associations), sections, given, int(associations.n.max()), _lead(associations, asked))
+
+
+def _page(  # noqa: PLR0913 (what stands on every page of genotypes)
+    title: str,
+    remarks: Sequence[Part],
+    sections: Sequence[Section],
+    given: "Given | None",
+    people: int,
+    lead: tuple[str, ...],
+) -> Page:
+    to_know = [Section("To know", remarks)] if remarks else []
+    if given is None:
+        return Page(title, [*to_know, *sections], lead)
+    sources = [given.told(), given.was_asked(people), given.check()]
+    return Page(title, [*warnings(given.doubts), *to_know, *sections, *sources], lead)
 
 
 def _lead(associations: Associations, asked: ReportedDesign) -> tuple[str, ...]:
@@ -81,9 +89,7 @@ def _remarks(associations: Associations) -> list[Part]:
                 warning=associations.naive_harmless != 1,
             )
         )
-    if associations.skipped:
-        parts.append(Table(["left out", "how many"], list(associations.skipped.items())))
-    return parts
+    return [*parts, *_left_out(associations.skipped)]
 
 
 def _top_variants(associations: Associations) -> Table:
@@ -94,27 +100,17 @@ def _top_variants(associations: Associations) -> Table:
     return Table(columns, rows, note=_ADJUSTED if associations.adjusted_for and effect == "OR" else _INTERVALS)
 
 
-def variants_page(
-    report: VariantReport,
-    asked: ReportedDesign,
-    title: str,
-    given: "Given | None" = None,
-) -> Page:
-    """The page of :class:`VariantReport` ; ``given`` as in :func:`scan_page`."""
-    remarks = warned(report.warnings)
-    if report.skipped:
-        remarks.append(Table(["left out", "how many"], list(report.skipped.items())))
+def variants_page(report: VariantReport, asked: ReportedDesign, title: str, given: "Given | None" = None) -> Page:
+    """The page of :class:`VariantReport`; ``given`` as in :func:`scan_page`."""
     proportions = qq({"everybody": report.proportions.p_value, "controls": report.proportions_in_controls.p_value})
-    people = int(report.n.max())
-    sources = [] if given is None else [given.told(), given.was_asked(people), given.check()]
-    return Page(
-        title,
-        [
-            *([] if given is None else warnings(given.doubts)),
-            *([Section("To know", remarks)] if remarks else []),
-            Section("Variants", [report.brief(SHOWN), Text(_ESTIMATES)]),
-            Section("Hardy-Weinberg tests", [Chart(figure_svg(proportions))]),
-            *sources,
-        ],
-        (f"{report.headline()}.", f"Total epsilon of a person's record {epsilon_text(asked.design.epsilon)} nats."),
-    )
+    sections = [
+        Section("Variants", [report.brief(SHOWN), Text(_ESTIMATES)]),
+        Section("Hardy-Weinberg tests", [Chart(figure_svg(proportions))]),
+    ]
+    remarks = [*warned(report.warnings), *_left_out(report.skipped)]
+    spent = f"Total epsilon of a person's record {epsilon_text(asked.design.epsilon)} nats."
+    return _page(title, remarks, sections, given, int(report.n.max()), (f"{report.headline()}.", spent))
+
+
+def _left_out(skipped: Mapping[str, int]) -> list[Part]:
+    return [Table(["left out", "how many"], list(skipped.items()))] if skipped else []

@@ -181,21 +181,17 @@ def _refused(kind: bytes, content: bytes, path: Path) -> InvalidInput:
             f"cannot read {path}: its header or a line takes more than {MEMORY >> 20} MiB of memory; split it by people"
         )
     error = decoded(content, path)
-    hint = "; is it cut short or malformed?" if error["opened"] else "; check that it is a VCF (bcftools view)"
-    return InvalidInput(f"cannot read {path}: {in_one_line(error['said'])}{hint}")
+    hint = "is it cut short or malformed?" if error["opened"] else "check that it is a VCF (bcftools view)"
+    return InvalidInput(f"cannot read {path}: {in_one_line(error['said'])}; {hint}")
 
 
 def _ended(code: int, path: Path) -> InvalidInput:
     """What the end of the process says of the file."""
-    if code == -signal.SIGXCPU:
-        return InvalidInput(
-            f"cannot read {path}: the library that reads VCF did not come to an end; check the file (bcftools view)"
-        )
     how = (signal.strsignal(-code) or f"signal {-code}").lower() if code < 0 else f"exit code {code}"
-    return InvalidInput(
-        f"cannot read {path}: it crashes the library that reads VCF ({how}), so it is malformed; "
-        "check it (bcftools view), or convert it to PLINK"
-    )
+    said = f"it crashes the library that reads VCF ({how}), so it is malformed"
+    if code == -signal.SIGXCPU:
+        said = "the library that reads VCF did not come to an end"
+    return InvalidInput(f"cannot read {path}: {said}; check it (bcftools view), or convert it to PLINK")
 
 
 # Bytes that variants' names and alleles may take in all, and for each variant.

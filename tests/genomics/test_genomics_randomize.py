@@ -29,7 +29,6 @@ from optrr.genomics import (
     design,
     genomic_design,
     read_cohort,
-    read_genotypes,
 )
 from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import genomic_domain, layout_of, star_kernel
@@ -38,7 +37,7 @@ from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slo
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.scan import ScanOptions, Thresholds, scan
 from optrr.genomics.score_tests import controlled_p, copy_tables, genomic_control, score_test
-from optrr.genomics.writing import write_records, write_vcf
+from optrr.genomics.writing import write_records
 from optrr_solvers.laws import ProductLaw
 
 RELEASED = Provenance(Release(f"sha256:{0:064x}", "flip pattern", 1.0, seeded=True))
@@ -285,15 +284,6 @@ def test_variants_of_chromosome_y_are_left_out_where_all_are_women(trait):
     assert scanned.variants.name.tolist() == ["rs0", "rs1"] and np.isfinite(scanned.scores.p_value).all()
     assert scanned.skipped == {"on a chromosome of which nobody has a copy who can be compared": 1}
     assert np.isfinite(scanned.columns["BETA" if trait else "OR"]).all()
-
-
-def test_paths_may_be_texts(tmp_path: Path):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    (tmp_path / "p.csv").write_text("sample,ill\n" + "".join(f"p{k},{1 + k % 2}\n" for k in range(60)))
-    write_vcf(monomorphic(), tmp_path / "t.vcf")
-    cohort = read_cohort(f"{tmp_path}/t.vcf", PhenotypeColumns(f"{tmp_path}/p.csv", column="ill"))
-    np.testing.assert_array_equal(cohort.status, np.arange(60) % 2)
-    assert read_genotypes(f"{tmp_path}/t.vcf").people.size == 60
 
 
 def test_a_list_of_people_may_name_others_and_how_many_is_said(tmp_path: Path):

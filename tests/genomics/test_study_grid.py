@@ -439,28 +439,6 @@ def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
     assert risk.chances(codes, groups).mean() == pytest.approx(cases, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_where_a_page_cannot_be_made_no_table_is_left(tmp_path, monkeypatch, capsys):
-    data, table, design, records = (tmp_path / name for name in ("g.csv", "t.tsv", "d.json", "r.csv"))
-    codes = np.random.default_rng(1).integers(0, 3, (40, 3)).tolist()
-    lines = ["sample,ill,v0,v1,v2", *(f"p{k},{k % 2},{a},{b},{c}" for k, (a, b, c) in enumerate(codes))]
-    data.write_text("\n".join(lines) + "\n")
-
-    def fails(*_: object) -> None:
-        raise InvalidInput("no page")
-
-    monkeypatch.setattr("optrr.cli.studying.study_page", fails)
-    monkeypatch.setattr("optrr.cli.association.variants_page", fails)
-    who = [str(data), "--phenotype-column", "ill", "--case", "1"]
-    assert run(["gwas-design", *who, "--total-epsilon", "8", "-o", str(design)]) == 0
-    assert run(["gwas-perturb", *who, "--design", str(design), "-o", str(records)]) == 0
-    study = [*who, "--methods", "unrandomized", "--total-epsilon", "4", "--repeats", "2"]
-    for arguments in (["gwas-study", *study], ["gwas-variants", str(records), "--design", str(design)]):
-        capsys.readouterr()
-        assert run([*arguments, "-o", str(table), "--report", str(tmp_path / "p.html")]) == 2
-        assert "no page" in capsys.readouterr().err and not table.exists()
-
-
 # POR's Fig. 5, and the command
 
 
