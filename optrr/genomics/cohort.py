@@ -49,7 +49,7 @@ _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _READERS: tuple[tuple[tuple[str, ...], str, Callable[[Path, GenotypeFilter], Genotypes]], ...] = (
     ((".bed",), "plink", PlinkGenotypes),
     ((".pgen",), "plink", PgenGenotypes),
-    ((*_VCF_ENDINGS, STANDARD_INPUT), "vcf", VcfGenotypes),
+    (_VCF_ENDINGS, "vcf", VcfGenotypes),
 )
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 # Of a variant in a table: 0, 1, 2, and the missing value, whether or not a design randomizes it.
@@ -243,9 +243,10 @@ def read_genotypes(
 ) -> Genotypes:
     """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
     path = Path(path)
-    name = path.name.lower()
+    # standard input is a VCF
+    name = ".vcf" if path.name == STANDARD_INPUT else path.name.lower()
     for endings, kind, reader in _READERS:
-        if name.endswith(endings) or name in endings:
+        if name.endswith(endings):
             chosen.check_kind(path, kind)
             return reader(path, chosen)
     if _is_table(path):
