@@ -1,7 +1,7 @@
 """Data as people have them, from a data frame to estimates that cover the truth, with nothing edited by hand.
 
 `fair` comes with statsmodels and `adult` with this package. The others are stand-ins with the columns, types and gaps of the
-well-known sets of R (survey, jasa), of a vote in the Bundestag, and of taxi trips.
+well-known sets of R (survey, jasa) and of a vote in the Bundestag.
 """
 
 from pathlib import Path
@@ -81,30 +81,12 @@ def jasa() -> pd.DataFrame:
     ).astype({"transplant": "datetime64[ns]"})
 
 
-def trips() -> pd.DataFrame:
-    """Times to the second, distances and fares as 32-bit floats, codes as integers with gaps, a flag as Y and N."""
-    rng = np.random.default_rng(8)
-    n = 20_000
-    distance = rng.lognormal(0.7, 0.8, n).round(2).astype(np.float32)
-    return pd.DataFrame(
-        {
-            "pickup": pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 31 * 86_400, n), unit="s"),
-            "distance": distance,
-            "fare": (2.5 + 2.5 * distance + rng.normal(0, 1, n)).round(1).astype(np.float32),
-            "passengers": pd.array(np.where(rng.random(n) < 0.03, None, rng.integers(1, 7, n)), dtype="Int8"),
-            "payment": rng.choice([1, 2, 3, 4], n, p=[0.62, 0.36, 0.01, 0.01]),
-            "stored": rng.choice(["N", "Y"], n, p=[0.99, 0.01]),
-        }
-    )
-
-
 SETS = {
     "fair": (fair, Proposing(bins={"affairs": [0, 1e-9, 1, 5, np.inf]})),
     "bundestag": (bundestag, Proposing()),
     "survey": (survey, Proposing(bins={"Pulse": 4, "Height": 5}, missing=["NA", "."])),
     "jasa": (jasa, Proposing(bins={"accept": 3, "transplant": ["-inf", "1970-01-01", "1972-01-01", "inf"]})),
     "adult": (lambda: adult().to_pandas(), Proposing()),
-    "trips": (trips, Proposing(bins={"pickup": 4, "distance": [0, 1, 3, 10, np.inf], "fare": 5})),
 }
 
 
@@ -119,9 +101,7 @@ def covered(released, design, truth) -> None:
         assert estimate.to_arrow()[name].to_pylist() == list(design.domain[name].texts)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in ("fair", "adult", "trips"))) for n in SETS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in ("fair", "adult"))) for n in SETS])
 def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
     make, proposing = SETS[name]
     frame = make()
