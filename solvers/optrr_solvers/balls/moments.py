@@ -65,7 +65,7 @@ class TooSharp(RuntimeError):
 class Classes:
     """Alike attributes merged: members, counts n, ln(r−1), d, f, d−f; arrays of shape (G,).
 
-    Where heavy attributes are pooled (:mod:`heavy`) the last class stands for all of them and has no members;
+    Where heavy attributes are pooled (:mod:`newton`) the last class stands for all of them and has no members;
     ``log_kept`` is ln of the chance that a uniform answer leaves them alone, and their ρ is ``share`` times the last class's.
     """
 

@@ -4,7 +4,7 @@ Upper bound: a weighted ball with a slightly random radius, mixed with the unifo
 at nearby integer weights. The path goes from a wide random radius, where the problem is smooth and easy, to a narrow one, by
 Newton steps with exact second derivatives (:mod:`newton`); where change sets sit on the border of the ball and the dual
 has kinks, the weights move linearly in the width, and their extrapolation to width 0 closes the lower bound. Then the
-weights are put on grids (:mod:`rounding`, :mod:`certificate`) and both bounds are recomputed from the law and the
+weights are put on grids (:mod:`rounding`) and both bounds are recomputed from the law and the
 certificate alone.
 
 Time O(m × frequencies) a Newton step, O(m × window) for the certificate, m × window about 10^10 at most.

@@ -3,7 +3,7 @@
     q_S = 1 + (Q−1) t_S,    t_S = Σ_k p_k t_{k,S} ∈ [0, 1],    Σ p_k ≤ 1,
 
 each t_k a weighted ball (:mod:`weighted_ball`). ε = ln Q whatever the weights, by construction; only the accuracies
-need computing (:mod:`ball_sums`). Alike attributes are one class and share all work.
+need computing (:mod:`weighted_ball`). Alike attributes are one class and share all work.
 
 Sampling (:mod:`ball_sampler`) runs the dynamic program backwards.
 """

@@ -2,7 +2,7 @@
 
 Given the total x after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`totals`): one
 uniform number per attribute. Many attributes are dealt out to blocks, the grand total is split among the blocks first
-(:mod:`total_tree`), and each block's rows start from 0 and stay short. The tree is built once, the blocks' rows once a
+(:mod:`totals`), and each block's rows start from 0 and stay short. The tree is built once, the blocks' rows once a
 call: with W totals at once and B blocks a call takes m W/√B operations, a draw 2 W √B more, and memory is 256 MB of rows,
 30 W √B bytes of tree and the change sets themselves.
 

@@ -38,7 +38,7 @@ WORD_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class _Branches(ABC):
+class _Visit(ABC):
     """One attribute: next states for every state before it, shape (S,).
 
     ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the changes; None
@@ -111,7 +111,7 @@ class _Components:
 
 
 @dataclass(frozen=True, eq=False)
-class Step(_Branches):
+class Step(_Visit):
     """One attribute of a diagram, with logs of density factors, shape () or (S,)."""
 
     log_kept: FloatArray | float = 0.0
@@ -152,7 +152,7 @@ class Diagram:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer(_Branches):
+class Layer(_Visit):
     """One attribute of an automaton: thresholds as 64-bit words, first word highest, shape (D, S).
 
     ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens bounds.
