@@ -1,14 +1,14 @@
 """Two ways to carry the numbers of an automaton: sixty decimal digits for few states, doubles for many.
 
-Both work on arrays and know how far a product of theirs can be off, so that what is proven with either is rounded
-outward.
+Both work on arrays and know how far a product of theirs can be off (``rounding`` bounds the relative error of one operation),
+so that what is proven with either is rounded outward.
 """
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal, localcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,32 +25,6 @@ _CONTEXT = Context(prec=_DIGITS, Emax=10**9, Emin=-(10**9))
 _WORD = 64
 
 
-class Arithmetic(Protocol):
-    """What the builder and the bounds need of numbers; ``rounding`` bounds the relative error of one operation."""
-
-    rounding: float
-
-    def numbers(self, values: FloatArray | float) -> Numbers:
-        """Doubles as numbers, exactly."""
-        ...
-
-    def exp(self, logs: FloatArray | float, shrink: float) -> Numbers:
-        """e^{(1 − shrink) logs}, within two roundings of doubles or of the last digit."""
-        ...
-
-    def words(self, shares: Numbers, digits: int) -> Words:
-        """Shares in [0, 1/2] as multiples of 2^-64·digits, rounded: shape (digits, S), first word highest."""
-        ...
-
-    def shares(self, words: Words) -> Numbers:
-        """The inverse of :meth:`words`, also above 1/2."""
-        ...
-
-    def log_ceiling(self, value: Any, operations: int) -> float:
-        """A double not below ln(value) where ``value`` went through that many operations."""
-        ...
-
-
 class Doubles:
     """float64; for densities within e^600 of each other."""
 
@@ -63,11 +37,11 @@ class Doubles:
         return np.asarray(values, dtype=np.float64)
 
     def exp(self, logs: FloatArray | float, shrink: float) -> Numbers:
-        """e^{(1 − shrink) logs}."""
+        """e^{(1 − shrink) logs}, within two roundings."""
         return np.exp((1 - shrink) * np.asarray(logs, dtype=np.float64))
 
     def words(self, shares: Numbers, digits: int) -> Words:
-        """A double split into words exactly; digits beyond the last word are cut off."""
+        """Shares in [0, 1/2] as multiples of 2^-64·digits, shape (digits, S), first word highest; what is beyond is cut off."""
         out = np.empty((digits, shares.size), dtype=np.uint64)
         left = shares.astype(np.float64)
         for d in range(digits):
@@ -114,7 +88,7 @@ class Digits:
         return np.asarray(powers[place.ravel()].reshape(np.shape(logs)), dtype=object)
 
     def words(self, shares: Numbers, digits: int) -> Words:
-        """Rounded to the nearest."""
+        """Shares in [0, 1/2] as multiples of 2^-64·digits, shape (digits, S), rounded to the nearest."""
         scale = Decimal(1 << (_WORD * digits))
         whole = [int(x.to_integral_value()) for x in (shares * scale).tolist()]
         return words_of(whole, digits)
@@ -128,6 +102,9 @@ class Digits:
         """The double above ln."""
         return log_ceiling_decimal(value * (1 + Decimal(self.rounding) * (operations + 2)))
 
+
+# What the builder and the bounds calculate with.
+Arithmetic = Doubles | Digits
 
 _to_decimal = np.frompyfunc(lambda x: Decimal(float(x)), 1, 1)
 
