@@ -163,6 +163,7 @@ class Regression(TableResult):
 _DEPENDENT = 1e-10
 # Columns that have at least this share in what determines them are named.
 _NAMED = 0.05
+_FEWER = "merge categories, or leave out predictors"
 _MORE = "collect more records, merge categories, leave out predictors, or give the attributes a larger epsilon"
 Progress = Callable[[float], None]
 
@@ -243,19 +244,16 @@ def _unbounded(rows: list[Coefficient]) -> list[str]:
     alike = [r.parameter for r in rows if isnan(r.standard_error)]
     open_ended = [r for r in rows if r.parameter not in alike and not (isfinite(r.lower) and isfinite(r.upper))]
     # surely not 0 and perhaps infinite
-    certain = [r.parameter for r in open_ended if r.lower > 0 or r.upper < 0]
+    certain = ", ".join(r.parameter for r in open_ended if r.lower > 0 or r.upper < 0)
+    separated = f": everybody with some value of {certain} may have the same outcome (separation); {_FEWER}"
     said = []
     if alike:
         said.append(
             f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
         )
-    if certain:
-        said.append(
-            f"the records do not bound {', '.join(certain)}: everybody with some value of it may have the same outcome "
-            "(separation); merge categories, or leave out predictors"
-        )
-    elif open_ended:
-        said.append(f"the records do not bound {', '.join(r.parameter for r in open_ended)}; {_MORE}")
+    if open_ended:
+        why = separated if certain else f"; {_MORE}"
+        said.append(f"the records do not bound {', '.join(r.parameter for r in open_ended)}{why}")
     return said
 
 
