@@ -33,10 +33,10 @@ What is refused or left out for noise would come with more records of such peopl
 very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, isnan, log, nan, prod, sqrt
+from math import isnan, log, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -284,8 +284,6 @@ def _kept(corrected: float, likeliest: float, least: float = 0.0) -> float:
     return least + left + (left / whole) ** 2 * (whole - left) if whole > 0 else least
 
 
-# Doublings of the records that are tried, and halvings of the last of them: to 9 %.
-_DOUBLINGS, _HALVINGS = 40, 3
 # With fewer standard errors than this, only a number that is too small is known.
 _MEASURED = 1.0
 
@@ -297,21 +295,6 @@ def clear_with(n: float, errors: float) -> str:
     return (
         records_enough(wanted) if errors >= _MEASURED else f"more than {two_digits_up(wanted)} records would be needed"
     )
-
-
-def enough(n: float, opens: Callable[[float], bool]) -> float:
-    """The least number of records beyond n, to 9 % upwards, at which the gate ``opens``; infinite where none is met."""
-    closed, opened = n, 2 * n
-    for _ in range(_DOUBLINGS):
-        if opens(opened):
-            break
-        closed, opened = opened, 2 * opened
-    else:
-        return inf
-    for _ in range(_HALVINGS):
-        middle = sqrt(closed * opened)
-        closed, opened = (closed, middle) if opens(middle) else (middle, opened)
-    return opened
 
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.

@@ -166,10 +166,6 @@ class Poisoning(CellsResult):
         }
 
 
-# Numbers sorted at once: 8 MB each of weights, places and counts.
-_SORTED = 1 << 20
-
-
 def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "unbiased") -> Poisoning:
     """How far ``fakes`` fake reports can move each cell of the table that these counts estimate.
 
@@ -264,13 +260,7 @@ def reaches(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int,
 
 def sum_of_smallest(weights: FloatArray, counts: IntArray, k: int) -> FloatArray:
     """The k smallest weights of the reports counted, together, for each cell; weights and counts of shape (reports, cells)."""
-    step = max(1, _SORTED // weights.shape[0])
-    parts = []
-    for start in range(0, weights.shape[1], step):
-        some, held = weights[:, start : start + step], counts[:, start : start + step]
-        order = np.argsort(some, axis=0, kind="stable")
-        sorted_counts = np.take_along_axis(held, order, axis=0)
-        before = np.cumsum(sorted_counts, axis=0) - sorted_counts
-        taken = np.clip(k - before, 0, sorted_counts)
-        parts.append(np.sum(taken * np.take_along_axis(some, order, axis=0), axis=0))
-    return np.concatenate(parts)
+    order = np.argsort(weights, axis=0, kind="stable")
+    held = np.take_along_axis(counts, order, axis=0)
+    taken = np.clip(k - (np.cumsum(held, axis=0) - held), 0, held)
+    return np.asarray(np.sum(taken * np.take_along_axis(weights, order, axis=0), axis=0))
