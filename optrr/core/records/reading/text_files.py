@@ -143,8 +143,7 @@ class _Csv(Bytes):
 
     def _first_line(self) -> str:
         """The header with its line breaks inside quotes; bytes are read until it is whole."""
-        size = _LOOK
-        while True:
+        for size in (_LOOK, _LONGEST_HEADER):
             head = self.head(size)
             try:
                 text = codecs.getincrementaldecoder(self._encoding)().decode(head).removeprefix("\ufeff")
@@ -155,9 +154,7 @@ class _Csv(Bytes):
             end = _end_of_line(text)
             if end is not None or len(head) < size:
                 return text[:end]
-            if size >= _LONGEST_HEADER:
-                raise self._long_header()
-            size *= 4
+        raise self._long_header()
 
     def _long_header(self) -> InvalidInput:
         return InvalidInput(
