@@ -27,7 +27,7 @@ from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import write_columns
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
-from optrr.genomics.study.pages import all_figures, study_page, write_figures
+from optrr.genomics.study.pages import study_page, write_figures
 
 _Number = TypeVar("_Number", int, float)
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")
@@ -117,7 +117,7 @@ def gwas_study(
             write_columns(output, {name: np.array(table[name].to_pylist()) for name in table.column_names})
         write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
         if figures is not None:
-            write_figures(all_figures(study), figures)
+            write_figures(study, figures)
     give(study.summary, lambda: _show_study(study))
 
 

@@ -5,7 +5,6 @@ Its figures have captions that stand on their own: for the page, and as files fo
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,8 +93,8 @@ def study_page(study: Study, title: str) -> Page:
     warning = [naive_warning(study)] if study.naive_failures else []
     lead = (_who(study), study.options.errors_said, _ACCOUNTING, *warning)
     charts: list[Part] = [
-        Chart(figure_svg(each.figure), f"Figure {k}. {each.caption}")
-        for k, each in enumerate(all_figures(study), start=1)
+        Chart(figure_svg(figure), f"Figure {k}. {caption}")
+        for k, (_, figure, caption) in enumerate(all_figures(study), start=1)
     ]
     coverage = "" if study.options.draws_people else _NO_COVERAGE
     measures = Text(_MEASURES.format(zero=study.zero_said, coverage=coverage))
@@ -171,51 +170,45 @@ def _made_from(study: Study) -> Section:
     return Section("Made from", [Table(["what", "value"], rows, note=note)])
 
 
-@dataclass(frozen=True, eq=False)
-class StudyFigure:
-    """A figure, the name of its file, and its caption."""
+def all_figures(study: Study) -> Iterator[tuple[str, "Figure", str]]:
+    """Every figure of the report, in its order, with the name of its file and its caption.
 
-    name: str
-    figure: "Figure"
-    caption: str
-
-
-def all_figures(study: Study) -> Iterator[StudyFigure]:
-    """Every figure of the report, in its order: measures against the total ε and against people, and the naive test."""
-    people, totals = sorted({o.people for o in study.outcomes}), sorted({o.total for o in study.outcomes})
-    for measure in _CURVES if people else ():
+    Measures against the total ε, of the most people, and some against people, at the largest total; then the naive test.
+    """
+    outcomes = study.outcomes
+    if not outcomes:
+        return
+    people, total = max(o.people for o in outcomes), max(o.total for o in outcomes)
+    many = [o for o in outcomes if o.people == people]
+    dear = [o for o in outcomes if o.total == total]
+    for measure in _CURVES:
         if not _is_known(study, measure):
             continue
-        most = [o for o in study.outcomes if o.people == people[-1]]
-        where = f"the total ε of a person's record, {people[-1]:,} people"
-        yield _curve(study, measure, measure, most, where, ("total ε, nats", totals, lambda o: o.total))
-        if measure in _BY_PEOPLE and len(people) > 1:
-            largest = [o for o in study.outcomes if o.total == totals[-1]]
-            where = f"the number of people, total ε {totals[-1]:g}"
-            yield _curve(study, f"{measure}_by_people", measure, largest, where, ("people", people, lambda o: o.people))
-    worst = max(study.outcomes, key=lambda o: np.nan_to_num(o.measures["naive_type_one"][0]), default=None)
-    if worst is not None:
-        caption = (
-            f"p-values where nothing is associated: {worst.method}, total ε {worst.total:g}, {worst.people:,} people, statuses "
-            f"permuted, {study.options.repeats} repeats together; the naive test takes its records for true ones."
-        )
-        yield StudyFigure("null", qq({worst.method: worst.null_p, "naive test": worst.naive_null_p}), caption)
+        against = f"the total ε of a person's record, {people:,} people"
+        yield measure, *_curve(study, measure, many, against, ("total ε, nats", lambda o: o.total))
+        if measure in _BY_PEOPLE and len({o.people for o in outcomes}) > 1:
+            against = f"the number of people, total ε {total:g}"
+            yield f"{measure}_by_people", *_curve(study, measure, dear, against, ("people", lambda o: o.people))
+    worst = max(outcomes, key=lambda o: np.nan_to_num(o.measures["naive_type_one"][0]))
+    caption = (
+        f"p-values where nothing is associated: {worst.method}, total ε {worst.total:g}, {worst.people:,} people, statuses "
+        f"permuted, {study.options.repeats} repeats together; the naive test takes its records for true ones."
+    )
+    yield "null", qq({worst.method: worst.null_p, "naive test": worst.naive_null_p}), caption
 
 
-def _curve(  # noqa: PLR0913 (what is drawn, of which outcomes, against what)
+def _curve(
     study: Study,
-    name: str,
     measure: str,
     outcomes: Sequence[Outcome],
-    where: str,
-    along: tuple[str, Sequence[float], Callable[[Outcome], float]],
-) -> StudyFigure:
-    """One line for each way; ``along``: what the horizontal axis says, its ticks, and an outcome's place on it."""
-    label, reference = _CURVES[measure]
+    against: str,
+    along: tuple[str, Callable[[Outcome], float]],
+) -> tuple["Figure", str]:
+    """One line for each way, and a caption; ``along``: what the horizontal axis says, and an outcome's place on it."""
+    (label, reference), (said, place) = _CURVES[measure], along
     label = label.format(alpha=study.options.alpha, top=study.options.top)
     figure = new_figure(PAGE_WIDTH, 4.6)
     axes: Any = figure.add_subplot()
-    said, ticks, place = along
     if reference is not None:
         axes.axhline(reference, color="#bbbbbb", linewidth=1, zorder=0)
     others: dict[str, str] = {}
@@ -226,10 +219,12 @@ def _curve(  # noqa: PLR0913 (what is drawn, of which outcomes, against what)
         colour, marker, line = _STYLES[method]
         if (trust := mine[0].way.trust) != StudiedWay.trust:
             others[method] = trust
-        predicted = [o.predicted for o in mine] if measure == "noncentrality_ratio" else y
-        axes.plot(x, predicted, color=colour, linestyle=line, linewidth=1)
+        if measure == "noncentrality_ratio":
+            axes.plot(x, [o.predicted for o in mine], color=colour, linestyle=line, linewidth=1)
+            line = "none"
         bars = {"yerr": np.nan_to_num(spread), "capsize": 2, "marker": marker, "markersize": 4, "color": colour}
-        axes.errorbar(x, y, **bars, linestyle="none", label=f"{method} *" if method in others else method)
+        axes.errorbar(x, y, **bars, linestyle=line, label=f"{method} *" if method in others else method)
+    ticks = sorted({place(o) for o in outcomes})
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()
@@ -240,26 +235,23 @@ def _curve(  # noqa: PLR0913 (what is drawn, of which outcomes, against what)
     axes.set_xlabel(said)
     axes.set_ylabel(label)
     legend_below(figure, 3)
+    trusts = "; ".join(f"{method}: {trust}" for method, trust in others.items())
     caption = (
-        f"{label} against {where}, {len(study.variants)} variants, {study.truth.compared.size} of them compared; "
+        f"{label} against {against}, {len(study.variants)} variants, {study.truth.compared.size} of them compared; "
         f"{study.options.test} test. Points: means of {study.options.repeats} repeats; bars: one standard error up and down."
         + (" Lines: as predicted from the designs." if measure == "noncentrality_ratio" else "")
         + ("" if reference is None else f" Grey line: {reference:g}.")
-        + (f" Dashed: under another trust than the local one ({_listed(others)})." if others else "")
+        + (f" Dashed: under another trust than the local one ({trusts})." if others else "")
     )
-    return StudyFigure(name, figure, caption)
+    return figure, caption
 
 
-def _listed(others: dict[str, str]) -> str:
-    return "; ".join(f"{method}: {trust}" for method, trust in others.items())
-
-
-def write_figures(figures: Iterator[StudyFigure], folder: Path) -> None:
+def write_figures(study: Study, folder: Path) -> None:
     """Each figure as a file, and all captions in captions.txt; the folder is made where it is not there."""
     folder.mkdir(exist_ok=True)
     captions = []
-    for each in figures:
-        save_figure(each.figure, folder / f"{each.name}.pdf")
-        captions.append(f"{each.name}.pdf\n{each.caption}\n")
+    for name, figure, caption in all_figures(study):
+        save_figure(figure, folder / f"{name}.pdf")
+        captions.append(f"{name}.pdf\n{caption}\n")
     with whole_file(folder / "captions.txt") as partial:
         partial.write_text("\n".join(captions), encoding="utf-8")
