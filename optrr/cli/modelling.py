@@ -139,14 +139,12 @@ def synthesize(
         return
     _print_closeness("pair tables beside the estimates", "pair", result.pairs)
     _print_closeness("tables that are kept beside the estimates", "table", result.margins)
-    _print_closeness("regressions that are kept beside those of the reports", "regression", result.regressions)
     say(f"{result.headline()}, written to {output}")
 
 
 def _print_closeness(title: str, what: str, compared: Sequence[Closeness]) -> None:
     if compared:
-        cells = "coefficients" if what == "regression" else "cells"
-        heads = [what, cells, "within intervals", "largest difference", "association kept"]
+        heads = [what, "cells", "within intervals", "largest difference", "association kept"]
         print_table(title, heads, [[c.name, c.cells, c.within, c.largest_difference, c.kept] for c in compared])
 
 

@@ -228,11 +228,6 @@ def test_without_noise_what_is_kept_is_the_data_s(seed: int, largest: int, monke
     (near,) = made.margins
     assert (near.attributes, near.cells, near.within) == (("a", "b", "y"), 12, 12)
     assert near.kept == pytest.approx(1, abs=0.01)
-    (regression,) = made.regressions
-    names = dict(zip(SEVERAL.names, range(4), strict=True))
-    frame = pd.DataFrame({name: codes[:, k] for name, k in names.items()})
-    wanted = smf.logit("y ~ C(a)*b", frame).fit(disp=0).params
-    assert regression.cells == len(wanted) and regression.largest_difference < 0.01
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -251,7 +246,6 @@ def test_what_is_kept_is_read_from_formulas_tables_and_names() -> None:
     mechanism = design(SEVERAL, 2.0, method="kronecker").mechanism
     read = KeptTables.of(["y ~ C(a) + b", "c*a*b", ("y", "c"), "a*b"], SEVERAL, mechanism)
     assert read.margins == (("a", "b", "y"), ("a", "b", "c"), ("c", "y"))
-    assert dict(read.formulas) == {"y ~ C(a) + b": ("a", "b", "y")}
     assert KeptTables.of("a*b*c", SEVERAL, mechanism).margins == (("a", "b", "c"),)
     for wrong, said in (
         (["y ~ age"], "no attribute 'age'"),
@@ -415,14 +409,13 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     said = json.loads(capsys.readouterr().out)
     assert (said["records"], said["sets"]) == (1500, 3)
     assert [m["attributes"] for m in said["margins"]] == [["a", "b", "y"], ["a", "b", "c"]]
-    assert [r["formula"] for r in said["regressions"]] == ["y ~ a + b"] and said["regressions"][0]["cells"] == 4
     frame = pd.read_parquet(out)
     assert frame.groupby("synthetic_set").size().tolist() == [500] * 3
     reports = made.reports(tmp_path / "r.parquet")
     same = reports.synthesize(500, keep=["y ~ a + b", "a*b*c"], sets=3, random_state=8)
     assert (same.to_pandas().y.to_numpy() == frame.y.to_numpy()).all()
     assert run(["synthesize", *given, "-o", str(out), *kept]) == 0
-    assert "y ~ a + b" in capsys.readouterr().out
+    assert "tables that are kept" in capsys.readouterr().out
     numbers = pd.DataFrame({"parameter": ["u", "v"] * 3, "estimate": [1.0, 5.0, 2.0, 6.0, 4.0, 5.5]})
     numbers.to_csv(tmp_path / "e.csv", index=False)
     assert run(["combine", str(tmp_path / "e.csv"), "-o", str(tmp_path / "c.csv"), "--json"]) == 0

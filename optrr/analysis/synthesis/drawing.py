@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.analysis.equations import Equations, estimated
 from optrr.analysis.loglinear.fitting import Terms
-from optrr.analysis.regression.building import read_reports
-from optrr.analysis.regression.fitting import fitted, modelled
-from optrr.analysis.regression.formulas import Fit, Formula
 from optrr.analysis.synthesis.laws import (
     KeptTables,
     affordable,
@@ -34,11 +30,10 @@ from optrr.core.display.charts import interval_figure
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import amount, crossed
 from optrr.core.domain.domain import Attribute, Domain
-from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import norm
 from optrr.core.estimation.estimator import check_confidence, check_records, estimate
 from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.provenance.provenance import SyntheticNote
 from optrr.core.records.counts import Counts, count, count_many
@@ -51,14 +46,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Closeness:
-    """A table, or a regression, of the synthetic records beside its direct estimate from the randomized ones.
+    """A table of the synthetic records beside its direct estimate from the randomized ones.
 
-    ``within`` of its ``cells`` (a regression's: coefficients) lie in the direct estimate's intervals, and none is further from
-    it than ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs
-    from independence in the direction of the unbiased estimate, over how far that does; of a regression the same of its
-    coefficients in standard errors, levels left out. An effect in an additive model shrinks about as much as its pair.
-    ``covered`` is about how often the interval of a share would hold that takes the records of one set for people, on average
-    over the cells; NaN of a regression.
+    ``within`` of its ``cells`` lie in the direct estimate's intervals, and none is further from it than
+    ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs from
+    independence in the direction of the unbiased estimate, over how far that does. An effect in an additive model shrinks
+    about as much as its pair. ``covered`` is about how often the interval of a share would hold that takes the records of one
+    set for people, on average over the cells.
     """
 
     attributes: tuple[str, ...]
@@ -67,12 +61,11 @@ class Closeness:
     largest_difference: float
     kept: float
     covered: float = nan
-    formula: str = ""
 
     @property
     def name(self) -> str:
         """What is compared, for people."""
-        return self.formula or " × ".join(self.attributes)
+        return " × ".join(self.attributes)
 
 
 def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
@@ -94,49 +87,8 @@ def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
 def kept(table: FloatArray, unbiased: FloatArray) -> float:
     """The share of an unbiased table's departure from independence that a table has (least squares); 1 without one."""
     has, wanted = (each - product([sums(each, axis) for axis in range(each.ndim)]) for each in (table, unbiased))
-    return _share(has.ravel(), wanted.ravel())
-
-
-def _share(has: FloatArray, wanted: FloatArray) -> float:
     square = float(np.sum(wanted**2))
     return max(float(np.sum(has * wanted)) / square, 0.0) if square > 0 else 1.0
-
-
-def regression_closeness(  # noqa: PLR0913 (as above)
-    codes: IntArray, domain: Domain, formula: str, counts: Counts, mechanism: Randomizer, confidence: float
-) -> Closeness | None:
-    """A regression of the records beside the one of the randomized records; None where these have no estimates.
-
-    Raises InvalidInput as :func:`optrr.analysis.regression.fitting.regress` for the formula.
-    """
-    plain = MatrixMechanism(counts.domain, tuple(from_probabilities(np.eye(r)) for r in counts.domain.sizes))
-    try:
-        direct = fitted(*_modelled(formula, counts, mechanism), confidence)
-        drawn = estimated(_modelled(formula, count(codes, domain, counts.domain.names), plain)[1])
-    except TooFewRecords:
-        return None
-    if not drawn.converged[0]:
-        return None
-    limits = np.array([(row.lower, row.upper) for row in direct.coefficients])
-    wanted, has = direct.estimates, drawn.theta[0]
-    errors = np.array([row.standard_error for row in direct.coefficients])
-    fit = direct.fit
-    columns = [c for c in range(len(fit.predictors.labels)) if c != fit.predictors.intercept]
-    # levels do not count, and neither do effects of rare categories, of which reports say next to nothing
-    effects = [k for column in columns for k in fit.places(column) if errors[k] > 0]
-    return Closeness(
-        counts.domain.names,
-        len(wanted),
-        int(((limits[:, 0] <= has) & (has <= limits[:, 1])).sum()),
-        float(np.abs(has - wanted).max()),
-        _share(has[effects] / errors[effects], wanted[effects] / errors[effects]),
-        formula=formula,
-    )
-
-
-def _modelled(formula: str, counts: Counts, mechanism: Randomizer) -> tuple[Fit, Equations]:
-    read = Formula.of(formula)
-    return modelled(read, read_reports(counts, mechanism, read.names, ()), None, {})
 
 
 # With fewer cells inside their intervals than this, the model does not do.
@@ -150,8 +102,8 @@ class Synthetic(TableResult):
     """Synthetic records: ``codes`` (sets · size, m) over ``domain``, one set after the other.
 
     ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals that they are compared with:
-    ``pairs``, and what was to be kept beside them, ``margins`` and ``regressions``. ``shrunk`` says that pair tables were drawn
-    towards independence. ``missing`` has a sentence for each thing that could not be kept or compared.
+    ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk`` says that pair tables were
+    drawn towards independence. ``missing`` has a sentence for each interaction that could not be kept.
     """
 
     domain: Domain
@@ -161,11 +113,10 @@ class Synthetic(TableResult):
     pairs: tuple[Closeness, ...]
     note: SyntheticNote
     margins: tuple[Closeness, ...] = ()
-    regressions: tuple[Closeness, ...] = ()
     shrunk: bool = True
     missing: tuple[str, ...] = ()
 
-    in_summary = ("n", "sets", "confidence", "within", "kept", "covered", "pairs", "margins", "regressions", "warnings")
+    in_summary = ("n", "sets", "confidence", "within", "kept", "covered", "pairs", "margins", "warnings")
 
     @property
     def sets(self) -> int:
@@ -265,7 +216,7 @@ class Synthetic(TableResult):
 
     def plot(self) -> "Figure":
         """The share of its association that each pair, and all else that is kept, has."""
-        compared = (*self.pairs, *self.margins, *self.regressions)
+        compared = (*self.pairs, *self.margins)
         names, none = [each.name for each in compared], np.full(len(compared), np.nan)
         return interval_figure(names, [each.kept for each in compared], (none, none), "association kept")
 
@@ -368,10 +319,6 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     def compared(names: Sequence[str]) -> Closeness:
         return table_closeness(codes, domain, counts[tuple(names)], mechanism, confidence, len(laws))
 
-    regressions = {
-        text: regression_closeness(codes, domain, text, counts[names], mechanism, confidence)
-        for text, names in wanted.formulas.items()
-    }
     return Synthetic(
         domain=domain,
         codes=codes,
@@ -380,9 +327,8 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         pairs=tuple(compared(c.domain.names) for c in of_pairs.values()),
         note=SyntheticNote(mechanism.digest, n, len(laws)),
         margins=tuple(compared(names) for names in wanted.margins if len(names) > 2),
-        regressions=tuple(each for each in regressions.values() if each is not None),
         shrunk=not whole,
-        missing=tuple(_missing(wanted, regressions)),
+        missing=tuple(_missing(wanted)),
     )
 
 
@@ -399,19 +345,16 @@ def _counted(data: Any, known: Domain, wanted: KeptTables, whole: bool) -> Mappi
     """The tables of pairs, of what is kept and, where the ``whole`` table is fitted, of all attributes; in one pass."""
     names = wanted.domain.names
     pairs = [(names[i], names[j]) for i, j in all_pairs(wanted.domain)]
-    tables: list[tuple[str, ...]] = list(dict.fromkeys([*pairs, *wanted.margins, *wanted.formulas.values()]))
+    tables: list[tuple[str, ...]] = list(dict.fromkeys([*pairs, *wanted.margins]))
     if not whole:
         return count_many(data, known, tables, allow_extra=True)
     joint = count_many(data, known, [names], allow_extra=True)[names]
     return {names: joint} | {each: joint.marginal(each) for each in tables}
 
 
-def _missing(wanted: KeptTables, regressions: Mapping[str, Closeness | None]) -> Iterator[str]:
+def _missing(wanted: KeptTables) -> Iterator[str]:
     for names in wanted.hidden:
         yield (
             f"the mechanism hides the interaction {crossed(names)}, so that these records do not have it; additive effects "
             "need pairs of the outcome and the table of the predictors"
         )
-    for text, near in regressions.items():
-        if near is None:
-            yield f"the randomized records say too little of {text!r} by itself to compare it with; it follows from the model"

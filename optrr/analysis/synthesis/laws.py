@@ -26,7 +26,7 @@ pair tables inside them are theirs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import prod
@@ -212,13 +212,12 @@ MOST_PRODUCTS = 3 * 10**8
 class KeptTables:
     """What records keep beside all pairs.
 
-    ``margins`` are attribute sets, in the domain's order; ``formulas`` regressions, each with its attributes in that order;
-    ``hidden`` the interactions of formulas that the mechanism hides, which no records can have.
+    ``margins`` are attribute sets, in the domain's order; ``hidden`` the interactions of formulas that the mechanism hides,
+    which no records can have.
     """
 
     domain: Domain
     margins: tuple[tuple[str, ...], ...] = ()
-    formulas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hidden: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
@@ -229,12 +228,10 @@ class KeptTables:
         that the mechanism hides; of a formula all that it shows is kept.
         """
         margins: list[tuple[str, ...]] = []
-        formulas: dict[str, tuple[str, ...]] = {}
         hidden: list[tuple[str, ...]] = []
         for each in (keep,) if isinstance(keep, str) else keep:
             if isinstance(each, str) and "~" in each:
                 names = _ordered(domain, Formula.of(each).names)
-                formulas[each] = names
                 sets = [some for k in range(2, len(names) + 1) for some in combinations(names, k)]
                 shown = {some: mechanism.kernel(some).is_invertible for some in sets}
                 margins += [some for some in sets if shown[some]]
@@ -245,7 +242,7 @@ class KeptTables:
                 mechanism.kernel(names).check_invertible()
             margins += tables
         largest = [s for s in dict.fromkeys(margins) if not any(set(s) < set(t) for t in margins)]
-        return KeptTables(domain, tuple(largest), formulas, tuple(dict.fromkeys(hidden)))
+        return KeptTables(domain, tuple(largest), tuple(dict.fromkeys(hidden)))
 
     @property
     def terms(self) -> Terms:
