@@ -398,8 +398,8 @@ def test_one_ball_comes_close_to_what_is_certified():
     problem, requirements, ball = wanted(30, 6)
     solution = solve(problem, BallOptions())
     assert solution.gap <= 0.01 * solution.upper
-    *_, last = polish(requirements, ball, 100)
-    column = requirements.column(on_grid(requirements, last.ball))
+    *_, (last, _) = polish(requirements, ball, 100)
+    column = requirements.column(on_grid(requirements, last))
     alone = float(np.logaddexp(0.0, -requirements.log_scale([column], np.ones(1))))
     assert solution.lower <= alone <= 1.02 * solution.lower
 

@@ -308,16 +308,8 @@ def require_few_classes(classes: Classes) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Polished:
-    """A ball and the multipliers at which it was found."""
-
-    ball: Soft
-    prices: Prices
-
-
-def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[Polished]:
-    """One ball after each stage of at most ``steps`` quasi-Newton steps; the last one is usually the best."""
+def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[tuple[Soft, Prices]]:
+    """A ball and its multipliers after each stage of at most ``steps`` quasi-Newton steps; the last is usually the best."""
     merit = _Merit(wanted, start.width)
     unit = np.maximum(start.weights, 0.05 * float(np.mean(start.weights)))
     x = np.append(start.weights / unit, start.radius)
@@ -340,7 +332,7 @@ def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[Polished]:
         merit.at(x[:-1] * unit, float(x[-1]))
         multipliers = merit.multipliers
         merit.renew()
-        yield Polished(Soft(x[:-1] * unit, float(x[-1]), start.width), wanted.prices(multipliers))
+        yield Soft(x[:-1] * unit, float(x[-1]), start.width), wanted.prices(multipliers)
 
 
 class _Merit:

@@ -343,9 +343,9 @@ def _polish(search: _PairSearch) -> None:
     start = generation.sources[max(range(len(generation.columns)), key=generation.alone)]
     work = wanted.needs.size
     steps = int(min(_POLISH_STEPS, max(_LEAST_POLISH, _POLISH_WORK / work)))
-    for polished in polish(wanted, start, steps):
-        if generation.add(polished.ball):
-            search.centre, search.polished = polished.prices, polished.ball
+    for polished, prices in polish(wanted, start, steps):
+        if generation.add(polished):
+            search.centre, search.polished = prices, polished
         if not search.watch.goes_on(_FIRST_PART):
             return
     ball = generation.sources[-1]

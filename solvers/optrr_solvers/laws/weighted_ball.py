@@ -25,7 +25,6 @@ Letters: a floors, b fractions, G profile, given by its levels at integer knots 
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,26 +148,7 @@ class GridTooFine(ValueError):
     """The ball's integer weights are too large for the transform; scale them down."""
 
 
-class BallSums(ABC):
-    """A uniformly random answer's chance to fall into the ball, and its change sets there; G classes of alike attributes."""
-
-    log_mass: float
-
-    @property
-    @abstractmethod
-    def changed(self) -> FloatArray:
-        """Pr(changed | ball) per class, shape (G,)."""
-
-    @abstractmethod
-    def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
-
-    @abstractmethod
-    def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G)."""
-
-
-class SpectralBall(BallSums):
+class SpectralBall:
     """Transform of one ball over classes of alike attributes; O(G × nodes) time, O(nodes) memory.
 
     ``sizes`` and ``counts`` are per class, shape (G,). ``log_mass`` is ln E_μ[t].
@@ -358,20 +338,7 @@ def _root(slope: Callable[[float], float], low: float, high: float, *, positive:
     return (low + high) / 2
 
 
-def countable(ball: WeightedBall, classes: Sequence[IntArray]) -> bool:
-    """Whether the ball's weights are whole and the vectors of counts few."""
-    few = len(classes) <= MAX_AXES and math.prod(c.size + 1 for c in classes) <= MAX_COUNTED
-    return few and not ball.fractions.any()
-
-
-def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> BallSums:
-    """The sums of a ball over attributes of sizes r_i, shape (m,), in classes of alike ones: counted where that is fast."""
-    if countable(ball, classes):
-        return CountedBall(ball, sizes, classes)
-    return SpectralBall(ball, sizes[[c[0] for c in classes]], np.array([float(c.size) for c in classes]))
-
-
-class CountedBall(BallSums):
+class CountedBall:
     """A ball's mass and marginals by a sum over all vectors of counts; exact up to rounding."""
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> None:
@@ -409,6 +376,23 @@ class CountedBall(BallSums):
                 if a != b or self._counts[a] > 1:
                     out[a, b] = out[b, a] = self.marginal(np.array([a, b]))[1, 1]
         return out
+
+
+# A uniformly random answer's chance to fall into the ball, and its change sets there, over classes of alike attributes.
+BallSums = SpectralBall | CountedBall
+
+
+def countable(ball: WeightedBall, classes: Sequence[IntArray]) -> bool:
+    """Whether the ball's weights are whole and the vectors of counts few."""
+    few = len(classes) <= MAX_AXES and math.prod(c.size + 1 for c in classes) <= MAX_COUNTED
+    return few and not ball.fractions.any()
+
+
+def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> BallSums:
+    """The sums of a ball over attributes of sizes r_i, shape (m,), in classes of alike ones: counted where that is fast."""
+    if countable(ball, classes):
+        return CountedBall(ball, sizes, classes)
+    return SpectralBall(ball, sizes[[c[0] for c in classes]], np.array([float(c.size) for c in classes]))
 
 
 def totals_of(counts: IntArray, ball: WeightedBall) -> IntArray:
