@@ -49,7 +49,7 @@ from optrr_solvers.allocation.split import best_split, even_split, single_blocks
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
-from optrr_solvers.laws.base import MAX_TABLE, TableLaw
+from optrr_solvers.laws.base import MAX_TABLE, Law, TableLaw, largest_steps
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
@@ -537,39 +537,24 @@ def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
     return Atom(1 / mean, np.expm1(logs) / mean)
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """Turns the densities a method found into an :class:`AllocatedLaw`."""
+def law_of_densities(problem: AllocationProblem, lattice: EffectLattice, above: FloatArray) -> Law:
+    """The law of densities 1 + ``above``, shape of the lattice, with its range below E by an ulp, and every cap kept.
 
-    problem: AllocationProblem
-    lattice: EffectLattice
-    method: str
-    started: float
-    iterations: int
-
-    def of(self, above: FloatArray, lower: float) -> AllocatedLaw:
-        """The law of densities 1 + ``above``, shape of the lattice, with the lower bound ``lower`` of F."""
-        law = self.lattice.law(self.log_density(np.log1p(np.maximum(above, 0))))
-        return AllocatedLaw.of(self.problem, self.method, law, lower, self.started, self.iterations)
-
-    def log_density(self, logs: FloatArray) -> FloatArray:
-        """Log densities with smallest 0, range below E by an ulp, and every cap kept.
-
-        Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio smaller.
-        """
-        # the law's ε is this range rounded up
-        clipped = np.clip(logs - logs.min(), 0.0, np.nextafter(np.nextafter(self.problem.total, 0), 0))
-        if not self.problem.capped:
-            return np.asarray(clipped)
-        caps = self.problem.cap[[int(c[0]) for c in self.lattice.classes]]
-        share = 0.0
-        for _ in range(60):
-            mixed = np.log(np.exp(clipped) + share)
-            steps = np.asarray([np.abs(np.diff(mixed, axis=g)).max() for g in range(mixed.ndim)])
-            if np.all(np.nextafter(steps, np.inf) <= caps):
-                return np.asarray(mixed - mixed.min())
-            share = max(4 * share, 1e-12)
-        raise SolveFailed("allocation: the conditional caps could not be restored by rounding; please report this")
+    Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio smaller.
+    """
+    logs = np.log1p(np.maximum(above, 0))
+    # the law's ε is this range rounded up
+    clipped = np.clip(logs - logs.min(), 0.0, np.nextafter(np.nextafter(problem.total, 0), 0))
+    if not problem.capped:
+        return lattice.law(clipped)
+    caps = problem.cap[[int(c[0]) for c in lattice.classes]]
+    share = 0.0
+    for _ in range(60):
+        mixed = np.log(np.exp(clipped) + share)
+        if np.all(np.nextafter(largest_steps(mixed), np.inf) <= caps):
+            return lattice.law(mixed - mixed.min())
+        share = max(4 * share, 1e-12)
+    raise SolveFailed("allocation: the conditional caps could not be restored by rounding; please report this")
 
 
 def solve(problem: AllocationProblem) -> AllocatedLaw:
@@ -595,11 +580,14 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
     descent = Descent(problem, lattice, oracle_of(problem, lattice), (corner,))
     tolerance = _CAPPED_TOLERANCE if problem.capped else _TOLERANCE
     mixture = descent.run(tolerance, _MOST_CORNERS)
-    law = mixture.of_cells()
-    gate = Answer(problem, lattice, "lattice", started, mixture.rounds)
-    allocated = gate.of(law.excess / law.uniform, mixture.lower)
+
+    def answer(atom: Atom) -> AllocatedLaw:
+        law = law_of_densities(problem, lattice, atom.excess / atom.uniform)
+        return AllocatedLaw.of(problem, "lattice", law, mixture.lower, started, mixture.rounds)
+
+    allocated = answer(mixture.of_cells())
     if descent.within_limits(corner.effects):
         # tightened limits may cost the last digits that Kronecker's split has
-        baseline = gate.of(start.excess / start.uniform, mixture.lower)
+        baseline = answer(start)
         return baseline if baseline.error < allocated.error else allocated
     return allocated

@@ -32,7 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from optrr_solvers.allocation.lattice import Answer, EffectLattice, KnapsackOracle, cap_rows, kronecker_start, oracle_of
+from optrr_solvers.allocation.lattice import (
+    EffectLattice,
+    KnapsackOracle,
+    cap_rows,
+    kronecker_start,
+    law_of_densities,
+    oracle_of,
+)
 from optrr_solvers.allocation.problem import MAX_TOTAL, AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation.split import best_split, single_blocks
 from optrr_solvers.allocation.workload import eigenvalues_of
@@ -131,7 +138,8 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
     credit = float(push[push > 0] @ low[push > 0] + push[push < 0] @ high[push < 0])
     credit -= float(solved.target_weights[wanted] @ problem.target[wanted])
     lower = weighted.error(lam[:used]) + float(slope @ lam) - bound + credit
-    answer = Answer(problem, lattice, "program", started, 1).of(above, lower)
+    law = law_of_densities(problem, lattice, above)
+    answer = AllocatedLaw.of(problem, "program", law, lower, started, 1)
     if answer.gap > _WORST_GAP:
         raise SolveFailed(f"program: Clarabel's answer is certified only within {answer.gap:.2g}; use method 'lattice'")
     return answer
