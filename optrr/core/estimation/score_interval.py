@@ -110,7 +110,9 @@ def wilson(
         error = np.sqrt(np.maximum(at_end, _LEAST_VARIANCE))
         square = (z**2 / (z + _BEYOND * np.maximum(beyond, 0.0) / error)) ** 2
         half, whole = at + square * variance[1] / 2, 1 - square * variance[2]
-        root = np.sqrt(np.maximum(half**2 - whole * (at**2 - square * variance[0]), 0.0))
+        # half² − whole (at² − square V(0)), without the difference of nearly equal squares
+        here = variance[0] + at * (variance[1] + at * variance[2])
+        root = np.sqrt(np.maximum(square * (here + square * (variance[1] ** 2 / 4 - variance[0] * variance[2])), 0.0))
         ends.append(np.clip((half + side * root) / whole, 0.0, 1.0))
     return np.minimum(ends[0], inside), np.maximum(ends[1], inside)
 
