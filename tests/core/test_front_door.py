@@ -151,8 +151,11 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
     assert half.test == "goodness-of-fit" and half.p_value < 1e-6
     both = design.reports(design.randomize(people), design.randomize(people))
     assert both.test("race", random_state=1).test == "homogeneity"
-    for wrong in ({"hypothesis": "homogeneity"}, {"hypothesis": "trend", "proportions": [0.5, 0.5]}):
-        with pytest.raises(optrr.InvalidInput, match="give both or neither"):
+    for wrong, said in (
+        ({"hypothesis": "homogeneity"}, "needs ``groups``"),
+        ({"hypothesis": "trend", "proportions": [0.5, 0.5]}, "``proportions`` is for goodness-of-fit"),
+    ):
+        with pytest.raises(optrr.InvalidInput, match=said):
             reports.test("sex", "income", **wrong)
     for wrong in ({"given": "race"}, {"proportions": np.full((2, 2), 0.25)}):
         with pytest.raises(optrr.InvalidInput, match="takes no ``calibration``"):
