@@ -16,8 +16,9 @@ needed are by the expected reports alone, to which so many people come close.
 import math
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,12 +250,23 @@ def people_needed(test: SeenOfVariant, scan: PlannedScan, frequency: float, leve
         return math.inf
 
 
+@singledispatch
 def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
     """The tests that a design's scan makes of a variant, one for each report that a variant may have.
 
     Raises InvalidInput as :meth:`SeenInRecords.of`.
     """
-    return [*SeenInAnswers.of(way)] if isinstance(way, SampledVariants) else [SeenInRecords.of(way)]
+    raise NotImplementedError
+
+
+@tests_of.register
+def _(way: Design) -> list[SeenOfVariant]:
+    return [SeenInRecords.of(way)]
+
+
+@tests_of.register
+def _(way: SampledVariants) -> list[SeenOfVariant]:
+    return [*SeenInAnswers.of(way)]
 
 
 @dataclass(frozen=True)
@@ -345,15 +357,13 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
     """
     known = None if frequencies is None else np.asarray(frequencies)
     asked = _AskedDesigns(wanted, scan, cases, known)
-    ways = asked.ways(total, len(wanted.names), WAYS, made)
+    tests, unavailable = asked.ways(total, len(wanted.names), WAYS, made)
     levels = scan.levels(len(wanted.names))
     rows = [
         _row(name, test, scan, frequency, levels)
-        for name, way in ways.items()
-        if not isinstance(way, str)
-        for frequency, test in _best_tests(way, scan)
+        for name, each in tests.items()
+        for frequency, test in _best_tests(each, scan)
     ]
-    unavailable = {name: way for name, way in ways.items() if isinstance(way, str)}
     said = _sentence(rows, asked, total)
     return Sight(scan, len(wanted.names), total, levels[1], tuple(rows), said, unavailable)
 
@@ -369,18 +379,16 @@ class _AskedDesigns:
 
     def ways(
         self, total: float, variants: int, names: tuple[str, ...], made: Mapping[str, Design | SampledVariants] = {}
-    ) -> dict[str, Design | SampledVariants | str]:
-        """Those that are ``made``, and then the others of these names, or why there is none."""
-        out: dict[str, Design | SampledVariants | str] = {}
+    ) -> tuple[dict[str, list[SeenOfVariant]], dict[str, str]]:
+        """The tests of those that are ``made``, and then of the others of these names; and why there are none of some."""
+        tests: dict[str, list[SeenOfVariant]] = {}
+        unavailable: dict[str, str] = {}
         for name in dict.fromkeys((*made, *names)):
             try:
-                way = made[name] if name in made else self.designed(name, total, variants)
-                # a design through which no association can be seen is none to compare
-                tests_of(way)
-                out[name] = way
+                tests[name] = tests_of(made[name] if name in made else self.designed(name, total, variants))
             except InvalidInput as error:
-                out[name] = str(error)
-        return out
+                unavailable[name] = str(error)
+        return tests, unavailable
 
     def designed(self, name: str, total: float, variants: int) -> Design | SampledVariants:
         """One of `WAYS`, for the first so many variants."""
@@ -398,12 +406,11 @@ class _AskedDesigns:
         with warnings.catch_warnings():
             # designs that nobody asked for need not say that they miss their total
             warnings.simplefilter("ignore")
-            ways = self.ways(total, variants, _SEARCHED).values()
+            ways, _ = self.ways(total, variants, _SEARCHED)
         return any(
             smallest_odds(test, self.scan, frequency, level) < USEFUL_ODDS
-            for way in ways
-            if not isinstance(way, str)
-            for frequency, test in _best_tests(way, self.scan)
+            for tests in ways.values()
+            for frequency, test in _best_tests(tests, self.scan)
         )
 
     def most_variants(self, total: float) -> int:
@@ -424,9 +431,8 @@ class _AskedDesigns:
         return larger[bisect_left(larger[:-1], True, key=lambda one: self.is_useful(one, variants))]
 
 
-def _best_tests(way: Design | SampledVariants, scan: PlannedScan) -> Iterator[tuple[float, SeenOfVariant]]:
+def _best_tests(tests: Sequence[SeenOfVariant], scan: PlannedScan) -> Iterator[tuple[float, SeenOfVariant]]:
     """By each frequency the test that sees most of a variant of it: that of the report made for it, where they differ."""
-    tests = tests_of(way)
     for frequency in scan.frequencies:
         table = scan.table(scan.odds_ratio, frequency)
         yield frequency, max(tests, key=lambda one: one.effect(table).noncentrality)

@@ -27,7 +27,7 @@ The trend test of a scan is this one. Where a cell of the table is named, there 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,16 +39,22 @@ from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.records.counts import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.genomics.odds import REACH, OddsRatios, crossings, odds_ratios
+from optrr.genomics.odds import REACH, OddsRatios, crossings
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
-from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
+from optrr.genomics.scan import (
+    NO_THRESHOLDS,
+    Associations,
+    EffectsOf,
+    Filtered,
+    ScanOptions,
+    filtered,
+    tested_tables,
+)
 from optrr.genomics.score_tests import (
     CopyTables,
     Scores,
     about_inflation,
-    naive_score_test,
     noncentralities,
-    score_test,
 )
 from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -299,22 +305,18 @@ def associations_of(
         raise TooFewRecords("nobody answered about any variant; nothing can be tested")
     filters = _filtered(asking, told, options)
     kept = np.flatnonzero(filters.kept)
-    n, naive = n[kept], None
-    odds: Callable[[slice | IntArray], OddsRatios]
-    if replace(options, thresholds=_TREND.thresholds) == _TREND:
+    n, odds, naive, harmless = n[kept], None, None, None
+    if replace(options, thresholds=NO_THRESHOLDS) == _TREND:
         test, people = likelihood_tests(asking, told), n.astype(np.float64)
         asked = np.flatnonzero(n > 0)
         scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
-        odds = lambda which: _odds(asking, told, kept[which])  # noqa: E731
     elif asking.reports:
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
         )
     else:
-        tables, kernel = cell_tables(told).two[kept], asking.kernel
-        scores = score_test(tables, kernel, options.test)
-        naive = naive_score_test(tables, options.test) if options.naive else None
-        odds = lambda which: odds_ratios(tables[which], kernel)  # noqa: E731
+        scores, odds, naive, harmless = tested_tables(cell_tables(told).two[kept], asking.kernel, options)
+    by_likelihood: EffectsOf = lambda which: _odds(asking, told, kept[which])  # noqa: E731
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
     if few:
@@ -323,7 +325,9 @@ def associations_of(
         )
     said = (*about_inflation(scores.statistic, scores.df), *filters.warnings, *warnings)
     variants = asking.variants.take(kept)
-    return Associations(variants, options.test, n, scores, odds, naive, filters.skipped, said)
+    return Associations(
+        variants, options.test, n, scores, odds or by_likelihood, naive, filters.skipped, said, harmless
+    )
 
 
 def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:

@@ -172,6 +172,10 @@ class EffectColumns(Protocol):
         ...
 
 
+# Odds ratios or slopes of the variants of these numbers.
+EffectsOf = Callable[[slice | IntArray], EffectColumns]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Associations(ColumnsResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
@@ -185,7 +189,7 @@ class Associations(ColumnsResult):
     test: str
     n: IntArray
     scores: Scores
-    odds_of: Callable[[slice | IntArray], EffectColumns]
+    odds_of: EffectsOf
     naive: Scores | None
     skipped: Mapping[str, int]
     warnings: tuple[str, ...] = ()
@@ -388,9 +392,7 @@ def associations(
             f"no variant {left}has a single call of somebody whom the test counts; nothing can be tested"
         )
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
-    scores, naive, harmless = _tested(two, kernel, options)
-    fit = scores.independence
-    odds = lambda which: odds_ratios(two[which], kernel.part(which), fit=None if fit is None else fit.part(which))  # noqa: E731
+    scores, odds, naive, harmless = tested_tables(two, kernel, options)
     left_out = int(np.count_nonzero(tables.one[kept].any(axis=(1, 2))))
     skipped, said = _skipped(cohort, people, missing)
     return Associations(
@@ -409,21 +411,23 @@ def associations(
             *([_SINGLE.format(amount(left_out, "variant"))] if left_out else []),
             *cohort.relatedness(),
         ),
-        None if harmless is None else float(harmless.mean()),
+        harmless,
     )
 
 
-def _tested(
+def tested_tables(
     tables: IntArray, kernel: EffectKernel, options: ScanOptions
-) -> tuple[Scores, Scores | None, NDArray[np.bool_] | None]:
-    """The scores, and where they are asked for the naive test's and whether it does harm."""
+) -> tuple[Scores, EffectsOf, Scores | None, float | None]:
+    """The tests of tables (V, R, 2), their odds ratios, and where asked for the naive test and how often it keeps its level."""
     scores = score_test(tables, kernel, options.test)
-    naive = naive_score_test(tables, options.test) if options.naive else None
-    harmless = None
-    if naive is not None and scores.fit is not None:
-        shift = naive_shift(scores.fit, scores.n, options.test)
-        harmless = naive_is_harmless(shift, naive.df[scores.tested])
-    return scores, naive, harmless
+    fit, naive, harmless = scores.independence, None, None
+    odds = lambda which: odds_ratios(tables[which], kernel.part(which), None if fit is None else fit.part(which))  # noqa: E731
+    if options.naive:
+        naive = naive_score_test(tables, options.test)
+        if scores.fit is not None:
+            shift = naive_shift(scores.fit, scores.n, options.test)
+            harmless = float(naive_is_harmless(shift, naive.df[scores.tested]).mean())
+    return scores, odds, naive, harmless
 
 
 def _skipped(cohort: Cohort, people: IntArray, missing: bool) -> tuple[dict[str, int], list[str]]:
