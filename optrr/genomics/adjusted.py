@@ -50,11 +50,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, ndtr
 
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.covariates import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
+from optrr.genomics.tail import lugannani_rice
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton steps of a logistic null model; five are usual.
@@ -355,7 +356,4 @@ def _lugannani_rice(t: float, target: float, cumulant: float, bend: float) -> fl
     r, v = np.sqrt(2 * exponent), t * np.sqrt(bend)
     if min(r, v) < 1e-4:
         return float(ndtr(-r))
-    # Φ̄(r) + φ(r)(1/v − 1/r) = φ(r) (Mills(r) + 1/v − 1/r): p may be below 1e-300
-    log_density = -exponent - 0.5 * np.log(2 * np.pi)
-    bracket = np.exp(log_ndtr(-r) - log_density) + 1 / v - 1 / r
-    return float(np.exp(log_density) * bracket) if bracket > 0 else float("nan")
+    return float(lugannani_rice(exponent, v))

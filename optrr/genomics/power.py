@@ -31,7 +31,7 @@ from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import norm
 from optrr.core.inference.associations import Trend
-from optrr.core.inference.drawn_power import FIT_WORK, Surveys, drawn_from
+from optrr.core.inference.drawn_power import Surveys, drawn_from
 from optrr.core.inference.power_analysis import (
     LARGEST_SURVEY,
     Alternative,
@@ -40,6 +40,7 @@ from optrr.core.inference.power_analysis import (
     relative_spread,
     required_records,
 )
+from optrr.core.inference.simulation import FIT_WORK
 from optrr.core.mechanisms.kernel import Kernel, unrandomized
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES

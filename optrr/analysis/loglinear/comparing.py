@@ -49,7 +49,7 @@ from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.plausibility import warn_of_records
 from optrr.core.inference import simulation
-from optrr.core.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from
+from optrr.core.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
 from optrr.core.inference.homogeneity import checked_proportions
 from optrr.core.inference.nullfit import trend_contrast
 from optrr.core.inference.power_analysis import Alternative, spread_towards
@@ -371,7 +371,7 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
 
     null = fits.expected[0]
     fewest = float(min(expected.min(), null.min()))
-    work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    work = simulation.FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
     if test.ratio is not None and kernel.cells <= _MOST_FITTED:
         work += _RATIO_WORK * expected.size**3
     surveys = Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))

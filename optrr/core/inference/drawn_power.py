@@ -38,8 +38,6 @@ _MOST_SURVEYS, _FEWEST_SURVEYS = 30_000, 2000
 # Statistics drawn by the hypothesis for each survey, where all share one law: the errors of the share that rejects and of the
 # p-values are then about alike. Of at least so many a p-value of 5 % has a standard error of 4 % of itself.
 _SHARED, _FEWEST_SHARED = 2, 9999
-# Multiplications that a fit in rounds takes, about, however small the table is.
-FIT_WORK = 5000
 # Shared draws beyond a level that tell p-values there to a tenth.
 _HITS = 100
 # Tables held at once.

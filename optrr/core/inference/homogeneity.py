@@ -39,7 +39,7 @@ from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.likelihood import likeliest_weights
 from optrr.core.estimation.plausibility import warn_of_records
 from optrr.core.inference.result import TestResult, calibrated_result, check_testable
-from optrr.core.inference.simulation import Draw, LimitOrDrawn, Simulation, drawn_statistics, in_blocks
+from optrr.core.inference.simulation import FIT_WORK, Draw, LimitOrDrawn, Simulation, drawn_statistics, in_blocks
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.mechanism import Randomizer, kernel_from
 from optrr.core.records.counts import Counts
@@ -208,7 +208,7 @@ class Homogeneity:
 
     def work(self, groups: int, cells: int) -> int:
         """Multiplications that one table takes, about."""
-        return groups * cells if self.matrices is None else 5000 + 10 * cells**2 * (groups + cells)
+        return groups * cells if self.matrices is None else FIT_WORK + 10 * cells**2 * (groups + cells)
 
     def tested(
         self, tables: NDArray[np.integer], rng: np.random.Generator, rule: Simulation | None = None

@@ -20,7 +20,7 @@ from optrr.core.estimation.likelihood import likeliest_weights
 from optrr.core.estimation.simplex import clip
 from optrr.core.inference.associations import Association
 from optrr.core.inference.nullfit import NullFit, ScoreTests, all_contrasts, expected_product, independence_fit
-from optrr.core.inference.simulation import CLEAR_OF_ZERO, HELD, records_clear
+from optrr.core.inference.simulation import CLEAR_OF_ZERO, FIT_WORK, HELD, records_clear
 from optrr.core.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
@@ -30,8 +30,6 @@ MAX_CELLS = 1024
 _TOLERANCE = 1e-12
 # Rounds over the two margins; they are nearly uncorrelated, so two or three rounds are enough.
 _ROUNDS = 100
-# Multiplications that a fit in rounds takes, about, however small the table is.
-_FIT_WORK = 5000
 # Starting weights keep this much of the even ones, so that no observed output is impossible.
 _EVEN = 0.01
 
@@ -56,7 +54,7 @@ class LikelihoodRatio(Association):
     @property
     def work(self) -> int:
         """Multiplications that one table takes, about."""
-        return self.kernel.cells**3 + _FIT_WORK
+        return self.kernel.cells**3 + FIT_WORK
 
     def clear(self, fit: NullFit, n: FloatArray) -> NDArray[np.bool_]:
         """Where every cell of the fitted null hypothesis is clear of 0, (B,)."""

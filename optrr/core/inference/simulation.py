@@ -27,6 +27,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # Statistics that differ by less than this, relatively or in units of χ², are equal: they are rounded sums. Where all records
 # have one category of an attribute, every table that may be drawn is the observed one, and rounding is all that differs.
 _EQUAL, _ROUNDING = 1e-9, 1e-6
+# Multiplications that a fit in rounds takes, about, however small the table is.
+FIT_WORK = 5000
 # Doubles held at once: 32 MB.
 HELD = 1 << 22
 # Records that a report must be expected of. Reports that expect fewer make χ² too large a p-value (levels of 1.5 to 4 % at
