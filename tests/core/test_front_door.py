@@ -160,7 +160,7 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
     for wrong in ({"given": "race"}, {"proportions": np.full((2, 2), 0.25)}):
         with pytest.raises(optrr.InvalidInput, match="takes no ``calibration``"):
             reports.test("sex", "income", calibration="bootstrap", **wrong)
-    with pytest.raises(optrr.InvalidInput, match="takes no scores"):
+    with pytest.raises(optrr.InvalidInput, match="takes no ``scores``"):
         both.test("race", scores=[[0, 1, 2, 3, 4], None])
     with pytest.raises(optrr.InvalidInput, match="opened from 2 places"):
         both.table("sex")
