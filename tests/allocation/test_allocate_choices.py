@@ -75,12 +75,3 @@ def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, ca
     said = page_html(allocation_page(limited))
     assert "of its total and these limits" in said
     assert "of its total and these limits" not in page_html(allocation_page(free))
-
-
-def test_the_command_says_under_which_limits_a_law_is_the_best(capsys):
-    asked = [f"--attribute={each}" for each in ("a=2", "b=3")]
-    asked = ["allocate", *asked, "--total-epsilon", "1.5", "--conditional-cap", "0.9"]
-    assert run(asked) == 0
-    assert "of the best law of change sets of this total and these limits, by" in " ".join(
-        capsys.readouterr().out.split()
-    )

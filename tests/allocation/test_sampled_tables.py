@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,6 @@ import optrr
 from optrr import InvalidInput, allocate, design
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.strategies import partition
-from optrr.allocation.supports import reported_epsilon
 from optrr.cli.main import run
 from optrr.core.design.solving import baseline_design
 from optrr.core.domain.domain import Domain
@@ -24,10 +22,9 @@ from optrr.core.estimation.estimator import estimate_of_supports
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.protocols import Protocol, rr_clusters
 from optrr.core.provenance.accounting import Account
-from optrr_solvers.allocation.questions import SubsetReport, whole_table
+from optrr_solvers.allocation.questions import SubsetReport
 from optrr_solvers.allocation.split import best_split, cluster_blocks
 from optrr_solvers.laws import BlockLaw, ProductLaw, TableLaw
-from optrr_solvers.randomness import threshold
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 4, "c": 2})
 TABLES = (("a", "b"), ("c",))
@@ -47,25 +44,6 @@ def people(n, seed=3):
             "c": rng.integers(0, 2, n),
         }
     )
-
-
-@pytest.mark.parametrize("size", [3, 5, 7])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-def test_subset_selection_is_as_private_as_its_label_in_exact_rationals(size, epsilon):
-    report = whole_table((size,), epsilon)
-    (k,) = report.subset_sizes
-    left_out = (size - k) / (math.exp(epsilon) * k + size - k)
-    out = Fraction(int(threshold(left_out)), 1 << 64)
-    chances = {}
-    for subset in itertools.combinations(range(size), k):
-        for true in range(size):
-            inside = true in subset
-            number = math.comb(size - 1, k - 1) if inside else math.comb(size - 1, k)
-            chances[subset, true] = ((1 - out) if inside else out) / number
-    for true in range(size):
-        assert sum(v for (_, t), v in chances.items() if t == true) == 1
-    worst = max(chances[s, t] / chances[s, u] for s, t in chances for u in range(size))
-    assert math.log(worst) <= reported_epsilon(report, (size,), epsilon) <= epsilon * (1 + 1e-9)
 
 
 def test_answers_in_words_are_the_cells_that_their_numbers_name():
@@ -366,10 +344,6 @@ COMPARED = Domain.of({"a": 2, "b": 3, "c": 4})
 TOTAL = 2.0
 
 
-def option(allocation, name):
-    return next(o for o in allocation.ways if o.name == name)
-
-
 def laws_of_the_ways(workload):
     """Each full-record option as a law, built from its definition."""
     allocation = allocate(COMPARED, TOTAL, learn=workload, clusters=[["a", "c"]])
@@ -398,9 +372,9 @@ def test_predictions_of_options_are_the_exact_errors_of_their_laws(workload):
         assert law.epsilon == pytest.approx(TOTAL, rel=1e-9)
         kernels = (Mechanism(COMPARED, law).kernel(t.attributes) for t in allocation.workload.tables)
         error = sum(expected_squared_error(kernel, 1, target="data") for kernel in kernels)
-        assert option(allocation, name).error - least == pytest.approx(error, rel=1e-6), name
+        assert allocation.option(name).error - least == pytest.approx(error, rel=1e-6), name
         conditional = float(law.conditional_epsilons().max())
-        assert option(allocation, name).conditional_epsilon == pytest.approx(conditional, rel=1e-9)
+        assert allocation.option(name).conditional_epsilon == pytest.approx(conditional, rel=1e-9)
 
 
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])
@@ -414,7 +388,7 @@ def test_one_wanted_table_is_asked_by_the_best_report(total):
         p = k * e / (k * e + cells - k)
         q = (p * (k - 1) + (1 - p) * k) / (cells - 1)
         subsets.append(k * (1 - k / cells) / (p - q) ** 2)
-    assert option(allocation, "sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
+    assert allocation.option("sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
     assert allocation.best.error <= min(unary, *subsets) * (1 + 1e-9)
     assert allocation.asking.epsilon == pytest.approx(total, rel=1e-6)
 
@@ -435,7 +409,7 @@ def test_options_are_ordered_and_say_what_they_give_up():
         "mixture-with-records",
     }
     records = [o.error for o in allocation.ways if o.keeps_records and "mixture" not in o.name]
-    assert option(allocation, "optimum").error <= min(records) * (1 + 1e-9)
+    assert allocation.option("optimum").error <= min(records) * (1 + 1e-9)
     assert all(o.gives_up for o in allocation.ways)
     assert allocation.summary()["ways"][0]["relative_error"] == 1.0
     se = allocation.typical_standard_error(allocation.best)
@@ -458,43 +432,30 @@ def test_clusters_partition():
 
 
 SPEC = '{"attributes": [{"name": "a", "size": 2, "epsilon": 0.5}, {"name": "b", "size": 3}, {"name": "c", "size": 4}]}'
-
-
-def command(tmp_path, capsys, words):
-    """Exit code, output and errors of a command about the specification above."""
-    spec, (name, *options) = tmp_path / "spec.json", words.split()
-    spec.write_text(SPEC)
-    code = run([name, str(spec), *options])
-    return code, *capsys.readouterr()
+LIMITS = [
+    ("--total-epsilon 2 --way optimum -o design.json", {"a": (0, math.inf)}),
+    # an attribute's own limit counts, whatever the order
+    ("--total-epsilon 2 --ceilings-from-spec --floor c=0.4", {"a": (0, 0.5), "c": (0.4, math.inf)}),
+    ("--total-epsilon 1.5 --floor c=0.9 --floor 0.1", {"c": (0.9, math.inf)}),
+    ("--total-epsilon 1.5 --floor 0.1 --floor c=0.9", {"c": (0.9, math.inf)}),
+]
 
 
 @pytest.mark.slow
-def test_allocate_on_the_command_line(tmp_path, capsys):
-    target = tmp_path / "design.json"
-    words = f"allocate --total-epsilon 2 --workload pairs --n 500 -o {target} --way optimum --json"
-    code, out, _ = command(tmp_path, capsys, words)
-    printed = json.loads(out)
-    assert code == 0 and printed["epsilon"] <= 2
-    keys = {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"}
+@pytest.mark.parametrize(("options", "limits"), LIMITS)
+def test_allocate_on_the_command_line(tmp_path, monkeypatch, capsys, options, limits):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.json").write_text(SPEC)
+    assert run(["allocate", "spec.json", "--workload", "pairs", "--n", "500", *options.split(), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    keys = {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs", "best"}
+    keys |= {"error", "error_bound", "error_over_bound", "best_with_records", "ways", "sentences", "tables", "keep"}
     assert keys <= set(printed)
-    assert {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"} <= set(printed["attributes"][0])
+    of_way = {"name", "title", "error", "error_over_bound", "relative_error", "keeps_records", "conditional_epsilon"}
+    of_way |= {"pair_visibility", "gives_up", "standard_error", "epsilon", "suits"}
+    assert all(set(way) == of_way for way in printed["ways"])
     assert [t["attributes"] for t in printed["tables"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
     assert printed["error_lower_bound"] <= printed["error"] < printed["kronecker_error"]
-    assert run(["verify", str(target)]) == 0
-    capsys.readouterr()
-    # an attribute's own limit counts, whatever the order
-    for limits, total in (
-        ("--ceilings-from-spec --floor c=0.4", 2),
-        ("--floor c=0.9 --floor 0.1", 1.5),
-        ("--floor 0.1 --floor c=0.9", 1.5),
-    ):
-        code, out, _ = command(tmp_path, capsys, f"allocate --total-epsilon {total} {limits} --json")
-        epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
-        assert code == 0 and epsilons["c"] >= (0.4 if total == 2 else 0.9) - 1e-7
-        assert total != 2 or epsilons["a"] <= 0.5 + 1e-7
-    code, out, _ = command(tmp_path, capsys, "allocate --standard-error 0.03 --n 2000 --keep records --json")
-    printed = json.loads(out)
-    assert code == 0 and printed["least_total"] <= printed["epsilon"]
-    assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in printed["tables"])
-    code, out, _ = command(tmp_path, capsys, f"allocate --total-epsilon 2 --way optimum -o {target}")
-    assert code == 0 and "Kronecker's best split" in out and "certified within" in out
+    epsilons = {a["name"]: a["epsilon"] for a in printed["attributes"]}
+    assert all(low - 1e-7 <= epsilons[name] <= high + 1e-7 for name, (low, high) in limits.items())
+    assert "-o" not in options or run(["verify", "design.json"]) == 0
