@@ -180,35 +180,6 @@ def test_wishes_that_mean_something_for_records_only_imply_them(wish):
 SPEC = [*("--attribute", "a=4:1"), *("--attribute", "b=5:1")]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--total-epsilon", "1", "--n", "500"],
-        ["--standard-error", "0.03", "--n", "5000"],
-        ["--total-epsilon", "1", "--together", "a,b", "--way", "clusters"],
-    ],
-    ids=" ".join,
-)
-def test_the_command_s_json_has_these_keys(options, capsys):
-    assert run(["allocate", *SPEC, *options, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    keys = {
-        "error",
-        "error_bound",
-        "error_over_bound",
-        "best",
-        "best_with_records",
-        "ways",
-        "sentences",
-        "tables",
-        "keep",
-    }
-    assert keys <= set(printed)
-    of_way = {"name", "title", "error", "error_over_bound", "relative_error", "keeps_records", "conditional_epsilon"}
-    of_way |= {"pair_visibility", "gives_up", "standard_error", "epsilon", "suits"}
-    assert all(set(way) == of_way for way in printed["ways"])
-
-
 def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
     path = tmp_path / "asking.json"
     for more, keeps in (([], False), (["--keep", "records"], True), (["--way", "whole-record"], True)):

@@ -10,9 +10,8 @@ from optrr.cli.main import run
 from optrr.core.design.design_file import load_design, save_design
 from optrr.core.design.solving import design
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput
 from optrr.core.protocols import of_design
-from optrr.core.protocols.protocol import ClusterMatrix, block_names, cluster_design
+from optrr.core.protocols.protocol import block_names, cluster_design
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 
@@ -118,27 +117,9 @@ def test_attribute_larger_than_the_limit_is_left_alone_and_named(first_round, ca
     assert "'b' alone has 4 categories, more than 3" in capsys.readouterr().err
 
 
-def test_clusters_that_are_no_partition_make_no_design():
-    with pytest.raises(InvalidInput, match="'d' is in no cluster"):
-        cluster_design(design(DOMAIN, 1.0), [("a", "b"), ("c",)])
-
-
-def test_the_matrices_are_those_the_command_names():
-    assert ClusterMatrix.__args__ == ("joint", "inverse-distance", "product", "optimum", "least-epsilon")
-
-
 def test_least_epsilon_meets_the_accuracies_below_kroneckers_total():
     first = design(DOMAIN, 1.5, method="kronecker")
     second = cluster_design(first, [("a", "b", "c", "d")], "least-epsilon")
     assert second.epsilon < 0.9 * first.epsilon
     assert second.attribute_epsilons.min() >= 1.5 - 1e-8
     assert second.faintest_pair[0] >= 1 - 1e-6
-
-
-def test_first_round_that_hides_pairs_is_refused(tmp_path, capsys):
-    save_design(design(Domain.of({name: ["0", "1"] for name in "abc"}), 0.5), tmp_path / "first.json")
-    (tmp_path / "randomized.csv").write_text("a,b,c\n" + "0,1,0\n" * 50)
-    assert run(clustered(tmp_path)) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: the joint effect of")
-    assert "--preserve pairs" in shown

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from optrr.core import protocols
-from optrr.core.design.solving import design
 from optrr.core.display.text import bound_text, epsilon_text
 from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.adjustment import adjust
 from optrr.core.estimation.estimator import Estimate
-from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.protocols.clustering import choose_clusters
 from optrr.core.protocols.dependence import dependences_of
 from optrr.core.protocols.protocol import clusters_law, optimum_at_total
@@ -176,10 +174,6 @@ def test_the_account_adds_up():
         protocols.Spent("negative", -1.0)
 
 
-def test_a_designs_blocks_become_the_protocols():
-    assert protocols.of_design(design(DOMAIN, 1.0)).blocks == (DOMAIN.names,)
-
-
 def test_bad_requests_are_refused():
     with pytest.raises(InvalidInput, match="unknown matrix 'dense'"):
         protocols.rr_clusters(DOMAIN, CLUSTERS, 1.0, "dense")
@@ -209,16 +203,6 @@ def test_an_optimum_never_spends_more_than_its_total(total):
         return
     spent = protocols.optimum(DOMAIN, 1.0, total).mechanism.epsilon
     assert 0.99 * total < spent <= total * (1 + 1e-12)
-
-
-def test_a_table_the_optimum_hides_is_refused():
-    domain = Domain.of({"a": 2, "b": 2, "c": 2})
-    protocol = protocols.of_design(design(domain, 0.5))
-    collector = protocols.Collector(protocol)
-    collector.receive_codes(protocol.mechanism.perturb_codes(np.zeros((100, 3), dtype=np.int64), 1))
-    assert collector.estimate(("a",)).proportions[0] > 0.5
-    with pytest.raises(SingularMarginal, match="preserve"):
-        collector.estimate(("a", "b"))
 
 
 def test_tables_beyond_memory_are_refused():
