@@ -225,13 +225,14 @@ def test_what_cannot_be_audited_is_refused_with_a_remedy(deployed: DeployedQuest
 
 
 # The Python client behind the protocol of lines.
-PYTHON = f"""
+CLIENT = f"""
 import json, sys
 sys.path.insert(0, {str(CLIENTS / "python")!r})
 from optrr_client import Sampler
 sampler = Sampler.load(sys.argv[1])
 for line in sys.stdin:
-    report = sampler.report(dict(zip(sampler.names, json.loads(line)["values"])))
+    values = json.loads(line)["values"]
+    report = sampler.report(dict(zip(sampler.names, values)))
     WRONG
     print(json.dumps(report))
 """
@@ -254,40 +255,25 @@ def sampler(tmp_path: Path) -> Path:
     return tmp_path / "sampler.json"
 
 
-def python(sampler: Path, wrong: str = "pass") -> list[str]:
-    script = sampler.with_name("client.py")
-    script.write_text(PYTHON.replace("WRONG", wrong))
-    return [sys.executable, str(script), str(sampler)]
+def command(sampler: Path, folder: Path, wrong: str = "pass") -> str:
+    script = folder / "client.py"
+    script.write_text(CLIENT.replace("WRONG", wrong))
+    return shlex.join([sys.executable, str(script), str(sampler)])
 
 
 @pytest.mark.slow
-def test_commands_are_asked(sampler: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_asked(sampler: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["audit", str(sampler), "--queries", "2000", "--command"]
-    assert run([*words, shlex.join(python(sampler))]) == 0
+    assert run([*words, command(sampler, tmp_path)]) == 0
     script = sampler.with_name("client.mjs")
     script.write_text(JAVASCRIPT.replace("CLIENT", json.dumps((javascript.CLIENT / "optrr.js").as_uri())))
     assert run([*words, shlex.join([javascript.node(), str(script), str(sampler)])]) == 0
-    assert run([*words, shlex.join(python(sampler, "report['table'] = 3; report['cells'] = '0'"))]) == 1
+    assert run([*words, command(sampler, tmp_path, "report['table'] = 3; report['cells'] = '0'")]) == 1
     capsys.readouterr()
-    assert run([*words, shlex.join(python(sampler, "report = {'values': []}"))]) == 2
+    assert run([*words, command(sampler, tmp_path, "report = {'values': []}")]) == 2
     said = capsys.readouterr().err
     assert "line 1 is no answer" in said and said.count("\n") == 1
     assert run(words[:2]) == 2
-
-
-# A client in ten lines: the plain Python client behind the protocol of lines.
-CLIENT = f"""
-import json, sys
-sys.path.insert(0, {str(CLIENTS / "python")!r})
-from optrr_client import Sampler
-sampler = Sampler.load(sys.argv[1])
-for line in sys.stdin:
-    values = json.loads(line)["values"]
-    codes = sampler.codes(dict(zip(sampler.names, values)))
-    report = [c[k] for c, k in zip(sampler.categories, sampler.randomized(codes))]
-    WRONG
-    print(json.dumps({{"format": "optrr-report/1", "values": report}}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -301,23 +287,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "design.json", folder / "sampler.json"
 
 
-def command(folder: Path, sampler: Path, wrong: str = "pass") -> str:
-    script = folder / "client.py"
-    script.write_text(CLIENT.replace("WRONG", wrong))
-    return shlex.join([sys.executable, str(script), str(sampler)])
-
-
 @pytest.mark.slow
 def test_a_command_that_is_right(files, tmp_path, capsys) -> None:
     design, sampler = files
     capsys.readouterr()
-    words = ["audit", str(sampler), "--command", command(tmp_path, sampler), "--queries", "4000", "--json"]
+    words = ["audit", str(sampler), "--command", command(sampler, tmp_path), "--queries", "4000", "--json"]
     assert run(words) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["holds"] and result["queries"] == 4000 and result["level"] == 1e-6
     # at this level so few queries may show nothing at all
     assert 0 <= result["epsilon_bound"] < result["epsilon"]
-    assert run(["audit", str(design), "--command", command(tmp_path, sampler), "--queries", "1000"]) == 0
+    assert run(["audit", str(design), "--command", command(sampler, tmp_path), "--queries", "1000"]) == 0
     assert "consistent with its label at 1e-06" in capsys.readouterr().out
 
 
@@ -325,13 +305,13 @@ def test_a_command_that_is_right(files, tmp_path, capsys) -> None:
 def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
     _, sampler = files
     capsys.readouterr()
-    wrong = "report[0] = values[0]"
-    words = ["audit", str(sampler), "--command", command(tmp_path, sampler, wrong), "--queries", "1000"]
+    wrong = "report['values'][0] = values[0]"
+    words = ["audit", str(sampler), "--command", command(sampler, tmp_path, wrong), "--queries", "1000"]
     assert run(words) == 1
     said = capsys.readouterr().out
     assert "total epsilon VIOLATES" in said and said.splitlines()[-1].startswith("VIOLATES its label")
-    for wrong in ("report[0] = 'X'", "report[2] = None"):
-        words[3] = command(tmp_path, sampler, wrong)
+    for wrong in ("report['values'][0] = 'X'", "report['values'][2] = None"):
+        words[3] = command(sampler, tmp_path, wrong)
         assert run(words) == 1
         assert "outside the label's categories" in capsys.readouterr().out
 
@@ -343,12 +323,12 @@ def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
         ("continue", "answered 0 of 200 records"),
         ("print('{]')", "answered 400 of 200 records"),
         ("print('{]'); continue", "line 1 is no answer"),
-        ("report.pop()", "line 1 has 2 values for 3 attributes"),
+        ("report['values'].pop()", "line 1 has 2 values for 3 attributes"),
     ],
 )
 def test_a_command_that_fails(files, tmp_path, capsys, wrong: str, message: str) -> None:
     _, sampler = files
-    words = ["audit", str(sampler), "--command", command(tmp_path, sampler, wrong), "--queries", "400"]
+    words = ["audit", str(sampler), "--command", command(sampler, tmp_path, wrong), "--queries", "400"]
     assert run(words) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ") and message in said and said.count("\n") == 1
