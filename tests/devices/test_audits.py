@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
-from vectors import CLIENTS, VECTORS, load_script
+from vectors import VECTORS, load_script
 
 import optrr
 from optrr.core.domain.domain import Domain
@@ -199,13 +199,9 @@ def test_a_broken_client_is_caught(client: type[PlainClient], planted: Mechanism
     result = optrr.audit(planted, client(planted), AuditOptions(queries, once=client is PlainClient))
     assert check in violated(result)
     assert not result.holds and "VIOLATES" in result.headline()
-
-
-def test_the_finding_says_from_what_the_noise_is_made(planted: Mechanism) -> None:
-    said = violated(optrr.audit(planted, SeededByPerson(planted), AuditOptions(1_000)))
-    assert said.keys() == {"repeats and lags"}
-    assert "who were asked about another record" in said["repeats and lags"]
-    assert "it is made from who they are" in said["repeats and lags"]
+    if client is SeededByPerson:
+        said = violated(result)[check]
+        assert "who were asked about another record" in said and "it is made from who they are" in said
 
 
 def test_a_right_client_is_consistent_and_its_bound_is_near(planted: Mechanism) -> None:
@@ -235,28 +231,9 @@ def test_a_client_that_remembers_keeps_its_promise(once: bool, planted: Mechanis
     assert "got the same answer, from memory" in result.findings[-1].says
 
 
-def test_the_python_client_is_consistent_with_its_file(planted: Mechanism) -> None:
-    """Another implementation altogether, with the operating system's random bytes."""
-    deployed = deployment_of(planted)
-    sampler = load_script(CLIENTS / "python" / "optrr_client.py").Sampler(deployed.to_bytes())
-
-    def answer(people, records):
-        del people
-        return np.array([sampler.randomized(record) for record in records.tolist()])
-
-    assert optrr.audit(deployed, answer, AuditOptions(5_000)).holds
-
-
 def of_kind(name: str) -> Mechanism:
     law = LAWS.law_of(name)
     return Mechanism(Domain.of({f"a{i}": int(r) for i, r in enumerate(law.sizes)}), law)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in LAWS.LAWS if not n.startswith("optimum")])
-def test_every_kind_of_law_is_consistent_with_itself(name: str) -> None:
-    result = optrr.audit(deployment_of(of_kind(name)), options=AuditOptions(1_000))
-    assert result.holds, [f.line() for f in result.findings if f.violates]
 
 
 @pytest.mark.parametrize("name", [n for n in LAWS.LAWS if n not in ("many", "optimum-11", "optimum-12")])

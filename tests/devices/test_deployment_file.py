@@ -84,8 +84,9 @@ def test_what_the_specification_refuses_is_refused() -> None:
         if file["why"] in UNTRUE:
             assert not DEPLOYMENTS.checked(raw, "file").holds
             continue
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInput) as refused:
             DEPLOYMENTS.loaded(Content(Path("file"), raw))
+        assert "\n" not in str(refused.value)
 
 
 # One of every kind of law, with few enough change sets to walk every path.
@@ -145,15 +146,6 @@ def broken_promises(content: Content) -> list[str]:
             if not mp.mpf(conditional) >= naive.log_of(truth.conditional[i]):
                 out.append(f"conditional of {i}")
     return out
-
-
-def test_honest_files_keep_their_promises(tmp_path: Path) -> None:
-    kinds = set()
-    for content in originals().values():
-        assert verified(written(content, tmp_path / "s.json"))
-        assert not broken_promises(content)
-        kinds |= {x["kind"] for x in content["layers"]} | {"second" for x in content["layers"] if "second" in x}
-    assert kinds == {"change", "uniform", "choice", "second"}
 
 
 def test_the_enumeration_sees_a_lie() -> None:

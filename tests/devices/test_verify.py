@@ -25,7 +25,7 @@ from optrr.devices.deployment_file import DeployedQuestions, canonical, decoded_
 from optrr.devices.exact import epsilons
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr_solvers.allocation.questions import SubsetReport
-from tests import naive, vectors
+from tests import naive
 from tests.solvers.test_automaton import KINDS, random_law
 
 
@@ -107,16 +107,6 @@ def test_an_edit_without_its_digest_is_refused(files: tuple[Path, Path]) -> None
     assert run(["verify", str(path)]) == 1
     with pytest.raises(InvalidInput, match="digest"):
         load_deployment(path)
-
-
-def test_malformed_files_are_one_line(files, tmp_path, capsys):
-    del files
-    capsys.readouterr()
-    for file in vectors.read("refused-files")["files"]:
-        path = tmp_path / "refused.json"
-        path.write_text(file["text"], encoding="utf-8")
-        assert run(["verify", str(path)]) in (1, 2), file["why"]
-        assert capsys.readouterr().err.count("\n") <= 1
 
 
 def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -242,23 +242,6 @@ def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source
 
 
 @pytest.mark.slow
-def test_files_that_come_back_are_used_again(source: Path, serving: Server) -> None:
-    design, database = design_of(serving), source.with_name("questions.db")
-    files = [Path(f"{database}{ending}") for ending in ("", "-wal", "-shm")]
-    assert sent(serving, design, "0" * 32) == 200
-    for file in files:
-        file.rename(f"{file}.away")
-    assert sent(serving, design, "1" * 32) == 503
-    for file in files:
-        Path(f"{file}.away").rename(file)
-    assert healthy(serving)
-    assert sent(serving, design, "1" * 32) == 200
-    assert serving.stop() == 0
-    assert sorted(bytes(row[0]).hex() for row in rows_of(database)) == ["0" * 32, "1" * 32]
-    assert serving.log.read_text().endswith("stopped; every acknowledged report is kept\n")
-
-
-@pytest.mark.slow
 def test_the_host_header_leads_nobody_anywhere(serving: Server) -> None:
     for path in ("/results/", "/reports/", "/results/counts.csv/", "/health/"):
         connection = serving.connect()

@@ -118,27 +118,6 @@ def test_the_commands_for_containers(here: Path, programs: Path) -> None:
     assert database_url(f"postgresql://survey:{given['POSTGRES_PASSWORD']}@database/survey").host == "database"
 
 
-@pytest.mark.slow
-def test_compose_takes_the_file_and_the_settings(here: Path, programs: Path) -> None:
-    checking = next((c for c in (["docker", "compose"], ["docker-compose"]) if _works([*c, "version"])), None)
-    if checking is None:
-        pytest.skip("docker compose is not installed (apt install docker-compose)")
-    shutil.copytree(DEPLOY, here / "deploy")
-    run(block("docker compose up"), here)
-    command = [*checking, "config"]
-    done = subprocess.run(command, cwd=here / "deploy", capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    given = settings(here / "deploy" / ".env")
-    assert all(done.stdout.count(value) for value in given.values())
-    (here / "deploy" / ".env").unlink()
-    refused = subprocess.run(command, cwd=here / "deploy", capture_output=True, text=True, check=False)
-    assert refused.returncode != 0 and any(name in refused.stderr for name in given)
-
-
-def _works(command: list[str]) -> bool:
-    return bool(shutil.which(command[0])) and not subprocess.run(command, capture_output=True, check=False).returncode
-
-
 def test_the_guide_and_the_containers_agree(compose: dict[str, Any]) -> None:
     services = compose["services"]
     collector, database = services["collector"], services["database"]["environment"]

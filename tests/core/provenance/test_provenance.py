@@ -370,14 +370,6 @@ def test_a_group_against_itself(kind, capsys):
     assert said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))["doubts"] == []
 
 
-def test_from_python(kind):
-    design = load_design("d.json")
-    for again in (f"copy.{kind}", f"r1.{kind}"):
-        with pytest.raises(InvalidInput, match="would count twice"):
-            design.estimate([f"r1.{kind}", again], "a")
-    assert design.estimate([f"r1.{kind}", f"others.{kind}"], "a").warnings == ()
-
-
 def test_a_directory_may_hold_parts_of_one_release(kind, capsys):
     """Some parts are empty, and all have the same note."""
     if kind == "csv":
@@ -408,5 +400,3 @@ def test_answers_given_twice(tmp_path, monkeypatch, capsys):
     shutil.copy("r1.parquet", "copy.parquet")
     options = ("--attributes", "b")
     assert "would count twice" in said(capsys, "estimate", "r1.parquet", "copy.parquet", code=2, options=options)
-    with pytest.raises(InvalidInput, match="would count twice"):
-        asking.estimate(["r1.parquet", "copy.parquet"], "b")

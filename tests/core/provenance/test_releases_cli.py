@@ -56,25 +56,16 @@ def estimate(capsys, file, design="one.json", code=0):
     return said(capsys, "estimate", file, "--design", design, "--attributes", "party", code=code)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_silent_mistakes_are_refused_or_warned_of(here, capsys, kind):
-    out = f"out.{kind}"
-    made = as_json(capsys, "perturb", f"true.{kind}", "--design", "one.json", "-o", out)
+def test_silent_mistakes_are_refused_or_warned_of(here, capsys):
+    made = as_json(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
     assert made["private"] and made["epsilon"] == made["release_epsilon"] == pytest.approx(1.5)
-    assert estimate(capsys, out)[1] == ""
+    assert estimate(capsys, "out.csv")[1] == ""
     # an unrandomized file
-    err = estimate(capsys, f"true.{kind}")[1]
+    err = estimate(capsys, "true.csv")[1]
     assert "has no provenance metadata" in err and "this does not look like data randomized by this design" in err
-    # another design's
-    assert "randomized by another design" in estimate(capsys, out, "two.json", code=2)[1]
     # randomized twice
-    err = said(capsys, "perturb", out, "--design", "one.json", "-o", f"twice.{kind}", code=2)[1]
+    err = said(capsys, "perturb", "out.csv", "--design", "one.json", "-o", "twice.csv", code=2)[1]
     assert "already randomized (by design " in err and ", epsilon 1.5" in err and err.count("\n") == 1
-    assert not Path(f"twice.{kind}").exists()
-    # a file that lost its sidecar
-    if kind == "csv":
-        Path("lost.csv").write_bytes(Path(out).read_bytes())
-        assert "has no provenance metadata" in estimate(capsys, "lost.csv")[1]
 
 
 def test_every_command_that_reads_randomized_records_refuses_another_design(here, capsys):
@@ -88,18 +79,6 @@ def test_every_command_that_reads_randomized_records_refuses_another_design(here
         true = (command[0], "true.csv", *command[2:])
         assert "has no provenance metadata" in said(capsys, *true, "--design", "one.json")[1]
         assert as_json(capsys, *true, "--design", "one.json")["doubts"]
-
-
-def test_seeded_releases_are_marked_wherever_they_go(here, capsys):
-    perturb = ("perturb", "true.csv", "--design", "one.json", "-o", "out.parquet", "--random-state", "5")
-    out, err = said(capsys, *perturb)
-    assert "not private" in err and "1.500000" in out
-    made = as_json(capsys, *perturb)
-    assert not made["private"]
-    assert "not private" in estimate(capsys, "out.parquet")[1]
-    total = as_json(capsys, "account", "out.parquet")
-    assert total["epsilon"] is None and not total["private"]
-    assert said(capsys, "account", "out.parquet", "--limit", "100", code=1)[1].count("not private") == 1
 
 
 def test_accounts_add_up_distinct_releases(here, capsys):
@@ -147,18 +126,6 @@ def test_the_account_recomputes_what_a_sidecar_states(here, capsys):
     assert as_json(capsys, "account", "first.csv", "--design", "two.json")["epsilon"] == 0.001
     edited("first.csv", epsilon=9)
     assert as_json(capsys, "account", "first.csv", "--design", "one.json")["epsilon"] == honest["epsilon"]
-
-
-def test_one_id_of_two_releases_is_refused(here, capsys):
-    for name, design in (("first", "one"), ("second", "one"), ("third", "two")):
-        said(capsys, "perturb", "true.csv", "--design", f"{design}.json", "-o", f"{name}.csv")
-    known = as_json(capsys, "account", "first.csv")["releases"][0]["id"]
-    assert as_json(capsys, "account", "first.csv", "second.csv")["epsilon"] == pytest.approx(3)
-    edited("third.csv", id=known)
-    assert "two different releases have the id" in said(capsys, "account", "first.csv", "third.csv", code=2)[1]
-    after = ("--after", "first.csv", "--after", "third.csv")
-    err = said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv", *after, code=2)[1]
-    assert "two different releases have the id" in err and not Path("out.csv").exists()
 
 
 def test_a_limit_is_kept_before_anything_is_written(here, capsys):
@@ -237,21 +204,17 @@ def test_replacing_a_release_says_so(here, capsys):
 
 def test_sampled_tables_are_bound_too(here, capsys):
     domain = optrr.Domain.of({"party": ["a", "b", "c"], "sex": ["F", "M"]})
-    for name, epsilon in (("asked.json", 3.0), ("other.json", 2.0)):
-        optrr.save(optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), epsilon), name)
+    optrr.save(optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), 3.0), "asked.json")
     said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "out.csv")
     assert estimate(capsys, "out.csv", "asked.json")[1] == ""
-    assert "another design" in estimate(capsys, "out.csv", "other.json", code=2)[1]
-    assert (
-        "already randomized" in said(capsys, "perturb", "out.csv", "--design", "asked.json", "-o", "x.csv", code=2)[1]
-    )
+    again = ("perturb", "out.csv", "--design", "asked.json", "-o", "x.csv")
+    assert "already randomized" in said(capsys, *again, code=2)[1]
     true = Path("true.csv").read_bytes()
     err = said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "true.csv", code=2)[1]
     assert "is the input itself" in err and Path("true.csv").read_bytes() == true
     # reports that no randomization would give: everybody supports the same cell
     Path("lie.csv").write_text("table,cells\n" + "1,0\n" * N)
-    err = estimate(capsys, "lie.csv", "asked.json")[1]
-    assert "has no provenance metadata" in err and "does not look like data randomized by this design" in err
+    assert "does not look like data randomized by this design" in estimate(capsys, "lie.csv", "asked.json")[1]
 
 
 def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
@@ -281,7 +244,9 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
 def test_after_a_seeded_release_every_place_says_what_the_account_says(here, capsys):
     first = ("perturb", "true.csv", "--design", "one.json", "-o", "first.csv", "--random-state", "1")
     second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
-    said(capsys, *first)
+    out, err = said(capsys, *first)
+    assert "not private" in err and "1.500000" in out and not as_json(capsys, *first)["private"]
+    assert said(capsys, "account", "first.csv", "--limit", "100", code=1)[1].count("not private") == 1
     err = said(capsys, *second, "--limit", "100", code=2)[1]
     assert "spent inf nats in all (1.500000, drawn from a seed + 2.000000), above the limit" in err
     assert not Path("second.csv").exists()

@@ -23,7 +23,6 @@ from optrr.core.design.design_file import load_design
 from optrr.core.domain.bins import Bins
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.table import counted_table
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.mechanisms.perturb import perturb
 from optrr.core.mechanisms.spark import perturb_once
@@ -191,17 +190,9 @@ def test_the_order_of_categories_survives(spark, tmp_path):
     out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
     perturb(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
-    correlation = optrr.core.estimation.derive(counted_table(truth, made.mechanism), "correlation").value
-    assert correlation > 0.6
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
         counted = count(release, made.domain, domain.names)
         assert np.array_equal(counted.table, truth.table)
-        again = optrr.core.estimation.derive(counted_table(counted, made.mechanism), "correlation").value
-        assert again == pytest.approx(correlation, abs=1e-12)
-        # by the alphabet high, low, mid, the shares would be these in another order
-        shares = optrr.estimate(counted.marginal("grade"), made.mechanism).to_arrow().to_pydict()
-        assert shares["grade"] == grades
-        assert shares["estimate"] == pytest.approx((np.bincount(codes) / 3000).tolist(), abs=1e-9)
 
 
 def test_retries_after_failed_jobs(spark, tmp_path):
