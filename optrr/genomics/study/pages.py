@@ -104,7 +104,7 @@ def study_page(study: Study, title: str) -> Page:
         Section("What is found", [measures, *charts]),
         Section("Tables", _tables(study)),
         Section("The naive test", naive),
-        _made_from(study),
+        Section("Made from", [Table(["what", "value"], [*study.left_out.items(), ("seed", study.options.seed)])]),
     ]
     return Page(title, sections, lead)
 
@@ -161,13 +161,6 @@ def naive_warning(study: Study) -> str:
         f"nothing is, at a stated level of {100 * study.options.alpha:g} %. Use an ordinary χ² or trend test only "
         "where the mechanism randomizes genotype and status independently."
     )
-
-
-def _made_from(study: Study) -> Section:
-    rows: list[tuple[str, object]] = [*study.left_out.items(), ("seed", study.options.seed)]
-    rows += [(f"SHA-256 of {name}", value) for name, value in study.digests.items() if value]
-    note = "Genotypes (with the variants' names and places), statuses and groups as read; the study: all of it and the version."
-    return Section("Made from", [Table(["what", "value"], rows, note=note)])
 
 
 def all_figures(study: Study) -> Iterator[tuple[str, "Figure", str]]:

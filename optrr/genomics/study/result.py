@@ -48,8 +48,7 @@ class Outcome:
 class Study(TableResult):
     """All outcomes, of each number of people and total the one first that leaves most noncentrality.
 
-    ``unavailable``: (total, method, why) where a method cannot reach a total. ``n`` people of the panel, of whom ``cases``;
-    ``digests`` are SHA-256 of what was given, so that another run can be seen to be of the same.
+    ``unavailable``: (total, method, why) where a method cannot reach a total. ``n`` people of the panel, of whom ``cases``.
     """
 
     options: StudyOptions
@@ -57,12 +56,11 @@ class Study(TableResult):
     cases: int
     variants: Variants
     truth: Truth
-    digests: Mapping[str, str]
     left_out: Mapping[str, int]
     outcomes: list[Outcome] = field(default_factory=list)
     unavailable: list[tuple[float, str, str]] = field(default_factory=list)
 
-    in_summary = ("n", "cases", "left_out", "digests", "options")
+    in_summary = ("n", "cases", "left_out", "options")
     drawn = ("predicted_noncentrality_ratio",)
 
     def _keys(self) -> int:

@@ -6,14 +6,12 @@ study's seed and the cell's name.
 
 import hashlib
 import json
-from dataclasses import asdict
 
 import numpy as np
 
-from optrr.core.display import SOFTWARE
 from optrr.core.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import Codes, Texts, refuse_single_copies
+from optrr.genomics.genotypes import Texts, refuse_single_copies
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
 from optrr.genomics.score_tests import Progress
@@ -80,7 +78,6 @@ def run_study(
         int(records[:, 0].sum()) if options.trait is None else round(options.trait.cases * cohort.n),
         cohort.variants,
         whole,
-        _digests(cohort, records, groups, options),
         _left_out(cohort, whole),
     )
     done, steps = 0, len(truths) * len(options.totals) * len(options.methods) * options.repeats
@@ -116,23 +113,6 @@ def _left_out(cohort: Cohort, truth: Truth) -> dict[str, int]:
     out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     still = len(cohort.variants) - truth.usable.size
     return out | ({"variants that do not vary": still} if still else {})
-
-
-def _digests(cohort: Cohort, records: Codes, groups: Texts | None, options: StudyOptions) -> dict[str, str]:
-    """Of genotypes, statuses, groups and options, and of all together with the version that runs."""
-
-    def digest(*parts: bytes) -> str:
-        return hashlib.sha256(b"\0".join(parts)).hexdigest()
-
-    names = json.dumps([[str(x) for x in column] for column in (cohort.variants.chromosome, cohort.variants.name)])
-    places = cohort.variants.position.astype(np.int64).tobytes()
-    out = {
-        "genotypes": digest(names.encode(), places, np.ascontiguousarray(records[:, 1:]).tobytes()),
-        "status": digest(np.ascontiguousarray(records[:, 0]).tobytes()),
-        "groups": "" if groups is None else digest(json.dumps([str(g) for g in groups]).encode()),
-        "options": digest(json.dumps(asdict(options)).encode()),
-    }
-    return out | {"study": digest(json.dumps(out).encode(), SOFTWARE.encode())}
 
 
 def stream(seed: int, *of: object) -> np.random.Generator:
