@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,14 +132,14 @@ def gwas_design(
     said: list[str] = []
     made: Design | SampledVariants
     if association:
-        made = designing.sampled_variants(wanted, total_epsilon, case_share, of_a1)  # type: ignore[arg-type]  # given
-        name = "association"
+        made = questions = designing.sampled_variants(wanted, total_epsilon, case_share, of_a1)  # type: ignore[arg-type]
+        name, show_made = "association", partial(click.echo, questions.headline())
     else:
         each = variant_epsilon or 1.0 if budgets is None else _column_of(budgets, "epsilon", wanted.names)
-        made = designing.genomic_design(wanted, designing.Budget(total_epsilon, each, status_epsilon))
-        unmet = designing.unmet_total(made, total_epsilon)
-        said = [*solution_warnings(made), *designing.association_warnings(made), *unmet]
-        name = "pairs" if kept else "optimum" if method == "auto" else method
+        made = whole = designing.genomic_design(wanted, designing.Budget(total_epsilon, each, status_epsilon))
+        unmet = designing.unmet_total(whole, total_epsilon)
+        said = [*solution_warnings(whole), *designing.association_warnings(whole), *unmet]
+        name, show_made = "pairs" if kept else "optimum" if method == "auto" else method, partial(_show_design, whole)
     if output is not None:
         files.save(made, output)
     not_designed = (f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count)
@@ -149,7 +149,7 @@ def gwas_design(
         seen = sight(wanted, made.epsilon, planned, cases=case_share, frequencies=of_a1, made={name: made})
 
     def show() -> None:
-        click.echo(made.headline()) if isinstance(made, SampledVariants) else _show_design(made)
+        show_made()
         _show_sight(seen)
 
     give(lambda: made.summary() | ({} if seen is None else {"sight": seen.summary()}), show)
