@@ -209,24 +209,6 @@ def test_matrix_agrees_with_its_definition(randomizer):
         assert np.allclose(randomizer.matrix(names), merged, rtol=1e-11, atol=0)
 
 
-def test_label_agrees_with_the_matrix(randomizer):
-    dense = _dense(randomizer)
-    assert randomizer.epsilon == pytest.approx(naive.ldp_epsilon(dense), abs=1e-12)
-    assert randomizer.epsilon >= naive.ldp_epsilon(dense) - 1e-13
-    for i, conditional in enumerate(randomizer.conditional_epsilons):
-        assert conditional == pytest.approx(naive.conditional_epsilon(DRAWN.sizes.tolist(), dense, i), abs=1e-12)
-        alone = naive.marginal_matrix(DRAWN.sizes.tolist(), dense, [i])
-        assert randomizer.attribute_epsilons[i] == pytest.approx(np.log(alone[0, 0] / alone[0, 1]), abs=1e-11)
-
-
-def test_eigenvalues_are_those_of_the_matrix(randomizer):
-    """The matrix over b, d has the eigenvalue λ_W with multiplicity Π_{i∈W} (r_i−1)."""
-    values = randomizer.eigenvalues(["b", "d"])
-    expected = np.repeat(values.ravel(), [1, 1, 2, 2])
-    eigenvalues = np.linalg.eigvalsh(randomizer.matrix(["b", "d"]))
-    assert np.allclose(np.sort(eigenvalues), np.sort(expected), atol=1e-12)
-
-
 def test_a_large_matrix_is_refused():
     domain = Domain.of({"a": 65, "b": 64})
     with pytest.raises(InvalidInput, match="over 4160 cells"):

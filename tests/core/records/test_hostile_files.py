@@ -57,6 +57,14 @@ def finer(times: int) -> Callable[[Content], None]:
     return tell
 
 
+def sharper(c: Content) -> None:
+    """A ball whose frequencies all matter: no radius is soft, and only one attribute weighs anything."""
+    ball = c["law"]["balls"][0]
+    heaviest = max(ball["floors"]) * 500
+    ball.update(floors=[heaviest] + [0] * (len(ball["floors"]) - 1), knots=[heaviest - 1, heaviest], levels=[1.0, 0.0])
+    c["law"]["balls"] = [ball]
+
+
 def heavier(times: int) -> Callable[[Content], None]:
     """Larger multipliers, so that the lower bound's sums have more totals."""
 
@@ -81,6 +89,8 @@ RESEALED: dict[str, tuple[int, Callable[[Content], None]]] = {
     "very many balls of many attributes": (10_000, balls(1000)),
     "a fine grid": (1000, finer(256)),
     "a grid of many attributes": (10_000, finer(16)),
+    "a sharp ball": (1000, sharper),
+    "a sharp ball of many attributes": (10_000, sharper),
     "multipliers of hundreds of digits": (1000, heavier(10**400)),
     "multipliers of many attributes": (10_000, heavier(10)),
     "long names of many attributes": (10_000, long_names),
