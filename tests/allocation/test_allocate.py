@@ -161,6 +161,8 @@ def test_bad_workloads_and_arguments_are_refused():
         allocate({"a": 2}, 1.0, learn="pairs")
     with pytest.raises(InvalidInput, match="n = 0"):
         allocate(DOMAIN, 1.0, n=0)
+    with pytest.raises(InvalidInput, match="give 'records'"):
+        optrr.allocate(DOMAIN, 1.0, keep="all")
     with pytest.raises(InvalidInput, match="unknown method"):
         allocate(DOMAIN, 1.0, method="magic")
     with pytest.raises(InvalidInput, match="use method 'search'"):

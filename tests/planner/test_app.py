@@ -100,19 +100,6 @@ def test_the_page_needs_the_token_and_holds_the_question_and_nothing_inline(app,
         assert refused(asyncio.run(called(app, "GET", f"/{query}", host=ADDRESS)))
 
 
-def test_a_preview_has_every_fragment_and_says_how_far_it_is(app, school):
-    async def computed() -> Reply:
-        while (reply := await post(app, "/preview", asked(school))).json["busy"]:
-            await asyncio.sleep(0.01)
-        return reply
-
-    reply = asyncio.run(computed())
-    assert reply.status == 200
-    places = {"spend", "frontier", "see", "told", "ways", "elsewhere", "shell", "python"}
-    assert set(reply.json["fragments"]) == places
-    assert reply.json["error"] is None and reply.json["status"]
-
-
 def test_what_is_saved_is_the_question_the_reason_and_what_was_seen(app, school, kept):
     async def story() -> None:
         for total in (1.0, 2.0):

@@ -171,9 +171,6 @@ def test_a_wide_tolerance_is_no_optimum(tmp_path: Path) -> None:
     read = load_design(tmp_path / "d.json")
     assert read.solution.status == "bracketed"
     assert "the optimum is only known to lie within" in read.warnings[0]
-    content = {**json.loads((tmp_path / "d.json").read_text()), "status": "optimal"}
-    failed = [c.name for c in verify(resealed(content, tmp_path / "d.json")).checks if not c.holds]
-    assert failed == ["optimality"]
 
 
 @pytest.mark.slow

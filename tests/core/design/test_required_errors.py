@@ -1,15 +1,12 @@
 """allocate for required standard errors, and which ways may be chosen: reached by every table, and never below a bound."""
 
-import json
 import re
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-import optrr
 from optrr import Infeasible, InvalidInput, allocate
-from optrr.cli.main import run
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 
@@ -175,19 +172,3 @@ def test_wishes_that_mean_something_for_records_only_imply_them(wish):
     assert "have a meaning for whole records only" in " ".join(allocation.sentences())
     assert not any(way.suits for way in allocation.ways if way.name != "optimum")
     assert all("asked for" in way.gives_up[-1] for way in allocation.ways if not way.suits)
-
-
-SPEC = [*("--attribute", "a=4:1"), *("--attribute", "b=5:1")]
-
-
-def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
-    path = tmp_path / "asking.json"
-    for more, keeps in (([], False), (["--keep", "records"], True), (["--way", "whole-record"], True)):
-        assert run(["allocate", *SPEC, "--total-epsilon", "1", *more, "-o", str(path), "--json"]) == 0
-        printed = json.loads(capsys.readouterr().out)
-        assert optrr.load(path).epsilon == printed["epsilon"] <= 1 + 1e-9
-        assert optrr.load(path).keeps_records is printed["keeps_records"] is keeps
-    assert run(["allocate", *SPEC, "--total-epsilon", "1", "--strict"]) == 0
-    assert "predicted errors" in capsys.readouterr().out
-    with pytest.raises(InvalidInput, match="give 'records'"):
-        allocate(DOMAIN, 1.0, keep="all")

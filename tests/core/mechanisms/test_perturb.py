@@ -163,19 +163,6 @@ def test_files_follow_the_law(tmp_path, suffix):
     assert chi2.sf(np.sum((observed - expected) ** 2 / expected), len(cells) - 1) > FALSE_ALARM
 
 
-def test_default_randomness_differs_and_a_seed_repeats(tmp_path):
-    source = _csv(tmp_path / "a.csv", [["F", "7", "0"]] * 500)
-    mechanism = _mechanism(DOMAIN, 0.1)
-
-    def draw(seed):
-        perturb(source, mechanism, tmp_path / "b.csv", seed)
-        return _rows(tmp_path / "b.csv")
-
-    assert draw(4) == draw(4)
-    # 500 records of at least one fair bit each: alike with chance below 2^-400
-    assert draw(None) != draw(None)
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_dropped_columns_are_not_in_the_target(tmp_path, suffix):
     table = pa.table({"id": ["p", "q"], "sex": ["F", "M"], "code": ["7", "007"], "age": [0, 2], "note": ["r", "s"]})
@@ -215,17 +202,11 @@ def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
 def test_bad_paths(tmp_path):
     mechanism = _mechanism(DOMAIN, 1)
     source = _csv(tmp_path / "a.csv", [["F", "7", "0"]])
-    (tmp_path / "a.txt").write_bytes(source.read_bytes())
     pq.write_table(pa.table({n: pa.array([], pa.string()) for n in DOMAIN.names}), tmp_path / "e.parquet")
     (tmp_path / "linked.csv").symlink_to(source)
-    (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.iterdir())
     for given_source, target, message in [
-        ("a.txt", "b.csv", r"a.txt ends in '.txt'"),
-        ("a.csv", "b", r"b ends in ''"),
         ("e.parquet", "b.csv", "holds no records"),
-        ("a.csv", "no/b.csv", "there is no directory"),
-        ("a.csv", "folder.csv", "cannot write .*folder.csv: it is a directory"),
         ("a.csv", "linked.csv", "is the input itself"),
     ]:
         with pytest.raises(InvalidInput, match=message):

@@ -339,17 +339,6 @@ def test_power_iteration_finds_uneven_groups_of_few_attributes():
     assert seen >= 70
 
 
-def test_unrelated_attributes_stay_alone():
-    affinity, _ = blocks((2, 2), between=0.0)
-    padded = np.zeros((6, 6))
-    padded[:4, :4] = affinity
-    clusters = clustering.power_iteration_clusters(padded, 2)
-    assert (4,) in clusters
-    assert (5,) in clusters
-    assert clustering.power_iteration_clusters(np.eye(3), 2) == ((0,), (1,), (2,))
-    assert clustering.power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
-
-
 @pytest.mark.parametrize("size", range(2, 15))
 @pytest.mark.parametrize("strength", [0.1, 0.3, 0.37])
 def test_power_iteration_keeps_equally_dependent_attributes_together(size, strength):
