@@ -308,16 +308,8 @@ def test_ways_of_asking_refuse_each_other_s_answers():
 
 ANSWERED = {"a": ["x", "y"], "b": 3}
 N = 400
-# Commands that read one INPUT of several places, with what they need beside it.
-COMMANDS = {
-    "estimate": ("--attributes", "a,b"),
-    "test": ("--attributes", "a,b"),
-    "measure": ("--attributes", "a,b"),
-    "model": ("--attributes", "a,b", "--terms", "a+b"),
-    "regress": ("--formula", "a ~ C(b)"),
-}
-# One reads through counts and one through records; that the others do as well is seen in the long run.
-EACH = [pytest.param(name, marks=[] if name in ("measure", "regress") else pytest.mark.slow) for name in COMMANDS]
+# One command reads through counts, one through records; what each needs beside its INPUT.
+COMMANDS = {"estimate": ("--attributes", "a,b"), "regress": ("--formula", "a ~ C(b)")}
 
 
 def answered_by(seed):
@@ -354,7 +346,7 @@ def said(capsys, command, *places, code=0, options=()):
     return json.loads(out) if code == 0 else err
 
 
-@pytest.mark.parametrize("command", EACH)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, command):
     for again in (f"copy.{kind}", f"r1.{kind}", f"./r1.{kind}"):
         err = said(capsys, command, f"r1.{kind}", f"others.{kind}", again, code=2)

@@ -170,11 +170,8 @@ def test_other_columns_may_be_ignored_or_absent(tmp_path):
     for data in (extra, extra.to_pandas(), tmp_path / "a.parquet", extra.to_batches()):
         assert count(data, DOMAIN, "sex", allow_extra=True).table.tolist() == [1, 0]
     assert count(ONE.select(["town"]), DOMAIN, "town").table.tolist() == [1, 0]
-
-
-def test_bad_values_in_columns_not_asked_for_do_not_matter():
-    data = pa.table({"sex": ["F"], "age": [77], "smokes": ["no"], "town": ["x"]})
-    assert count(data, DOMAIN, "sex").n == 1
+    # nor does a bad value in a column that is not asked for matter
+    assert count(ONE.set_column(1, "age", [[77]]), DOMAIN, "sex").n == 1
 
 
 def test_pandas_slices_of_changing_type(monkeypatch):
@@ -200,14 +197,11 @@ def test_a_negative_zero_is_zero(categories):
 DECLARED = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 
 
-def test_shape_and_names():
-    assert DECLARED.names == ("sex", "age", "smokes")
-    assert DECLARED.sizes.tolist() == [2, 5, 3]
-    assert DECLARED.sizes.dtype == np.int64
-    assert (DECLARED.m, len(DECLARED)) == (3, 3)
-    assert [a.name for a in DECLARED] == ["sex", "age", "smokes"]
+def test_a_domain_is_its_attributes_in_their_order():
+    assert (DECLARED.names, DECLARED.m) == (("sex", "age", "smokes"), 3)
     assert DECLARED.attributes[1] == Attribute("age", (0, 1, 2, 3, 4))
-    assert DECLARED.attributes[1].size == 5
+    assert (DECLARED.index("age"), DECLARED.indices(["smokes", "sex"]), DECLARED.indices("age")) == (1, (2, 0), (1,))
+    assert DECLARED.subset(["smokes", "sex"]).sizes.tolist() == [3, 2] and DECLARED.sizes.dtype == np.int64
 
 
 def test_texts_and_codes():
@@ -216,19 +210,8 @@ def test_texts_and_codes():
     assert mixed.codes == {text: k for k, text in enumerate(mixed.texts)}
     assert mixed.missing_code == 4
     assert DECLARED["sex"].missing_code is None
-
-
-def test_numpy_scalars_become_plain():
     plain = Attribute("x", (np.int8(3), np.str_("a"), np.bool_(True))).categories
-    assert plain == (3, "a", True)
-    assert [type(c) for c in plain] == [int, str, bool]
-
-
-def test_index_indices_subset():
-    assert DECLARED.index("age") == 1
-    assert DECLARED.indices(["smokes", "sex"]) == (2, 0)
-    assert DECLARED.indices("age") == (1,)
-    assert DECLARED.subset(["smokes", "sex"]).sizes.tolist() == [3, 2]
+    assert plain == (3, "a", True) and [type(c) for c in plain] == [int, str, bool]
 
 
 @pytest.mark.parametrize(
