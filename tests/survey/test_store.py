@@ -445,10 +445,6 @@ def test_the_command_line_estimates_from_a_database(opened, new_url, made, tmp_p
     again = ["perturb", new_url, "--design", str(tmp_path / "d.json"), "-o", str(tmp_path / "twice.csv")]
     assert run_command(again) == 2
     assert "already randomized" in capsys.readouterr().err
-    assert run_command(["test", new_url, *read, "income,member"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 400
-    assert run_command(["estimate", new_url, *read, "nothing"]) == 2
-    assert capsys.readouterr().err.startswith("error: there is no attribute 'nothing'")
 
 
 def autocommitting(url: str) -> sa.Engine:

@@ -287,9 +287,6 @@ def test_weights_that_a_release_names_are_used_as_those_of_its_design(here, caps
     plain = share(capsys, "br.csv", "--unweighted")
     assert plain["estimate"][1] == pytest.approx(0.5, abs=0.15)
     assert ["sampled by weight 'w', which is ignored here" in line for line in plain["doubts"]] == [True]
-    proportions = ("--attributes", "y", "--test", "goodness-of-fit", "--proportions", "0.5,0.5")
-    doubts = as_json(capsys, "test", "br.csv", "--design", "bd.json", *proportions)["doubts"]
-    assert any("sampled by weight 'w', which is ignored here" in line for line in doubts)
 
 
 def test_releases_that_name_different_weights_need_a_word(here, capsys):
