@@ -97,60 +97,6 @@ def report_body(design: str, identifier: str, values: list[str | None]) -> bytes
     return json.dumps({"format": "optrr-report/1", "design": design, "id": identifier, "values": values}).encode()
 
 
-def acceptable(body: bytes, design: str, categories: list[list[str | None]]) -> bool:
-    """Slow and obvious: whether a collector of this design may take the body."""
-    try:
-        sent = json.loads(body.decode("utf-8"), object_pairs_hook=list)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        return False
-    # a list of pairs shows a key that is given twice
-    if not body.lstrip(b" \t\r\n").startswith(b"{") or sorted(key for key, _ in sent) != [
-        "design",
-        "format",
-        "id",
-        "values",
-    ]:
-        return False
-    sent = dict(sent)
-    values = sent["values"]
-    return (
-        sent["format"] == "optrr-report/1"
-        and sent["design"] == design
-        and isinstance(sent["id"], str)
-        and re.fullmatch("[0-9a-f]{32}", sent["id"], re.ASCII) is not None
-        and isinstance(values, list)
-        and len(values) == len(categories)
-        and all(
-            any(v is c or (isinstance(v, str) and v == c) for c in cs) for v, cs in zip(values, categories, strict=True)
-        )
-    )
-
-
-def malformed(rng: random.Random, body: bytes) -> bytes:
-    """A report with a few bytes, tokens or whole parts changed."""
-    tokens = [
-        b"null",
-        b"[]",
-        b"{}",
-        b'"',
-        b"1e999",
-        b"NaN",
-        b"\xff",
-        b"\\ud800",
-        b",",
-        b'"F"',
-        b"[" * 500,
-        b"\x00",
-        b"low",
-    ]
-    for _ in range(rng.randint(1, 4)):
-        a = rng.randrange(len(body) + 1)
-        b = min(len(body), a + rng.choice([0, 1, 1, 5, 40]))
-        piece = rng.choice([b"", rng.randbytes(rng.randint(1, 3)), rng.choice(tokens), body[:b]])
-        body = body[:a] + piece + body[b:]
-    return body
-
-
 class Server:
     """``optrr serve`` in a process of its own, on a free port."""
 

@@ -18,12 +18,13 @@ from urllib.request import url2pathname
 import numpy as np
 import pytest
 from plan_questions import SCHOOL, AtOnce, alike, invented
-from survey_client import Reply, called, malformed
+from survey_client import Reply, called
 
 from optrr.core.design.specification import declared
 from optrr.planner.preview import LADDER, Point, between, point
 from optrr.planner.question import Question
 from optrr.planner.work import Known, PlanWork
+from tests.fuzz.changes import changed
 
 pytest.importorskip("starlette", reason="the page's server needs the extra serve")
 
@@ -206,13 +207,13 @@ def nested(rng: random.Random, body: bytes) -> dict[str, Any]:
 
 
 def mutated(rng: random.Random, body: bytes) -> dict[str, Any]:
-    changed = malformed(rng, body)
+    sent = changed(body, rng, 1 << 20)
     try:
-        json.loads(changed)
+        json.loads(sent)
     except (ValueError, RecursionError):
-        return {"body": changed}
+        return {"body": sent}
     # what is still JSON may be another question; this is none
-    return {"body": changed + b"}"}
+    return {"body": sent + b"}"}
 
 
 def wrong_value(rng: random.Random, body: bytes) -> dict[str, Any]:

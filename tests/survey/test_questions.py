@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 import vectors
-from survey_client import JSON, TOKEN, Server, call, called, entered, kept_reports, malformed
+from survey_client import JSON, TOKEN, Server, call, called, entered, kept_reports
 
 import optrr
 from optrr.allocation.sampled_tables import SampledTables
@@ -29,6 +29,7 @@ from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr_solvers.allocation.questions import SubsetReport
+from tests.fuzz.changes import changed
 from tests.fuzz.commands import PRIVATE, PUBLIC
 from tests.javascript import called as in_node
 from tests.javascript import of_the_page
@@ -183,9 +184,9 @@ def test_malformed_answers_are_refused_and_not_kept(engine: sa.Engine, tmp_path:
             kept.add(sent["id"])
 
     async def send_all() -> None:
-        for _ in range(400):
+        for _ in range(600):
             report = body(made, 1, "1|0 2") | {"id": rng.randbytes(16).hex()}
-            await send(malformed(rng, json.dumps(report).encode()))
+            await send(changed(json.dumps(report).encode(), rng, 1 << 20))
             await send(rng.randbytes(rng.randint(0, 300)))
             parts = [rng.choices("01234", k=rng.randint(0, 3)) for _ in range(rng.randint(1, 3))]
             answer = {"table": rng.randint(0, 3), "cells": "|".join(map(" ".join, parts))}
@@ -344,9 +345,9 @@ def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(tm
 def test_a_stored_answer_that_was_changed_is_refused(app, survey, engine, tmp_path):
     fill(app, survey, 3)
     database = tmp_path / "survey.db"
-    for changed in (b"", b"1", b"9 1", b"1 7", b"1 \xff", b"0 1", b"2 1|0 2 5 7", "1 1"):
+    for stored in (b"", b"1", b"9 1", b"1 7", b"1 \xff", b"0 1", b"2 1|0 2 5 7", "1 1"):
         with sqlite3.connect(database) as connection:
-            connection.execute("UPDATE reports SET record = ?", (changed,))
+            connection.execute("UPDATE reports SET record = ?", (stored,))
         with pytest.raises(InvalidInput, match="a stored answer is none to the design's questions; restore a backup"):
             asking().estimate(database, ("travel",))
 
