@@ -1,7 +1,6 @@
 """What an ε means, by Bayes' rule on explicit channels, and comparisons with other trust models, by published values."""
 
 import math
-from itertools import combinations
 
 import mpmath
 import numpy as np
@@ -15,17 +14,6 @@ from optrr.planner.meaning import Meaning, comparisons, curator, least, shuffled
 
 ADULT = 32_561
 TABLES = [(16, 0.006, 0.0013), (2, 0.004, 0.0028), (40, 0.01, 0.0)]
-
-
-def response(size, epsilon):
-    p = np.ones((size, size)) + math.expm1(epsilon) * np.eye(size)
-    return p / p.sum(axis=1, keepdims=True)
-
-
-def subsets(size, named, epsilon):
-    """Subset selection: e^ε times as likely where the truth is among those named."""
-    p = np.array([[math.exp(epsilon * (x in s)) for s in combinations(range(size), named)] for x in range(size)])
-    return p / p.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("epsilon", [0.761, 1.634, 3.303])
