@@ -10,7 +10,6 @@ import pytest
 
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import estimate
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities, randomized_response
 from optrr.core.mechanisms.perturb import perturb
@@ -147,17 +146,3 @@ def test_estimate_and_dispersion_are_equations_17_18_22_and_23():
         middle = np.diag(observed.ravel()) - np.outer(observed, observed)
         dispersion = inverse @ middle @ inverse.T / (table.n - 1)
         np.testing.assert_allclose(kernel.variance(observed, table.n).ravel(), np.diag(dispersion), rtol=1e-8)
-
-
-def test_every_estimation_method_takes_a_matrix_mechanism():
-    """Unbiased and likelihood estimates recover 200,000 records' proportions; tolerance 5 standard errors per cell."""
-    domain = Domain.of({"a": 4, "b": 3})
-    mechanism = MatrixMechanism(domain, (laplace(4, 4.0), truncated_geometric(3, 2.0)))
-    rng = np.random.default_rng(8)
-    truth = rng.dirichlet(np.full(12, 3.0)).reshape(4, 3)
-    cells = rng.choice(12, size=200_000, p=truth.ravel())
-    seen = count(mechanism.perturb_codes(np.column_stack([cells // 3, cells % 3]), rng), domain, domain.names)
-    error = np.sqrt(mechanism.kernel(domain.names).variance(seen.proportions, seen.n))
-    for method in ("unbiased", "norm-sub", "clip", "mle", "ibu"):
-        estimated = estimate(seen, mechanism, method=method)
-        assert np.all(np.abs(estimated.proportions - truth) < 5 * error), method

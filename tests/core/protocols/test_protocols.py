@@ -177,8 +177,6 @@ def test_the_account_adds_up():
 def test_bad_requests_are_refused():
     with pytest.raises(InvalidInput, match="unknown matrix 'dense'"):
         protocols.rr_clusters(DOMAIN, CLUSTERS, 1.0, "dense")
-    with pytest.raises(InvalidInput, match="in two clusters"):
-        protocols.rr_clusters(DOMAIN, [("a", "b"), ("b", "c", "d")], 1.0)
     with pytest.raises(InvalidProblem, match="retention"):
         protocols.sic_clusters(DOMAIN, CLUSTERS, 1.0)
     with pytest.raises(InvalidProblem, match="above ln 2"):
