@@ -45,7 +45,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # A step that promises less than this, per record, is taken without asking whether the objective rose, which rounding would
 # decide.
 _NEAR = 1e-9
-_MOST_STEPS, _HALVINGS = 60, 25
+_MOST_STEPS, _HALVINGS = 200, 25
 # An end of an interval is sought this many standard errors from the solution, and first a little beyond where it is if the
 # test's root is a straight line, then in steps that are each twice as long as the one before; it is this precise, in standard
 # errors, too.

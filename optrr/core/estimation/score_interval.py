@@ -1,9 +1,8 @@
 """Intervals of proportions from their variance under the hypothesis (Wilson), and ends of intervals by inversion of a test.
 
-An unbiased estimate x of a proportion p has the variance V(p) = v₀ + v₁ p + v₂ p² where the proportion is p: a report counts
-for the cell what its true record makes it count, inside the cell with probability p. The interval holds every p with
+An unbiased estimate x of a proportion p has some variance V(p) where the proportion is p. The interval holds every p with
 
-    (x − p)² ≤ z² V(p),
+    (x − p)² ≤ z² V(p),        V(p) = v₀ + v₁ p + v₂ p²,
 
 whose ends are the roots of a quadratic equation (Wilson, JASA 22, 1927, 209). Two things are added to it.
 
@@ -12,11 +11,11 @@ whose ends are the roots of a quadratic equation (Wilson, JASA 22, 1927, 209). T
   d + (z²/d − z)·2/3 ≥ .966 z of them off, where an x inside is missed beyond z: at 95 % in 2.9 % in place of 2.5 %.
 - The skewness of x, third moment κ over V^(3/2), moves its quantiles by (z² − 1) κ/(6V) (Cornish and Fisher): x is moved back.
 
-The estimate of a cell is a mean of weights g = P⁻¹ 1_cell. Their moments inside the cell are the kernel's; outside, those of
-the projected estimate, or of the reports where these show more. A cell of one attribute has a binomial number of own reports,
-whatever the other records are, and exact limits (Clopper and Pearson, Biometrika 26, 1934, 404). Of given records the
-randomization alone is random; they are whole, so that ends are moved outwards by half a record. Intervals contain the estimate
-moved into 0..1. Coverage: benchmarks/interval_coverage.py.
+The estimate of a cell is a mean of weights g = P⁻¹ 1_cell, whose moments are those under the projected estimate, or under the
+reports where these show more. An estimate of V errs with x, as their covariance is the third moment: V(p) = V + (κ/V)(p − x).
+A cell of one attribute has a binomial number of own reports, whatever the other records are, and exact limits (Clopper and
+Pearson, Biometrika 26, 1934, 404). Of given records the randomization alone is random; they are whole, so that ends are moved
+outwards by half a record. Intervals contain the estimate moved into 0..1. Coverage: benchmarks/interval_coverage.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +41,7 @@ _LEAST_VARIANCE = 1e-18
 # How much a standard error beyond the range counts.
 _BEYOND = 1.5
 # A variance of one weight below this is rounding: weights are of order 1 or larger.
-_NO_VARIANCE = 1e-14
+_NO_VARIANCE = 1e-11
 
 
 class _Untested(Exception):
@@ -126,19 +125,17 @@ def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) ->
     raw = kernel.solve(observed)
     share = projection(raw.reshape(-1, kernel.cells)).reshape(raw.shape)
     fitted = kernel.expected(share)
-    second_in = np.broadcast_to(kernel.own_moment(2), raw.shape)
     second = np.maximum(kernel.solve_power(fitted, 2), kernel.solve_power(observed, 2))
-    third, rest = kernel.solve_power(fitted, 3), 1 - share
-    # of the records outside, from all and those inside; of all where nobody is outside
-    outside = np.divide(second - share * second_in, rest, out=second.copy(), where=rest > _NO_VARIANCE)
+    third = kernel.solve_power(fitted, 3)
     if fixed:
-        variances = np.stack([outside, second_in - outside - 1, np.zeros_like(raw)])
-        central = third - 3 * share * second_in + 2 * share
+        variance, central = second - share, third - share * (3 * kernel.own_moment(2) - 2)
     else:
-        variances = np.stack([outside, second_in - outside, -np.ones_like(raw)])
-        central = third - 3 * share * second + 2 * share**3
-    variance = variances[0] + share * (variances[1] + share * variances[2])
-    skew = np.divide(central, variance, out=np.zeros_like(raw), where=variance > _NO_VARIANCE)
+        variance, central = second - share**2, third - share * (3 * second - 2 * share**2)
+    varies = variance > _NO_VARIANCE
+    skew = np.divide(central, variance, out=np.zeros_like(raw), where=varies)
+    # where nobody is in the cell and there is no noise, V grows as the moment inside
+    slope = np.where(varies, skew, kernel.own_moment(2))
+    variances = np.stack([np.maximum(variance - slope * share, 0.0), slope, np.zeros_like(raw)])
     return variances.reshape(3, -1), skew.ravel()
 
 
