@@ -8,7 +8,6 @@ import math
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -387,31 +386,6 @@ def test_a_number_of_any_kind_is_a_limit(limit: object, tmp_path: Path) -> None:
     diary.answer(first, answers)
     with pytest.raises(client.BeyondLimit, match=f"above the limit {limit}"):
         diary.answer(second, more)
-
-
-def test_nothing_is_added_between_the_comparison_and_the_storing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two answers at once only one has a limit; both wait for each other."""
-    pytest.importorskip("fcntl", reason="this system has no locks of files")
-    (first, answers), (second, more) = records(["small", "joint"])
-    limited, unlimited = client.Diary(tmp_path, first.epsilon), client.Diary(tmp_path)
-    draw, others, kept = client.Sampler.report, [], []
-
-    def slow(sampler: Any, record: dict[str, Any]) -> Any:
-        if sampler is first:
-            other = threading.Thread(target=unlimited.answer, args=(second, more))
-            other.start()
-            others.append(other)
-            other.join(0.5)
-            kept.extend(unlimited.ledger().entries)
-        return draw(sampler, record)
-
-    monkeypatch.setattr(client.Sampler, "report", slow)
-    limited.answer(first, answers)
-    assert kept == []
-    others[0].join()
-    assert len(limited.ledger().entries) == 2
 
 
 def test_answers_at_the_same_moment_are_made_once_and_stay_within_the_limit(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_bad_graphs_are_refused(source, nodes, said):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
-def test_bad_epsilons_are_refused(epsilon):
+def test_bad_epsilons_and_deltas_are_refused(epsilon):
     graph = nx.path_graph(4)
     calls = [
         lambda: graphs.response_channel(epsilon),
@@ -155,6 +155,9 @@ def test_bad_epsilons_are_refused(epsilon):
     for call in calls:
         with pytest.raises(InvalidInput, match="epsilon ="):
             call()
+    for bad in (1.0, -0.1, math.nan):
+        with pytest.raises(InvalidInput, match="delta"):
+            graphs.smooth_triangle_query(graph, 1.0, delta=bad)
 
 
 def test_too_dense_a_collection_is_refused_before_it_starts():
@@ -202,12 +205,6 @@ def test_dilation_hides_norms_and_beats_the_sufficient_value(dimension, epsilon)
         if bad.size:
             inside = gamma(dimension).cdf(bad.max()) if scale < 0 else gamma(dimension).sf(bad.min())
             assert inside <= delta * 1.01
-
-
-@pytest.mark.parametrize("bad", [1.0, -0.1, math.nan])
-def test_bad_delta_is_refused(bad):
-    with pytest.raises(InvalidInput, match="delta"):
-        graphs.smooth_triangle_query(nx.path_graph(4), 1.0, delta=bad)
 
 
 @pytest.mark.slow
