@@ -91,7 +91,8 @@ def test(
     keywords, columns = run.sampled(sample)
     how: dict[str, Any] = {"hypothesis": hypothesis, "given": within, "calibration": calibration, **keywords}
     how |= {"bootstrap": bootstrap, "random_state": random_state, "complete_cases": complete_cases}
-    if calibration == "asymptotic" or columns or not reports.of_records:
+    sampled = columns and hypothesis in (None, "independence") and not within
+    if calibration == "asymptotic" or sampled or not reports.of_records:
         refuse_options("is for drawn tables, and none are drawn here; leave it out", "bootstrap", "random_state")
     elif within or groups or proportions is not None:
         refuse_options("is for associations without --given; leave it out", "bootstrap")
