@@ -1,6 +1,5 @@
 """The Python client: the vectors, what it refuses, planted errors, its draws, and one answer for each design."""
 
-import hashlib
 import io
 import itertools
 import json
@@ -26,7 +25,7 @@ from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.sampled_uses import questions_of
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.devices.deployment_file import Deployment, canonical, decoded_deployment
+from optrr.devices.deployment_file import Deployment, canonical, decoded_deployment, digest_of
 from optrr.devices.exact import MOST_WORK, total_epsilon, work
 from optrr_solvers.allocation.questions import SubsetReport
 from tests import vectors
@@ -506,13 +505,20 @@ def test_what_a_diary_makes_is_for_its_owner(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "diary").iterdir()} == {0o600}
 
 
-def _of_layers(m: int, bits: int, total: str = "99999.000000000000000", *, choice: int = 0) -> bytes:
-    """A file in form and with its digest: m attributes of two categories, one state each, after a choice of components."""
-    random = np.random.default_rng(1)
-    words = [random.bytes(bits // 8 - 1).hex() for _ in range(m)]
+def of_layers(m: int, bits: int, total: str = "99999.000000000000000", *, choice: int = 0, states: int = 1) -> bytes:
+    """A file in form and with its digest: m attributes of two categories, with random thresholds below 2^(bits−7) and random
+    next states, after a choice of components."""
+    rng = np.random.default_rng([m, states, bits])
+    widths = [min(states, 1 << min(k, 30)) for k in range(m)] + [1]
     layers = [
-        {"kind": "change", "attribute": i, "threshold": f"01{word}", "kept": [0], "changed": [0]}
-        for i, word in enumerate(words)
+        {
+            "kind": "change",
+            "attribute": k,
+            "threshold": "".join(f"01{rng.bytes(bits // 8 - 1).hex()}" for _ in range(widths[k])),
+            "kept": rng.integers(widths[k + 1], size=widths[k]).tolist(),
+            "changed": rng.integers(widths[k + 1], size=widths[k]).tolist(),
+        }
+        for k in range(m)
     ]
     if choice:
         ends = "".join(f"{k:016x}" + "0" * (bits // 4 - 16) for k in range(1, choice))
@@ -526,15 +532,14 @@ def _of_layers(m: int, bits: int, total: str = "99999.000000000000000", *, choic
         "layers": layers,
         "epsilon": {"total": total, "attributes": ["1.000000000000000"] * m, "conditional": ["1.000000000000000"] * m},
     }
-    digest = hashlib.sha256(canonical(content)).hexdigest()
-    return canonical({**content, "digest": digest})
+    return canonical(content | {"digest": digest_of(content)})
 
 
 @pytest.mark.parametrize(("m", "bits", "choice"), [(500, 6144, 0), (1000, 3072, 0), (200, 6144, 1000)])
 def test_files_that_take_long_are_refused_before_any_sum(
     m: int, bits: int, choice: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = _of_layers(m, bits, choice=choice)
+    text = of_layers(m, bits, choice=choice)
     assert len(text) < client.MOST_BYTES
     monkeypatch.setattr(client.Sampler, "total", lambda _: pytest.fail("the sums were begun"))
     with pytest.raises(client.Refused, match="its exact sums would take too long; export the design to a smaller size"):
@@ -544,9 +549,9 @@ def test_files_that_take_long_are_refused_before_any_sum(
 
 def test_the_total_of_many_layers_is_the_exact_one() -> None:
     # 12,288 bits more with every ten layers, so that the client has rounded outward several times
-    text = _of_layers(60, 1216)
+    text = of_layers(60, 1216)
     exact = total_epsilon(Deployment.read(text).automaton)
     assert client.Sampler(text).total() == exact
-    client.Sampler(_of_layers(60, 1216, total=f"{exact:f}"))
+    client.Sampler(of_layers(60, 1216, total=f"{exact:f}"))
     with pytest.raises(client.Refused, match="smaller total epsilon than it has"):
-        client.Sampler(_of_layers(60, 1216, total=f"{exact - Decimal('1e-15'):f}"))
+        client.Sampler(of_layers(60, 1216, total=f"{exact - Decimal('1e-15'):f}"))

@@ -8,6 +8,7 @@ import pytest
 
 from optrr.core.errors import InvalidInput
 from optrr.studies.secure_sum import secure_sum
+from tests.scripted import Scripted
 
 
 @pytest.mark.parametrize(("parties", "cells"), [(3, 1), (50, 20), (255, 2), (256, 2)])
@@ -21,18 +22,6 @@ def test_parties_get_exact_counts(parties, cells):
 def test_fewer_than_three_parties_are_refused():
     with pytest.raises(InvalidInput, match="at least 3 parties; there are 2"):
         secure_sum([[1, 0], [0, 1]])
-
-
-class Scripted:
-    """A bit source that plays given shares; small integers stay themselves under the uniform draw."""
-
-    def __init__(self, draws):
-        self.draws = list(draws)
-
-    def words(self, count):
-        out, self.draws = self.draws[:count], self.draws[count:]
-        assert len(out) == count
-        return np.asarray(out, dtype=np.uint64)
 
 
 def view_of(choices, draws, watchers):

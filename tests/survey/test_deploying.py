@@ -41,7 +41,6 @@ def test_every_setting_is_explained(compose: dict[str, Any]) -> None:
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     images = {"PYTHON_IMAGE", "CADDY_IMAGE", "POSTGRES_IMAGE"}
     settings = set(re.findall(r"\$\{(\w+)", text)) - images
-    assert settings == {"SURVEY_HOST", "POSTGRES_PASSWORD", "OPTRR_RESULTS_TOKEN"}
     explained = (ROOT / "docs" / "survey.md").read_text(encoding="utf-8")
     # what can be pinned has a name that works without
     assert all(f"${{{name}:-" in text and f"`{name}`" in explained for name in images)

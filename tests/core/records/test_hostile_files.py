@@ -21,9 +21,9 @@ from optrr.core.design.specification import read_specification
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.records.reading.registry import open_source
-from optrr.devices.deployment_file import canonical, digest_of
 from optrr.longitudinal.design import longitudinal
 from tests.core.design.test_design_file_lies import each_ball, resealed
+from tests.devices.test_python_client import of_layers
 from tests.mutations import Content, cost_of_command
 
 pytestmark = [
@@ -177,36 +177,10 @@ def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     assert ends_in_time(path) == ""
 
 
-def automaton(m: int, states: int, bits: int) -> bytes:
-    """A deployment of so many binary attributes whose thresholds and next states are random; its ε are wrong."""
-    rng = np.random.default_rng([m, states, bits])
-    widths = [min(states, 1 << min(k, 30)) for k in range(m)] + [1]
-    layers = [
-        {
-            "kind": "change",
-            "attribute": k,
-            "threshold": "".join(rng.bytes(bits // 8).hex() for _ in range(widths[k])),
-            "kept": rng.integers(widths[k + 1], size=widths[k]).tolist(),
-            "changed": rng.integers(widths[k + 1], size=widths[k]).tolist(),
-        }
-        for k in range(m)
-    ]
-    content = {
-        "format": "optrr-deployment/1",
-        "software": "optrr",
-        "design": "0" * 64,
-        "attributes": [{"name": f"a{k}", "categories": ["0", "1"]} for k in range(m)],
-        "bits": bits,
-        "layers": layers,
-        "epsilon": {"total": f"{50:.15f}", "attributes": [f"{1:.15f}"] * m, "conditional": [f"{50:.15f}"] * m},
-    }
-    return canonical(content | {"digest": digest_of(content)})
-
-
 @pytest.mark.parametrize(("m", "states", "bits"), [(12, 1000, 64), (40, 18, 6144), (500, 30, 512), (16_000, 60, 64)])
 def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
-    path.write_bytes(automaton(m, states, bits))
+    path.write_bytes(of_layers(m, bits, states=states))
     ends_in_time(path)
 
 
