@@ -223,10 +223,6 @@ WAYS = {
         for way in allocate(domain, total, learn="pairs").ways
         if way.name in ("mixture", "sampling")
     ),
-    "allocation's optimum": lambda domain, total, rng: allocate(domain, total, learn="pairs").option("optimum").asking,
-    "RR-Clusters": lambda domain, total, rng: rr_clusters(
-        domain, [domain.names[:2], *([n] for n in domain.names[2:])], total / domain.m
-    ),
 }
 
 
@@ -235,7 +231,7 @@ WAYS = {
 def test_the_error_is_the_one_promised(way):
     """Six random settings, 30 runs each, of a uniform population, where the promise is the error itself.
 
-    Five cases at 5.5 standard errors: false alarm below 1e-6 were the means normal, and below 1e-4 with the tails of so
+    Three cases at 5.5 standard errors: false alarm below 1e-6 were the means normal, and below 1e-4 with the tails of so
     many chi-squares. The standard error is below 10 %, mostly 5 %: a promise off by a third to a half would be seen.
     """
     rng, n, ratios = np.random.default_rng(hash_of(way)), 1500, []
@@ -344,17 +340,6 @@ def test_options_are_ordered_and_say_what_they_give_up():
     allocation = allocate(COMPARED, TOTAL, learn="pairs", n=1000, clusters=[["a", "b"]])
     errors = [o.error for o in allocation.ways]
     assert errors == sorted(errors)
-    assert {o.name for o in allocation.ways} == {
-        "optimum",
-        "kronecker",
-        "kronecker-even",
-        "clusters",
-        "whole-record",
-        "sampling",
-        "sampling-even",
-        "mixture",
-        "mixture-with-records",
-    }
     records = [o.error for o in allocation.ways if o.keeps_records and "mixture" not in o.name]
     assert allocation.option("optimum").error <= min(records) * (1 + 1e-9)
     assert all(o.gives_up for o in allocation.ways)
