@@ -1,6 +1,7 @@
 """Random designs of every method and constraint, enumerated exactly: no label is below the truth of what is drawn."""
 
 import itertools
+from collections.abc import Iterator
 
 import mpmath as mp
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import optrr
 from optrr.core.design.design_file import verification
 from optrr.core.design.solving import design
+from optrr.core.errors import OptrrError
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.devices.export import deployment_of
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
@@ -16,11 +18,44 @@ from optrr_solvers.sampling.diagram import ChoiceLayer
 from optrr_solvers.solution import CAP_TOLERANCE
 from tests import naive
 from tests.brackets import Bracket
-from tests.devices.test_verify import ENUMERATED, METHODS_OF_FEW, METHODS_OF_MANY, designs
 from tests.solvers.test_automaton import KINDS, random_law
 
 # A label is at most this many nats above the truth, and a flip probability this share from the design's.
 LABEL, FLIP = 1e-9, 1e-12
+# Attributes of a design at most, so that its 2^m change sets are enumerated in rationals.
+ENUMERATED = 12
+ONE_METHOD = ("kronecker", "inductive", "por", "lp", "classes", "reduced", "ball")
+METHODS_OF_FEW = ("auto", *ONE_METHOD, "pairs", "caps", "alike", "total")
+METHODS_OF_MANY = ("kronecker", "inductive", "alike", "classes of two", "auto", "ball")
+
+
+def requested(kind: str, m: int, rng: np.random.Generator) -> optrr.Design:
+    sizes, asked = rng.integers(2, 8, m), rng.uniform(0.05, 3 if m <= ENUMERATED else 2, m)
+    if kind in ("alike", "classes"):
+        sizes, asked = np.full(m, sizes[0]), np.full(m, asked[0])
+    if kind == "classes of two":
+        sizes, asked = np.resize(sizes[:2], m), np.resize(asked[:2], m)
+    wishes = {"pairs": {"preserve": "pairs"}, "caps": {"conditional_cap": 3.5}, "total": {"total": 2.0}}.get(kind, {})
+    method = kind if kind in ONE_METHOD else "auto"
+    return design({f"a{i}": int(r) for i, r in enumerate(sizes)}, asked, method=method, **wishes)
+
+
+def designs(count: int, most: int) -> Iterator[tuple[str, optrr.Design]]:
+    """Kinds in turn, three of few attributes to one of many; what a method does not take is drawn again."""
+    rng = np.random.default_rng(20)
+    kinds = itertools.cycle(METHODS_OF_FEW), itertools.cycle(METHODS_OF_MANY)
+    made = 0
+    while made < count:
+        large = made % 4 == 3
+        kind = next(kinds[large])
+        # conditional caps are for ten attributes at most, POR's program for what it solves in a second
+        top = {"caps": 7, "lp": 9, "por": 9}.get(kind, ENUMERATED)
+        m = int(rng.integers(ENUMERATED + 1, most)) if large else int(rng.integers(1, top + 1))
+        try:
+            yield kind, requested(kind, m, rng)
+        except OptrrError:
+            continue
+        made += 1
 
 
 def checked(kind: str, design: optrr.Design) -> None:
