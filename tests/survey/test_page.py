@@ -19,7 +19,7 @@ import pytest
 import vectors
 from survey_client import Server, free_port
 
-from optrr.devices.deployment_file import canonical, digest_of
+from tests.devices.test_javascript import understated
 
 # Chromium and a server in a process of its own take a few seconds to start
 pytestmark = pytest.mark.slow
@@ -487,12 +487,8 @@ def script(text: str) -> Callable[[Any, Any], None]:
     return lambda context, server: context.add_init_script(text)
 
 
-def understated(context: Any, server: Any) -> None:
-    """The sampler states half of its epsilon."""
-    content = json.loads(server.get("/sampler.json"))
-    half = f"{Decimal(content['epsilon']['total']) / 2:.15f}"
-    content["epsilon"] |= {"total": half, "conditional": [half] * len(NAMES)}
-    text = canonical(content | {"digest": digest_of(content)})
+def with_less_epsilon(context: Any, server: Any) -> None:
+    text = understated(json.loads(server.get("/sampler.json")))
     context.route("**/sampler.json", lambda route: route.fulfill(body=text))
 
 
@@ -506,7 +502,7 @@ def without_wording(context: Any, server: Any) -> None:
         (script("indexedDB.open = () => { throw new Error('denied'); }"), "This browser keeps nothing", ""),
         (script("Object.defineProperty(window, 'isSecureContext', { value: false })"), "This page is not secure", ""),
         (script("window.fetch = () => Promise.reject(new TypeError())"), "The survey could not be loaded", ""),
-        (understated, "The survey could not be loaded", "epsilon is too small"),
+        (with_less_epsilon, "The survey could not be loaded", "epsilon is too small"),
         (without_wording, "The survey could not be loaded", "does not say which questions these are"),
     ],
 )

@@ -51,13 +51,8 @@ def texts(table: int) -> list[str]:
     return [QUESTIONS.get(name, name) for name in TABLES[table - 1]]
 
 
-def fill_in(page: Any, table: int, codes: dict[str, int] = TRUTH) -> None:
-    for i, name in enumerate(TABLES[table - 1]):
-        if page.locator(f"select#q-{i}").count():
-            page.locator(f"#q-{i}").select_option(str(codes[name]))
-        else:
-            page.locator(f"#q-{i}-{codes[name]}").check()
-    page.get_by_label("I have read how my answers are protected").check()
+def fill_in(page: Any, table: int) -> None:
+    test_page.fill_in(page, {name: TRUTH[name] for name in TABLES[table - 1]})
 
 
 def word(name: str, code: int) -> str:
@@ -190,23 +185,10 @@ def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(b
         assert word(name, code) not in stored and word(name, code) not in bodies[0]
 
 
-NOTED = """
-async (noted) => {
-  const { browserStore } = await import("./browser-store.js");
-  const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
-  await browserStore("optrr-asked").all();
-  const database = await settled(indexedDB.open("optrr-asked"));
-  const answers = database.transaction("answers", "readwrite").objectStore("answers");
-  for (const key of await settled(answers.getAllKeys())) await settled(answers.put(noted, key));
-  database.close();
-}
-"""
-
-
 @pytest.mark.parametrize("noted", [0, 5, -1, 1.5, "2", {"table": 1}, None])
 def test_where_the_note_of_the_question_cannot_be_read_nothing_is_asked(browser, server, noted):
     with test_page.visitor(browser, server) as page:
-        page.evaluate(NOTED, noted)
+        page.evaluate(test_page.CHANGED.replace('"optrr"', '"optrr-asked"'), noted)
         page.reload()
         if noted is None:  # nothing was noted
             page.wait_for_selector("form")

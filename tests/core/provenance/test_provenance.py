@@ -199,16 +199,11 @@ def test_a_sidecar_moves_with_its_file_and_a_broken_one_is_refused(folder):
 
 
 def test_frames_have_the_note_if_their_library_has_a_place():
-    table = mechanism().perturb(people())
-    with pytest.raises(InvalidInput, match="the Table is already randomized"):
-        mechanism().perturb(table)
-    batch = mechanism().perturb(people().to_batches()[0])
-    with pytest.raises(InvalidInput, match="the RecordBatch is already randomized"):
-        mechanism().perturb(batch)
-    frame = mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"}), 5)
-    assert origins_of(frame.head(3))[0].provenance.seeded
-    with pytest.raises(InvalidInput, match="the DataFrame is already randomized"):
-        mechanism().perturb(frame)
+    frame = people().to_pandas().astype({"smokes": "boolean"})
+    for true in (people(), people().to_batches()[0], frame):
+        with pytest.raises(InvalidInput, match=f"the {type(true).__name__} is already randomized"):
+            mechanism().perturb(mechanism().perturb(true))
+    assert origins_of(mechanism().perturb(frame, 5).head(3))[0].provenance.seeded
     assert origins_of(mechanism().perturb(pl.DataFrame(people())))[0].provenance is None
 
 
