@@ -338,19 +338,9 @@ def test_the_types_are_those_of_the_code(tmp_path):
         pytest.skip("TypeScript is not installed (npm install --prefix tests --no-package-lock)")
     use = tmp_path / "use.ts"
     use.write_text(USE.replace("CLIENT", str(CLIENT)), encoding="utf-8")
-    options = [
-        "--noEmit",
-        "--strict",
-        "--target",
-        "es2022",
-        "--module",
-        "nodenext",
-        "--lib",
-        "es2022,dom",
-        "--types",
-        "",
-    ]
-    done = subprocess.run([compiler, *options, use], capture_output=True, text=True, check=False)
+    target, known = ["--target", "es2022", "--module", "nodenext"], ["--lib", "es2022,dom", "--types", ""]
+    command = [compiler, "--noEmit", "--strict", *target, *known, use]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     for name in ("optrr", "browser-store"):
         declared = set(re.findall(r"export (?:function|class) (\w+)", (CLIENT / f"{name}.d.ts").read_text()))

@@ -120,17 +120,6 @@ def unshuffled(answer: dict[str, Any], codes: Any, sampler: Any) -> dict[str, An
     return {**answer, "cells": "|".join(texts)}
 
 
-def one_bare_record(sampler: Any) -> Any:
-    """Of one combination of categories the answer to a question is always the same, and names the truth."""
-
-    def draw(codes: Any, draw: Any = sampler.draw) -> Any:
-        answer = draw(codes)
-        return {"table": 1, "cells": "2|2 3"} if answer["table"] == 1 and codes[:2] == [2, 3] else answer
-
-    sampler.draw = draw
-    return sampler
-
-
 # What is planted, queries within which it is caught, and one check that catches it.
 PLANTED: dict[str, tuple[Callable[[Any], Any], int, str]] = {
     "too sharp a law": (sharper, 4_000, "total epsilon"),
@@ -139,13 +128,10 @@ PLANTED: dict[str, tuple[Callable[[Any], Any], int, str]] = {
     "a seeded source": (seeded, 2_000, "repeats and lags"),
     "a question that depends on the truth": (asked_by_truth, 4_000, "joint flips"),
     "subsets that are not shuffled": (first_others, 2_000, "replacements"),
-    "one record that is not protected": (one_bare_record, 40_000, "total epsilon"),
 }
 
 
-@pytest.mark.parametrize(
-    "error", [pytest.param(k, marks=[pytest.mark.slow] if x[1] > 10_000 else []) for k, x in PLANTED.items()]
-)
+@pytest.mark.parametrize("error", PLANTED)
 def test_a_planted_error_is_caught(error: str, deployed: DeployedQuestions) -> None:
     change, queries, check = PLANTED[error]
     result = optrr.audit(deployed, answering(deployed, change), AuditOptions(queries))
@@ -189,18 +175,7 @@ def test_false_alarms_are_within_the_level() -> None:
     assert stats.binom.sf(alarms - 1, count, 0.2) > 1e-6
 
 
-BAD = [
-    {"table": 0, "cells": "0|0 1"},
-    {"table": 4, "cells": "0"},
-    {"table": 1, "cells": "0"},
-    {"table": 1, "cells": "0|1 0"},
-    {"table": 1, "cells": "0|1 1"},
-    {"table": 1, "cells": "3|0 1"},
-    {"table": 1, "cells": "0|0 01"},
-    {"table": 1, "cells": "0|0  1"},
-    {"table": 1, "cells": "0|0 ²"},
-    {"table": 2, "cells": ""},
-]
+BAD = [{"table": 0, "cells": "0|0 1"}, {"table": 1, "cells": "0|1 0"}, {"table": 2, "cells": ""}]
 
 
 @pytest.mark.parametrize("bad", BAD)

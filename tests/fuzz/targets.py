@@ -22,13 +22,14 @@ from optrr.allocation.workload import workload_of
 from optrr.cli.inputs import read_proportions
 from optrr.core.design import design_file
 from optrr.core.design.design import Design
+from optrr.core.design.design_file import encoded_design
 from optrr.core.design.signing import sign_file, signature_check
 from optrr.core.design.specification import Specification, parse_attributes, read_specification
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import OptrrError
 from optrr.core.files import verify
 from optrr.core.provenance.accounting import Release
-from optrr.core.provenance.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.core.provenance.provenance import Provenance, sidecar_path
 from optrr.core.provenance.sealed import sha256_of
 from optrr.core.records.counts import count
 from optrr.core.records.reading.registry import origins_of
@@ -54,6 +55,7 @@ from tests.fuzz.kept import kept
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]})
 TABLE = b"sex,age,answer,other\nF,0,yes,1\nM,4,no,2\nF,2,,3\n"
 RELEASE = Release("sha256:" + "0" * 64, "flip pattern", 1.5, id="1" * 32)
+NOTE = Provenance(RELEASE).to_json()
 
 
 @dataclass(frozen=True)
@@ -272,10 +274,6 @@ def _some_designs() -> Sequence[Design]:
     ]
 
 
-def _design_seeds() -> list[bytes]:
-    return [_saved(partial(optrr.save, made)) for made in _some_designs()]
-
-
 def _longitudinal_seeds() -> list[bytes]:
     stages = [Stages(second) for second in ("whole", "kronecker")]  # type: ignore[arg-type]
     return [_saved(partial(optrr.save, longitudinal({"a": 2, "b": 3}, 0.5, 2.0, stages=each))) for each in stages]
@@ -294,19 +292,6 @@ def _log_seeds() -> list[bytes]:
         b'{"values":["F","3",null]}\n["M",4,"yes"]\n',
         _saved(lambda p: plant(p, planned(layout, DOMAIN.sizes, 1), DOMAIN)),
     ]
-
-
-def _sidecar_seeds() -> list[bytes]:
-    return [_saved(lambda path: write_sidecar(path, Provenance(RELEASE, (RELEASE,))))]
-
-
-def _metadata_seeds() -> list[bytes]:
-    note = Provenance(RELEASE).to_json()
-    return [note.encode(), b"p" + json.dumps({"optrr": note}).encode()]
-
-
-def _plan_seeds() -> list[bytes]:
-    return [optrr.plan({"a": 2, "b": 3}, 1.0).to_toml().encode()]
 
 
 # Inputs that take long are fewer: a command takes ten times as long as a table, and a report's body a tenth.
@@ -328,9 +313,20 @@ TARGETS = (
     Target("workload-toml", workload("workload.toml"), 1.5),
     Target("workload-json", workload("workload.json"), 1.5),
     Target("texts", _texts, 3),
-    Target("plans", reads("plan.toml", read_plan), 0.5, seeds=_plan_seeds),
+    Target(
+        "plans",
+        reads("plan.toml", read_plan),
+        0.5,
+        seeds=lambda: [optrr.plan({"a": 2, "b": 3}, 1.0).to_toml().encode()],
+    ),
     Target("proportions", reads("p.json", lambda path: read_proportions(str(path), DOMAIN)), 2),
-    Target("designs", reads("d.json", verify, load_asking, reseal=_resealed_design), 0.5, 1 << 14, _design_seeds),
+    Target(
+        "designs",
+        reads("d.json", verify, load_asking, reseal=_resealed_design),
+        0.5,
+        1 << 14,
+        lambda: [*map(encoded_design, _some_designs())],
+    ),
     Target(
         "longitudinal",
         reads("long.json", verify_longitudinal, load_longitudinal, reseal=_resealed_longitudinal),
@@ -342,8 +338,8 @@ TARGETS = (
         *(1.5, 1 << 14, _deployment_seeds),
     ),
     Target("sampled-tables", reads("a.json", load_sampled_tables), 2),
-    Target("sidecars", _sidecars, 2, seeds=_sidecar_seeds),
-    Target("metadata", _metadata, 0.7, seeds=_metadata_seeds),
+    Target("sidecars", _sidecars, 2, seeds=lambda: [Provenance(RELEASE, (RELEASE,)).to_json().encode()]),
+    Target("metadata", _metadata, 0.7, seeds=lambda: [NOTE.encode(), b"p" + json.dumps({"optrr": NOTE}).encode()]),
     Target("keys", _keys, 2, seeds=lambda: [commands.PRIVATE.encode(), commands.PUBLIC.encode(), b"0" * 64 + b"\n"]),
     Target("logs", _logs, 1.5, 1 << 15, _log_seeds),
     Target("report-bodies", web.bodies, 3, seeds=web.body_seeds),

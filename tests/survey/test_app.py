@@ -479,8 +479,7 @@ FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(1)", "\t=1", " =1", "ï
 PLAIN = ["-9", "+3.5", "low", "a=b", "[-1, 2)", "'s-Gravenhage", ""]
 
 
-@pytest.mark.parametrize("crossed", [False, True])
-def test_the_table_for_spreadsheets_holds_no_formulas(crossed: bool, tmp_path: Path, engine: sa.Engine) -> None:
+def test_the_table_for_spreadsheets_holds_no_formulas(tmp_path: Path, engine: sa.Engine) -> None:
     path, name = tmp_path / "q.toml", "=HYPERLINK(1)"
     texts = [*FORMULAS, "'=1", *PLAIN]
     path.write_text(f"[[attributes]]\nname = {json.dumps(name)}\nepsilon = 9\ncategories = {json.dumps(texts)}\n")
@@ -488,14 +487,12 @@ def test_the_table_for_spreadsheets_holds_no_formulas(crossed: bool, tmp_path: P
     app = survey_app(survey, engine, Admission(TOKEN), secure=False)
     fill(survey.design, engine, 300, 5)
     admitted = entered(app)
-    asked = f"?attribute={quote(name)}" if crossed else ""
-    body = call(app, "GET", f"/results/counts.csv{asked}", **admitted).body.decode()
-    head, *rows = csv.reader(io.StringIO(body, newline=""))
-    column = 0 if crossed else 1
-    assert head[:2] == ([f"'{name}", "count"] if crossed else ["attribute", "category"])
-    assert crossed or {row[0] for row in rows} == {f"'{name}"}
-    # plain texts are as they were; of the others one apostrophe is to be taken away
-    assert [row[column] for row in rows] == [*(f"'{text}" for text in [*FORMULAS, "'=1"]), *PLAIN]
+    for asked, column in (("", 1), (f"?attribute={quote(name)}", 0)):
+        body = call(app, "GET", f"/results/counts.csv{asked}", **admitted).body.decode()
+        head, *rows = csv.reader(io.StringIO(body, newline=""))
+        assert f"'{name}" in (head[0], rows[0][0])
+        # plain texts are as they were; of the others one apostrophe is to be taken away
+        assert [row[column] for row in rows] == [*(f"'{text}" for text in [*FORMULAS, "'=1"]), *PLAIN]
     # the records for programs are exact
     stored = pq.read_table(io.BytesIO(call(app, "GET", "/results/reports.parquet", **admitted).body))
     assert stored.column_names == [name]

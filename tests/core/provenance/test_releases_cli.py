@@ -174,7 +174,7 @@ def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(h
 
 def test_a_second_round_prints_the_sum(here, capsys):
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "round1.parquet")
-    cluster = (
+    cluster = [
         "cluster",
         "round1.parquet",
         "--design",
@@ -183,7 +183,7 @@ def test_a_second_round_prints_the_sum(here, capsys):
         "6",
         "--min-dependence",
         "0.1",
-    )
+    ]
     said(capsys, *cluster, "-o", "second.json")
     second = load_design("second.json")
     assert second.epsilon == pytest.approx(1.5, abs=1e-6) and second.epsilon_in_all == pytest.approx(3, abs=1e-6)

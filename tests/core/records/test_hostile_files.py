@@ -193,33 +193,29 @@ def test_json_that_is_nested_deeply_is_refused(tmp_path, opened, closed):
         open_source(path)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind):
-    """Of 100,000 keys in one record Arrow makes a column each, which takes seconds for one megabyte."""
-    domain, path = Domain.of({"sex": ["F", "M"]}), tmp_path / f"a.{kind}"
-    for more, refused in ((9_000, False), (100_000, True)):
-        names = ["sex", *(f"k{i}" for i in range(more))]
-        if kind == "csv":
-            path.write_text(",".join(names) + "\nF" + ",1" * more + "\n")
-        else:
-            path.write_text(json.dumps(dict.fromkeys(names, "F")) + "\n")
-        if more > 32_768 and kind == "jsonl":
-            with pytest.raises(InvalidInput, match=f"has {more + 1} columns, and 32768 are the most"):
-                open_source(path)
-        if not refused:
-            assert open_source(path, domain).column_names() == names
-            continue
-        start = time.process_time()
-        with pytest.raises(InvalidInput, match=f"has {more + 1} columns, and 10001 are the most"):
-            open_source(path, domain)
-        assert time.process_time() - start < 1
-
-
 def refused_at_once(said: str, read: Callable[[], object]) -> None:
     start = time.process_time()
     with pytest.raises(InvalidInput, match=said) as refused:
         read()
     assert time.process_time() - start < 2 and "\n" not in str(refused.value) and len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind):
+    """Of 100,000 keys in one record Arrow makes a column each, which takes seconds for one megabyte."""
+    domain, path = Domain.of({"sex": ["F", "M"]}), tmp_path / f"a.{kind}"
+    names = ["sex", *(f"k{i}" for i in range(100_000))]
+
+    def write(some: list[str]) -> None:
+        record = json.dumps(dict.fromkeys(some, "F"))
+        path.write_text((f"{','.join(some)}\nF{',1' * (len(some) - 1)}" if kind == "csv" else record) + "\n")
+
+    write(names[:9001])
+    assert open_source(path, domain).column_names() == names[:9001]
+    write(names)
+    refused_at_once("has 100001 columns, and 10001 are the most", lambda: open_source(path, domain))
+    if kind == "jsonl":
+        refused_at_once("has 100001 columns, and 32768 are the most", lambda: open_source(path))
 
 
 @pytest.mark.parametrize("repeated", [b"\n", b"x\n" + b"\n" * 4096, b"x\n" + b" \n" * 300_000])
