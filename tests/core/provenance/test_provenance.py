@@ -65,7 +65,6 @@ def folder(tmp_path):
 
 def test_a_design_keeps_its_digest_through_its_file(tmp_path):
     rng = np.random.default_rng(7)
-    digests = set()
     for k, method in enumerate(["auto", *METHODS] * 2):
         m = 2 if method == "closed-form" else int(rng.integers(2, 5))
         alike = method == "classes"
@@ -74,10 +73,7 @@ def test_a_design_keeps_its_digest_through_its_file(tmp_path):
         domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
         made = optrr.design(domain, epsilons, method=method)
         optrr.save(made, tmp_path / f"{k}.json")
-        again = load_design(tmp_path / f"{k}.json").mechanism
-        assert again.digest == made.mechanism.digest
-        digests.add((made.mechanism.digest, str(epsilons)))
-    assert len({d for d, _ in digests}) == len({e for _, e in digests})
+        assert load_design(tmp_path / f"{k}.json").mechanism.digest == made.mechanism.digest
 
 
 def test_digests_differ_where_draws_or_categories_do():
