@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from writing import markdown, write_csv, write_text
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.genomics import (
     Budget,
     PlannedScan,

@@ -11,7 +11,7 @@ import numpy as np
 from writing import markdown, three_decimals, write
 
 from optrr import design
-from optrr.core.inference.homogeneity import naive_pearson
+from optrr.core.inference.groups import naive_pearson
 from optrr.core.inference.nullfit import score_tests, trend_contrast
 from optrr.core.mechanisms.kernel import EffectKernel
 

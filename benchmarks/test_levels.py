@@ -25,7 +25,7 @@ from writing import markdown, three_decimals, write
 
 from optrr import InvalidInput, design
 from optrr.core.inference.associations import association
-from optrr.core.inference.homogeneity import Homogeneity, goodness_tests
+from optrr.core.inference.groups import Homogeneity, goodness_tests
 from optrr.core.inference.simulation import Simulation
 from optrr.core.inference.testing import SPARSE
 from optrr.core.mechanisms.kernel import Kernel

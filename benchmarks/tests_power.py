@@ -32,7 +32,7 @@ from optrr.analysis.regression.building import DistinctReports, every_combinatio
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
 from optrr.core.inference.associations import association
-from optrr.core.inference.homogeneity import Homogeneity, goodness_tests
+from optrr.core.inference.groups import Homogeneity, goodness_tests
 from optrr.core.inference.power_analysis import (
     Alternative,
     alternative_of,

@@ -31,7 +31,7 @@ COMMANDS = {
 IMPORTS = (
     "optrr",
     "optrr.cli.main",
-    "optrr.core.design.design",
+    "optrr.core.design.designs",
     "optrr.core.estimation.estimator",
     "optrr.core.inference",
     "cvxpy",

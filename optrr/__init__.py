@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from optrr.allocation.tradeoffs import Tradeoff, tradeoff
     from optrr.allocation.variances import design
     from optrr.allocation.workload import Workload
-    from optrr.core.design.design import Design
+    from optrr.core.design.designs import Design
     from optrr.core.design.solving import Wishes
     from optrr.core.design.specification import Specification, read_specification
     from optrr.core.design.verification import Verification
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from optrr.core.mechanisms.kernel import SingularMarginal
     from optrr.core.mechanisms.matrix import MatrixMechanism
     from optrr.core.mechanisms.mechanism import Mechanism
-    from optrr.core.mechanisms.perturb import perturb
+    from optrr.core.mechanisms.release import perturb
     from optrr.core.records.counts import Counts, count
     from optrr.core.records.reading.source import RecordsAt
     from optrr.core.reports import Reports
@@ -68,7 +68,7 @@ _HOMES = {
     "optrr.allocation.variances": ("design",),
     "optrr.allocation.workload": ("Workload",),
     "optrr.core.design.verification": ("Verification",),
-    "optrr.core.design.design": ("Design",),
+    "optrr.core.design.designs": ("Design",),
     "optrr.core.design.specification": ("Specification", "read_specification"),
     "optrr.core.design.solving": ("Wishes",),
     "optrr.devices.worksheet": ("worksheet",),
@@ -90,7 +90,7 @@ _HOMES = {
     "optrr.core.mechanisms.kernel": ("SingularMarginal",),
     "optrr.core.mechanisms.matrix": ("MatrixMechanism",),
     "optrr.core.mechanisms.mechanism": ("Mechanism",),
-    "optrr.core.mechanisms.perturb": ("perturb",),
+    "optrr.core.mechanisms.release": ("perturb",),
     "optrr.core.inference.testing": ("test",),
     "optrr.planner.plan": ("plan",),
     "optrr.core.records.counts": ("Counts", "count"),

@@ -37,7 +37,7 @@ from optrr.allocation.strategies import (
     whole_record,
 )
 from optrr.allocation.workload import Workload, WorkloadLike, workload_of
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import Limits, Preserve, Wishes
 from optrr.core.display.text import brief, epsilon_text
 from optrr.core.domain.domain import Domain

@@ -9,7 +9,7 @@ from optrr.allocation.allocating import Allocation
 from optrr.allocation.result import LIMITS
 from optrr.allocation.strategies import sampling
 from optrr.allocation.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.pages import PAIRS, bought
 from optrr.core.display.charts import figure_svg
 from optrr.core.display.pages import ROWS, checked, told

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from optrr.allocation.strategies import Strategy
 from optrr.allocation.workload import Workload
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.display.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.core.display.result import TableResult, in_json
 from optrr.core.display.text import amount, bound_text, epsilon_text, nearness

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from optrr.allocation.combining import Answered, alone, answered_table, combined
 from optrr.allocation.supports import report_subsets, reported_epsilon
-from optrr.core.design.design import Asking, Design
 from optrr.core.design.design_file import load_design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.design.verification import SAME, Check, Verification, total_check
 from optrr.core.display import SOFTWARE
 from optrr.core.display.text import amount, category_word, crossed

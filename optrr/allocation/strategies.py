@@ -29,7 +29,7 @@ import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.workload import Workload
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.design.solving import baseline_design
 from optrr.core.display.result import named_in_json
 from optrr.core.domain.domain import Domain

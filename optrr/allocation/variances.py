@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import Limits, Preserve, epsilon_vector
 from optrr.core.design.solving import design as design_of_flips
 from optrr.core.display.text import brief

@@ -57,7 +57,7 @@ from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.estimator import check_confidence, check_records
 from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.table import EstimatedTable, Sampling
-from optrr.core.inference.homogeneity import checked_proportions
+from optrr.core.inference.groups import checked_proportions
 from optrr.core.inference.result import TestResult, check_testable
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -398,7 +398,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     """A linear, logistic, ordered or multinomial regression from answers to questions: :func:`optrr.analysis.regress` of them.
 
     The ``table`` is estimated from the answers, over the attributes of the formula, the outcome last
-    (:meth:`optrr.core.design.design.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
+    (:meth:`optrr.core.design.designs.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
     TooFewRecords where the answers tell nothing of what the model needs.
     """
     check_confidence(confidence)

@@ -13,7 +13,7 @@ from optrr.analysis.weighted import test_weighted
 from optrr.core.display.text import MISSING
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity
+from optrr.core.inference.groups import goodness_of_fit, homogeneity
 from optrr.core.inference.power_analysis import alternative_of, goodness_alternative, predicted_power, required_records
 from optrr.core.inference.result import check_distinct, family
 from optrr.core.inference.testing import test as association_test

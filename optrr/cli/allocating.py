@@ -14,7 +14,7 @@ from optrr.cli.options import command, option
 from optrr.cli.outputs import DESIGN, REPORT, write_report
 from optrr.cli.printing import give, late_bar, print_table, say, warn
 from optrr.core import files
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import Preserve
 from optrr.core.design.specification import Specification
 from optrr.core.display.parts import Page

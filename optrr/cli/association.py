@@ -27,7 +27,7 @@ from optrr.cli.genotype_options import (
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import REPORT, TABBED, page_given, write_report
 from optrr.cli.printing import is_json, print_json, print_shown, print_table, warn
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.display.result import SHOWN, in_json
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.domain.domain import Domain

@@ -18,7 +18,7 @@ import pyarrow as pa
 from optrr.cli.options import command, option
 from optrr.cli.outputs import PAGE
 from optrr.cli.printing import TABLE_DECIMALS, is_json, print_json, print_table
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import design
 from optrr.core.display.text import bound_text, epsilon_text
 from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain

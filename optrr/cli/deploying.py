@@ -13,8 +13,8 @@ from optrr.cli.inputs import Signed, refuse_longitudinal, split_names
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import give, is_json, late_bar, print_json, warn, watched
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import Preserve
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed

@@ -11,8 +11,8 @@ from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
 from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
-from optrr.core.design.design import Asking, Design
 from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.design.solving import Preserve, Wishes
 from optrr.core.design.solving import design as make_design
 from optrr.core.design.specification import Specification, parse_attributes, read_specification

@@ -35,7 +35,7 @@ from optrr.cli.releasing import (
     replaced_release,
 )
 from optrr.core import files
-from optrr.core.design.design import Design, solution_warnings
+from optrr.core.design.designs import Design, solution_warnings
 from optrr.core.design.solving import Preserve
 from optrr.core.display.text import amount, bound_text, counted, epsilon_text
 from optrr.core.errors import InvalidInput

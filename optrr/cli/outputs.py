@@ -23,7 +23,7 @@ from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.cli.inputs import DESIGN_FILE, INPUT, Sampled, keep_input, with_pool
 from optrr.cli.options import option
 from optrr.cli.printing import give, heard, late_bar, warn
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.display.result import Result, TableResult
 from optrr.core.errors import InvalidInput
 from optrr.core.records.atomic import check_target, held_back, whole_file

@@ -15,7 +15,7 @@ from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, group, option
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import give, is_json, is_strict, late_bar, print_json, print_table, warn
-from optrr.core.design.design import Asking, Design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.display.text import amount, epsilon_text
 from optrr.core.domain.domain import listed
 from optrr.core.domain.public import PublicColumns
@@ -249,7 +249,7 @@ def _release_to_pipe(asking: Asking, place: RecordsAt, random_state: int | None,
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )
-    from optrr.core.mechanisms.perturb import release_pipe  # noqa: PLC0415 (most releases are files)
+    from optrr.core.mechanisms.release import release_pipe  # noqa: PLC0415 (most releases are files)
 
     design = cast(Design, asking)
     made = release_pipe(place, design.mechanism, sys.stdout.buffer, random_state, design.with_public(options))

@@ -77,7 +77,7 @@ class Reports(OpenedRecords):
     """
 
     asking: Any
-    """What the reports were collected by: a design, or another protocol (:class:`optrr.core.design.design.Asking`)."""
+    """What the reports were collected by: a design, or another protocol (:class:`optrr.core.design.designs.Asking`)."""
 
     if TYPE_CHECKING:
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import encoded_design, load_design
+from optrr.core.design.designs import Design
 from optrr.core.display import SOFTWARE
 from optrr.core.errors import InvalidInput
 from optrr.core.files import DEFAULT_SIZE

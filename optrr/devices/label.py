@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
+from optrr.core.design.designs import Design
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.provenance.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of

@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
-from optrr.core.design.design import Asking, Design, requirements
-from optrr.core.design.design_file import verification
+from optrr.core.design.design_file import recomputed_design
+from optrr.core.design.designs import Asking, Design, requirements
 from optrr.core.design.verification import Verification
 from optrr.core.display.text import amount, bound_text, epsilon_text, one_line
 from optrr.core.domain.domain import shown
@@ -104,7 +104,7 @@ def records_worksheet(design: Design, records: int) -> Worksheet:
         "worksheet_records.md",
         design,
         records,
-        verification(design),
+        recomputed_design(design),
         requested=requirements(design),
         method=repr(design.method),
         attributes=list(

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.display.text import amount, bound_text, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import is_seeded

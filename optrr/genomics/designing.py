@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from optrr.core.design.design import FAINT, Design
+from optrr.core.design.designs import FAINT, Design
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.provenance.accounting import checked_epsilon

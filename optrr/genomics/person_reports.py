@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.display.result import TableResult, arrow_rows, in_json
 from optrr.core.display.text import amount
 from optrr.core.errors import InvalidInput

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.core.design.design import Design, solution_warnings
 from optrr.core.design.design_file import DesignRecord, checks, decoded_design, encoded_design, ends_text
+from optrr.core.design.designs import Design, solution_warnings
 from optrr.core.design.solving import Preserve, Wishes, design, epsilon_vector
 from optrr.core.design.specification import refuse_specification
 from optrr.core.design.verification import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy

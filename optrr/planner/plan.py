@@ -26,7 +26,7 @@ from optrr.allocation.allocating import Allocation, Keep, allocate
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
-from optrr.core.design.design import Asking
+from optrr.core.design.designs import Asking
 from optrr.core.design.specification import Specification
 from optrr.core.display.parts import Page, Part, Table, Text, page_html
 from optrr.core.display.result import SHOWN, Result, in_json

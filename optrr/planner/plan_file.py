@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from optrr.core.design.design import Asking
+from optrr.core.design.designs import Asking
 from optrr.core.design.specification import read_declared, toml_entry, toml_value
 from optrr.core.display import SOFTWARE
 from optrr.core.display.result import Result

@@ -18,7 +18,7 @@ import numpy as np
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Strategy, comparable
 from optrr.allocation.workload import WantedTable
-from optrr.core.design.design import Asking
+from optrr.core.design.designs import Asking
 from optrr.core.domain.domain import Domain
 from optrr.planner.question import MOST_TOTAL, Question
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from optrr.core.design.design import Asking
+from optrr.core.design.designs import Asking
 from optrr.core.display.parts import Commands, Page, Part, Section, Table, Text
 from optrr.core.display.text import (
     amount,

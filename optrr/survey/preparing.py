@@ -14,9 +14,9 @@ import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import FORMAT as DESIGN_FORMAT
 from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import Preserve, Wishes, design
 from optrr.core.design.specification import Specification, Wording, read_specification
 from optrr.core.errors import InvalidInput

@@ -33,7 +33,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from optrr.allocation.sampled_tables import SampledTables
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.display.parts import Page, Part, Section, Text, page_environment, page_html, warned
 from optrr.core.display.text import amount, crossed, epsilon_text, sentence
 from optrr.core.domain.public import NONE

@@ -10,7 +10,7 @@ import optrr
 from optrr import InvalidInput, design
 from optrr.allocation.allocating import METHODS
 from optrr.allocation.workload import WantedTable, Workload, workload_of
-from optrr.core.design.design_file import checks, load_design, save_design, verification
+from optrr.core.design.design_file import checks, load_design, recomputed_design, save_design
 from optrr.core.domain.domain import Domain
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 from optrr_solvers.certificates.certificate import lower_bound
@@ -63,7 +63,7 @@ def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
     solution = allocation.design.solution
     assert solution.certificate is not None and solution.lower == allocation.best_law.least_total
     assert solution.upper - lower_bound(solution.problem, solution.certificate) <= 1e-9
-    assert verification(allocation.design).holds
+    assert recomputed_design(allocation.design).holds
 
 
 def test_what_no_epsilon_can_reach_is_refused_with_what_can():

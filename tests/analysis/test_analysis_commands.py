@@ -20,7 +20,7 @@ from optrr.core.estimation.derived import derive
 from optrr.core.estimation.statistics import STATISTICS
 from optrr.core.estimation.table import counted_table
 from optrr.core.inference import drawn_power
-from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity
+from optrr.core.inference.groups import goodness_of_fit, homogeneity
 from optrr.core.inference.power_analysis import (
     IntervalWidths,
     alternative_of,

@@ -7,8 +7,8 @@ import pytest
 from javascript import run as javascript
 
 from optrr.cli.main import run
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.designs import Design
 from optrr.genomics import Budget, GenomicDesign, Wanted, genomic_design
 
 ALLELES = (("A", "G"), ("C", "T"), ("G", "A"))

@@ -10,8 +10,8 @@ import pytest
 import optrr
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.main import run
-from optrr.core.design.design import Design
 from optrr.core.design.design_file import load_design
+from optrr.core.design.designs import Design
 from optrr.core.design.pages import comparison_page, design_page
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import bound_text

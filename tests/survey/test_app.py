@@ -30,7 +30,7 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 import sqlalchemy as sa
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import design
 from optrr.core.design.specification import read_specification
 from optrr.core.display.parts import Page

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from survey_client import kept_reports
 
 from optrr.cli.main import run as run_command
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.design.solving import design
 from optrr.core.design.specification import read_specification
 from optrr.core.domain.domain import Domain

@@ -50,7 +50,7 @@ from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.plausibility import warn_of_records
 from optrr.core.inference import simulation
 from optrr.core.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
-from optrr.core.inference.homogeneity import checked_proportions
+from optrr.core.inference.groups import checked_proportions
 from optrr.core.inference.nullfit import trend_contrast
 from optrr.core.inference.power_analysis import Alternative, spread_towards
 from optrr.core.inference.result import TestResult, check_testable, simulated_result

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from optrr.core.design.design import FELT, Design
+from optrr.core.design.designs import FELT, Design
 from optrr.core.design.specification import refuse_specification
 from optrr.core.design.verification import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy
 from optrr.core.display import SOFTWARE
@@ -259,7 +259,7 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
     )
 
 
-def verification(design: Design) -> Verification:
+def recomputed_design(design: Design) -> Verification:
     """Every number recomputed from the law and the certificate alone."""
     return Verification(tuple(checks(design)))
 

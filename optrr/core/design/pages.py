@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.core.design.design import Design, requirements
+from optrr.core.design.designs import Design, requirements
 from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
 from optrr.core.display.pages import CHARTED, ROWS, checked, told
 from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warnings

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.display.text import brief
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns

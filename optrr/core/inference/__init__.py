@@ -12,7 +12,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "optrr.core.inference.drawn_power": ("PredictedPower",),
-        "optrr.core.inference.homogeneity": ("goodness_of_fit", "homogeneity"),
+        "optrr.core.inference.groups": ("goodness_of_fit", "homogeneity"),
         "optrr.core.inference.power_analysis": (
             "Alternative",
             "alternative_of",

@@ -22,7 +22,7 @@ from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.estimator import check_confidence, estimate
 from optrr.core.inference import drawn_power
 from optrr.core.inference.associations import Association, association, association_class
-from optrr.core.inference.homogeneity import Homogeneity, checked_proportions, goodness_tests
+from optrr.core.inference.groups import Homogeneity, checked_proportions, goodness_tests
 from optrr.core.inference.nullfit import influence
 from optrr.core.inference.simulation import Simulation
 from optrr.core.mechanisms.kernel import Kernel, unrandomized

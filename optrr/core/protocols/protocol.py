@@ -45,8 +45,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.core.design.design import Design, FullRecords
 from optrr.core.design.design_file import save_design
+from optrr.core.design.designs import Design, FullRecords
 from optrr.core.design.solving import baseline_design, epsilon_vector
 from optrr.core.display.text import epsilon_text
 from optrr.core.domain.domain import Domain, checked_codes, listed

@@ -23,7 +23,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "load": "optrr.core.design.design_file:load_design",
         "save": "optrr.core.design.design_file:save_design",
         "verify": "optrr.core.design.design_file:verify_design",
-        "recompute": "optrr.core.design.design_file:verification",
+        "recompute": "optrr.core.design.design_file:recomputed_design",
         "export": "optrr.devices.export:export_design",
         "exports": "optrr.devices.export:exports_of_design",
         "worksheet": "optrr.devices.worksheet:records_worksheet",

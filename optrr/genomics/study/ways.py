@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.design.design import Design
+from optrr.core.design.designs import Design
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants

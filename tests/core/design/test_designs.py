@@ -14,7 +14,7 @@ import pytest
 import optrr
 from optrr import InvalidInput, allocate, design
 from optrr.cli.main import run
-from optrr.core.design.design_file import decoded_design, encoded_design, load_design, save_design, verification
+from optrr.core.design.design_file import decoded_design, encoded_design, load_design, recomputed_design, save_design
 from optrr.core.design.solving import Wishes, epsilon_vector
 from optrr.core.design.specification import parse_attributes, read_specification, refuse_specification
 from optrr.core.domain.domain import Domain
@@ -52,7 +52,7 @@ def test_design_files_read_back_to_the_same_bits(domain, epsilons, wishes, tmp_p
         np.testing.assert_array_equal(getattr(read, field), getattr(made, field))
     subset = (0, made.domain.m - 1)
     np.testing.assert_array_equal(read.law.marginal(subset), made.law.marginal(subset))
-    assert not verification(read).failed
+    assert not recomputed_design(read).failed
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_table_too_large_for_memory_is_refused(m: int, tmp_path: Path) -> None:
 
 def test_optimality_is_not_taken_from_the_file() -> None:
     baseline = optrr.design(SMALL, [1.0, 0.5, 2.0], method="kronecker")
-    assert not verification(baseline).failed
+    assert not recomputed_design(baseline).failed
     boast = replace(baseline, solution=replace(baseline.solution, status=Status.OPTIMAL))
-    assert [c.name for c in verification(boast).failed] == ["optimality"]
-    assert verification(replace(boast, solution=replace(boast.solution, tolerance=1e-9))).failed
+    assert [c.name for c in recomputed_design(boast).failed] == ["optimality"]
+    assert recomputed_design(replace(boast, solution=replace(boast.solution, tolerance=1e-9))).failed
     # half the requested epsilons, with their own bound: the file is consistent and the law feasible, but far from optimal
     made = optrr.design(SMALL, [1.0, 0.5, 2.0])
     assert made.solution.tolerance == pytest.approx(1e-9 * made.epsilon, rel=1e-12)
     easier = Problem(made.domain.sizes, made.requested_epsilons / 2)
     eased = replace(made.solution, problem=easier, certificate=None, lower=lower_bound(easier, None))
-    assert [c.name for c in verification(replace(made, solution=eased)).failed] == ["optimality"]
+    assert [c.name for c in recomputed_design(replace(made, solution=eased)).failed] == ["optimality"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_baselines_say_where_the_optimum_is() -> None:
     assert any("the optimum lies between" in w and "and 3.0000 nats" in w for w in kronecker.warnings)
     heuristic = optrr.design({"a": 3, "b": 24, "c": 7}, [0.0663, 0.0872, 4.7897], method="inductive")
     assert any("misses requested epsilons" in w for w in heuristic.warnings)
-    assert not verification(heuristic).failed
+    assert not recomputed_design(heuristic).failed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.core.design.design_file import verification
+from optrr.core.design.design_file import recomputed_design
 from optrr.core.design.solving import design
 from optrr.core.errors import OptrrError
 from optrr.core.mechanisms.mechanism import Mechanism
@@ -137,7 +137,7 @@ def test_what_the_slower_sampler_costs_is_said():
     short = 40.0 - made.attribute_epsilons.min()
     assert 1 < short < 20
     assert f"costs an attribute {short:.2g} nats of accuracy" in made.warnings[-1]
-    accuracies = next(check for check in verification(made).checks if check.name == "requested accuracies")
+    accuracies = next(check for check in recomputed_design(made).checks if check.name == "requested accuracies")
     assert accuracies.recomputed == f"met; {short:.2g} nats short as drawn"
 
 
@@ -186,6 +186,6 @@ def test_soft_balls_of_one_attribute_are_labelled_as_drawn(size: int) -> None:
     for asked in np.linspace(0.05, 1, 8):
         design = optrr.design({"a": size}, float(asked), method="ball")
         checked("ball", design)
-        assert verification(design).holds
+        assert recomputed_design(design).holds
         looser += design.law.epsilon > design.epsilon + LABEL
     assert looser

@@ -20,7 +20,7 @@ import optrr.core.estimation
 import optrr.core.inference
 import optrr.devices.audit
 from optrr import genomics, longitudinal
-from optrr.core.design.design_file import verification
+from optrr.core.design.design_file import recomputed_design
 from optrr.core.display.result import TableResult
 from optrr.core.estimation.table import counted_table
 
@@ -69,7 +69,7 @@ def weighted():
 
 MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
-    "Verification": lambda: verification(optrr.design(DOMAIN, 1.0)),
+    "Verification": lambda: recomputed_design(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),

@@ -18,7 +18,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.design.infer import Proposing
 from optrr.core.design.specification import Specification, read_specification
 from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.records.counts import count, count_many
 from optrr.core.records.observed import observed_domain
 

@@ -27,7 +27,7 @@ from optrr.core.domain.bins import Bins, bins_of
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records import frames

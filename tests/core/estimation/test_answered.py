@@ -16,7 +16,7 @@ from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion
 from optrr.core.domain.domain import Domain
 from optrr.core.estimation.table import Sampling
-from optrr.core.inference.homogeneity import goodness_of_fit
+from optrr.core.inference.groups import goodness_of_fit
 from optrr.core.mechanisms.kernel import MatrixKernel
 from optrr.core.records.counts import Counts
 from optrr_solvers.allocation.questions import SubsetReport

@@ -17,7 +17,7 @@ from optrr.core.estimation.adjustment import adjust
 from optrr.core.estimation.estimator import METHODS, estimate, estimate_adjusted
 from optrr.core.estimation.plausibility import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr.core.estimation.simplex import clip, projection
-from optrr.core.inference.homogeneity import homogeneity
+from optrr.core.inference.groups import homogeneity
 from optrr.core.mechanisms.kernel import EffectKernel, SingularMarginal
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.protocols import Collector, rr_clusters, rr_independent

@@ -11,7 +11,7 @@ from optrr.analysis.loglinear.comparing import stratified_alternative, stratifie
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import drawn_power, power_analysis
 from optrr.core.inference.associations import association
-from optrr.core.inference.homogeneity import Homogeneity
+from optrr.core.inference.groups import Homogeneity
 from optrr.core.inference.simulation import Simulation
 from optrr.core.mechanisms.kernel import Kernel
 

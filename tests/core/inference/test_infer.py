@@ -13,7 +13,7 @@ from scipy.stats import binom, chi2, chi2_contingency, chisquare, norm
 from optrr import Counts, Domain, InvalidInput, design, estimate
 from optrr.core.inference import likelihood_ratio
 from optrr.core.inference.associations import ASSOCIATIONS, Independence, Trend, padded_null
-from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity, naive_pearson
+from optrr.core.inference.groups import goodness_of_fit, homogeneity, naive_pearson
 from optrr.core.inference.likelihood_ratio import LikelihoodRatio, likeliest_product
 from optrr.core.inference.nullfit import independence_fit, score_tests, trend_contrast
 from optrr.core.inference.power_analysis import IntervalWidths, association_alternative, power, required_records

@@ -7,7 +7,7 @@ from scipy.stats import binom, chi2_contingency, multinomial
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
 from optrr.core.inference.associations import association
-from optrr.core.inference.homogeneity import (
+from optrr.core.inference.groups import (
     Homogeneity,
     goodness_of_fit,
     goodness_tests,

@@ -15,7 +15,7 @@ from optrr.core.display.text import records_enough, two_digits_up
 from optrr.core.estimation.distributions import chi_squared_tails
 from optrr.core.estimation.table import counted_table
 from optrr.core.inference.associations import Trend
-from optrr.core.inference.homogeneity import goodness_of_fit, homogeneity
+from optrr.core.inference.groups import goodness_of_fit, homogeneity
 from optrr.core.inference.testing import test as independence
 from optrr.core.mechanisms.kernel import EffectKernel
 from optrr.genomics.proportions import CONTROLS, Group, proportions_test

@@ -12,7 +12,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities, randomized_response
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.records.counts import count
 from optrr.studies.laplace import (
     exp_enclosure,

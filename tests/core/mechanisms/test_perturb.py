@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
-from optrr.core.mechanisms.perturb import perturb, release_file
+from optrr.core.mechanisms.release import perturb, release_file
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 # How often a statistical test of this file would fail by chance; seeds are fixed besides.
@@ -186,7 +186,7 @@ import numpy as np
 from itertools import combinations
 from optrr.core.domain.domain import Domain
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.records.counts import count_many
 from optrr_solvers.laws import ProductLaw
 source, target, n = sys.argv[1:]

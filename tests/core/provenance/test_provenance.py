@@ -26,7 +26,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import PublicColumns
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Mechanism, is_seeded
-from optrr.core.mechanisms.perturb import perturb, release_file
+from optrr.core.mechanisms.release import perturb, release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.provenance.accounting import Release, distinct_releases, total_epsilon
 from optrr.core.provenance.provenance import Provenance, sidecar_path

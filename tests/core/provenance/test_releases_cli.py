@@ -20,7 +20,7 @@ import optrr
 from optrr.cli.main import run
 from optrr.core.design.design_file import load_design
 from optrr.core.domain.public import PublicColumns
-from optrr.core.mechanisms.perturb import release_pipe
+from optrr.core.mechanisms.release import release_pipe
 from optrr.genomics.writing import write_plink
 
 N = 3000
@@ -167,7 +167,7 @@ def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(h
         return release_pipe(place, mechanism, sink, random_state, options)
 
     handlers = []
-    monkeypatch.setattr("optrr.core.mechanisms.perturb.release_pipe", release)
+    monkeypatch.setattr("optrr.core.mechanisms.release.release_pipe", release)
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "-")
     assert handlers == [signal.getsignal(signal.SIGTERM)]
 

@@ -24,7 +24,7 @@ from optrr.core.domain.bins import Bins
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.mechanisms.spark import perturb_once
 from optrr.core.records.counts import count, count_many, distinct
 from optrr.core.records.observed import observed_domain

@@ -26,7 +26,7 @@ DRIVER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from optrr.cli.main import main
-import optrr.cli.releasing, optrr.core.mechanisms.perturb, optrr.core.records.reading.text_files
+import optrr.cli.releasing, optrr.core.mechanisms.release, optrr.core.records.reading.text_files
 import optrr.core.records.reading.arrow_files, polars, pandas
 
 folder, number, kills, seed = Path(sys.argv[1]), getattr(signal, sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])

@@ -25,7 +25,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
-from optrr.core.mechanisms.perturb import perturb, release_file
+from optrr.core.mechanisms.release import perturb, release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.records.counts import count
 from optrr.core.records.observed import observed_domain

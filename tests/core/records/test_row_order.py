@@ -21,7 +21,7 @@ from optrr.core.design.design_file import save_design
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import ReleaseOptions
-from optrr.core.mechanisms.perturb import perturb
+from optrr.core.mechanisms.release import perturb
 from optrr.core.records import writing
 from optrr.core.records.writing import shuffled
 from optrr.genomics import write_plink

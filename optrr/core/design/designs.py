@@ -299,8 +299,8 @@ class FullRecords(Asking):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Randomize a file into another; see :func:`optrr.core.mechanisms.perturb.release_file`. Public columns go through."""
-        from optrr.core.mechanisms.perturb import release_file  # noqa: PLC0415 (files bring Arrow's readers)
+        """Randomize a file into another; see :func:`optrr.core.mechanisms.release.release_file`. Public columns go through."""
+        from optrr.core.mechanisms.release import release_file  # noqa: PLC0415 (files bring Arrow's readers)
 
         return release_file(source, self.mechanism, target, random_state, self.with_public(options))
 
