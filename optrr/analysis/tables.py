@@ -18,9 +18,9 @@ from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation import estimator
-from optrr.core.estimation import poisoned as fake_reports
 from optrr.core.estimation.derived import Derived, derive
+from optrr.core.estimation.estimator import check_confidence, estimate, estimate_adjusted
+from optrr.core.estimation.poisoned import poisoning as poisoning_of
 from optrr.core.estimation.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
             reports.place, reports.randomizer, attributes, single_cluster=single_cluster, **intervals
         )
     if method == "adjusted":
-        return estimator.estimate_adjusted(reports.place, reports.randomizer, attributes, **intervals)
-    return estimator.estimate(reports.counted(attributes), reports.randomizer, method=method, **intervals)
+        return estimate_adjusted(reports.place, reports.randomizer, attributes, **intervals)
+    return estimate(reports.counted(attributes), reports.randomizer, method=method, **intervals)
 
 
 def tables(reports: Reports, *tables: Sequence[str], confidence: float = 0.95, **how: Any) -> list[Any]:
@@ -113,7 +113,7 @@ def tables(reports: Reports, *tables: Sequence[str], confidence: float = 0.95, *
     """
     if not tables:
         raise InvalidInput("no table is asked for; name the attributes of each, such as ['sex', 'income'], ['race']")
-    estimator.check_confidence(confidence)
+    check_confidence(confidence)
     if not how.pop("simultaneous", True):
         raise InvalidInput(
             "several tables have intervals that all hold together; for one table's alone ask for table()"
@@ -233,7 +233,7 @@ def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unb
     if not reports.of_records:
         moved: Poisoning = reports.asking.poisoning(reports.alone, attributes, fakes)
         return moved
-    return fake_reports.poisoning(reports.counted(attributes), reports.randomizer, fakes, method)
+    return poisoning_of(reports.counted(attributes), reports.randomizer, fakes, method)
 
 
 def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
@@ -267,7 +267,7 @@ def _sampled_table(
 
 def _of_answers(reports: Reports, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
     """The cells of a table estimated from answers to local queries."""
-    estimator.check_confidence(confidence)
+    check_confidence(confidence)
     cells = prod(reports.asking.domain.subset(attributes).sizes.tolist()) if simultaneous else 1
     estimated: Estimate = reports.asking.estimate(reports.alone, attributes, 1 - (1 - confidence) / cells)
     return replace(estimated, confidence=confidence, simultaneous=simultaneous)

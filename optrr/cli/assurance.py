@@ -16,7 +16,17 @@ from optrr.core.design.signing import is_exposed, sign_file, signature_check, si
 from optrr.core.design.specification import refuse_specification
 from optrr.core.design.verification import Verification, refuse_large
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import sealed
+from optrr.core.provenance.sealed import (
+    DEPLOYMENT,
+    DESIGN,
+    LONGITUDINAL,
+    SAMPLED_TABLES,
+    SAMPLED_VARIANTS,
+    Content,
+    content_of,
+    format_of,
+    kind_of,
+)
 from optrr.core.records.atomic import refuse_replacing, whole_file
 from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
@@ -46,7 +56,7 @@ def verify(
     """
     if not no_limit:
         refuse_large(file)
-    held = sealed.content_of(file, "file")
+    held = content_of(file, "file")
     # asked first, because a stranger's file may be refused before its numbers are looked at
     signed = None if key is None else signature_check(held, key, signature, _kind(held))
     result = _verified(held, design_file, limited=not no_limit)
@@ -76,7 +86,7 @@ def sign(
     The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it, and so does
     openssl pkeyutl.
     """
-    held = sealed.content_of(file, "file")
+    held = content_of(file, "file")
     result = _verified(held, None, limited=False)
     if not result.holds:
         _show(result)
@@ -92,19 +102,15 @@ def _asked() -> str:
     return str(click.prompt("Passphrase", hide_input=True, err=True))
 
 
-def _kind(file: sealed.Content) -> str:
+def _kind(file: Content) -> str:
     """What the file is signed as."""
-    said = sealed.kind_of(file)
-    return (
-        said
-        if said in (sealed.DEPLOYMENT, sealed.LONGITUDINAL, sealed.SAMPLED_TABLES, sealed.SAMPLED_VARIANTS)
-        else sealed.DESIGN
-    )
+    said = kind_of(file)
+    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
 
 
-def _verified(file: sealed.Content, design_file: Path | None, *, limited: bool) -> Verification:
+def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
     kind = _kind(file)
-    if kind == sealed.DESIGN and design_file is None and not sealed.format_of(file.raw):
+    if kind == DESIGN and design_file is None and not format_of(file.raw):
         refuse_specification(file.raw, file)
         raise InvalidInput(
             f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "

@@ -21,7 +21,16 @@ from optrr.core.domain.domain import listed
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions
-from optrr.core.provenance import accounting
+from optrr.core.provenance.accounting import (
+    PERSON,
+    UNIT,
+    Release,
+    distinct_releases,
+    finite,
+    shown_digest,
+    total_epsilon,
+    unit_of,
+)
 from optrr.core.provenance.provenance import SEEDED, Provenance
 from optrr.core.provenance.sealed import DEPLOYMENT, content_of, kind_of
 from optrr.core.records.reading.registry import open_source, origins_of
@@ -58,7 +67,7 @@ def provenances_in(files: Sequence[Path]) -> list[Provenance]:
     return out
 
 
-def following(earlier: Sequence[accounting.Release], after: Sequence[Path], **options: Any) -> ReleaseOptions:
+def following(earlier: Sequence[Release], after: Sequence[Path], **options: Any) -> ReleaseOptions:
     """Options of a release that follows earlier ones, and those of the files of --after."""
     return ReleaseOptions(earlier=(*earlier, *(r for each in provenances_in(after) for r in each.releases)), **options)
 
@@ -66,8 +75,8 @@ def following(earlier: Sequence[accounting.Release], after: Sequence[Path], **op
 def release_summary(provenance: Provenance) -> dict[str, Any]:
     """For JSON: ε in all and of this release, in nats, its unit, and whether it is private."""
     return {
-        "epsilon": accounting.finite(_in_all(provenance)),
-        "unit": accounting.unit_of(provenance.releases),
+        "epsilon": finite(_in_all(provenance)),
+        "unit": unit_of(provenance.releases),
         "release_epsilon": provenance.release.epsilon,
         "private": not provenance.seeded,
         **({"public": provenance.public.summary()} if provenance.public else {}),
@@ -77,13 +86,13 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
 def _in_all(provenance: Provenance) -> float:
     """Total ε that was consumed; of a single seeded release, its stated ε."""
     known = provenance.releases
-    return math.inf if provenance.seeded and len(known) > 1 else accounting.total_epsilon(known)
+    return math.inf if provenance.seeded and len(known) > 1 else total_epsilon(known)
 
 
 def epsilon_phrase(provenance: Provenance) -> str:
     """The total in words, with its parts if several releases add up to it."""
     known = provenance.releases
-    forever = " for ever" if accounting.unit_of(known) == accounting.PERSON else ""
+    forever = " for ever" if unit_of(known) == PERSON else ""
     total = f"total epsilon {epsilon_text(_in_all(provenance))}{forever}"
     if len(known) == 1:
         return total
@@ -113,8 +122,8 @@ def report_release(release: FileRelease, output: Path) -> None:
 
 # The unit of ε in words.
 _UNITS = {
-    accounting.UNIT: "each record",
-    accounting.PERSON: "each person over time (all their reports for ever, while the true record stays as it is)",
+    UNIT: "each record",
+    PERSON: "each person over time (all their reports for ever, while the true record stays as it is)",
 }
 
 
@@ -134,21 +143,21 @@ def account(
     longitudinal design it is a person over time: everything that one person ever reports. Releases that are not given are not
     in the sum. What a file states is believed unless its --design is given.
     """
-    stated = accounting.distinct_releases(release for each in provenances_in(paths) for release in each.releases)
+    stated = distinct_releases(release for each in provenances_in(paths) for release in each.releases)
     epsilons = {made.digest: made.epsilon for made in map(_loaded, designs)}
     releases = [_recomputed(release, epsilons) for release in stated]
     private = not any(r.seeded for r in releases)
-    total = accounting.total_epsilon(releases) if private else math.inf
+    total = total_epsilon(releases) if private else math.inf
     within = limit is None or total <= limit
     warn([] if private else [f"a release was {SEEDED}"])
     if is_json():
         print_json(
             {
-                "epsilon": accounting.finite(total),
+                "epsilon": finite(total),
                 "limit": limit,
                 "within_limit": within,
                 "private": private,
-                "unit": accounting.unit_of(releases),
+                "unit": unit_of(releases),
                 "releases": releases,
             }
         )
@@ -156,7 +165,7 @@ def account(
     rows = [
         (
             r.id[:12] or "unknown",
-            accounting.shown_digest(r.design),
+            shown_digest(r.design),
             r.mechanism,
             epsilon_text(r.epsilon),
             "its design" if r.design in epsilons else "the file",
@@ -165,7 +174,7 @@ def account(
         for r in releases
     ]
     print_table("releases", ["release", "design", "mechanism", "epsilon", "from", "private"], rows)
-    whose = _UNITS[accounting.unit_of(releases)]
+    whose = _UNITS[unit_of(releases)]
     click.echo(f"total epsilon {epsilon_text(total)} for {whose}, if these files are about the same people")
     if not within:
         click.echo(f"error: {epsilon_text(total)} nats are above the limit of {limit:g}", err=True)
@@ -180,7 +189,7 @@ def _loaded(path: Path) -> Any:
     return load_asking(held) if kind_of(held) == DEPLOYMENT else files.load(held)
 
 
-def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accounting.Release:
+def _recomputed(stated: Release, epsilons: dict[str, float]) -> Release:
     """The release with the ε of its design, if that is known. Raises InvalidInput if less is stated."""
     true = epsilons.get(stated.design, stated.epsilon)
     if stated.epsilon < true:

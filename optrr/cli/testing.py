@@ -20,8 +20,16 @@ from optrr.core.display.parts import Page
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.inference import power_analysis
 from optrr.core.inference.associations import ASSOCIATIONS
+from optrr.core.inference.power_analysis import (
+    Alternative,
+    IntervalWidths,
+    alternative_of,
+    goodness_alternative,
+    homogeneity_alternative,
+    predicted_power,
+    required_records,
+)
 from optrr.core.inference.result import Adjustment, TestFamily, TestResult, check_distinct, family
 from optrr.core.inference.testing import CALIBRATIONS
 from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
@@ -191,7 +199,7 @@ def power(
     if width is not None:
         refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)
         true = inputs.read_proportions(proportions, domain)
-        _print_width(power_analysis.IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width)
+        _print_width(IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width)
         return
     refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
     name = name or ("independence" if given is None else "conditional-independence")
@@ -212,10 +220,10 @@ def power(
     _print_power(answers | kept)
 
 
-def _planned(effect: power_analysis.Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
-    own = None if n is None else power_analysis.predicted_power(effect, n, level)
-    needed = power_analysis.required_records(effect, wanted, level)
-    predicted = own or power_analysis.predicted_power(effect, needed, level)
+def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
+    own = None if n is None else predicted_power(effect, n, level)
+    needed = required_records(effect, wanted, level)
+    predicted = own or predicted_power(effect, needed, level)
     return {
         "df": effect.df,
         "noncentrality": effect.noncentrality,
@@ -242,21 +250,19 @@ def _check_power_options(name: str, given: str | None, texts: list[str], shares:
 
 def _effect(
     name: str, mechanism: Randomizer, domain: Domain, texts: list[str], shares: str | None, scores: PairScores | None
-) -> power_analysis.Alternative:
+) -> Alternative:
     tables = [inputs.read_proportions(text, domain) for text in texts]
     if name in STRATIFIED:
         return stratified_alternative(tables[0], domain, mechanism, name, scores)  # type: ignore[arg-type]  # a literal
     kernel = mechanism.kernel(domain.names)
     if name == "goodness-of-fit":
-        return power_analysis.goodness_alternative(tables[0], tables[1], kernel)
+        return goodness_alternative(tables[0], tables[1], kernel)
     if name == "homogeneity":
         said = f"--shares {shares} holds something that is not a number; give a share for each group"
-        return power_analysis.homogeneity_alternative(
-            tables, kernel, None if shares is None else inputs.read_numbers(shares, said)
-        )
+        return homogeneity_alternative(tables, kernel, None if shares is None else inputs.read_numbers(shares, said))
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
-    return power_analysis.alternative_of(name, tables[0], kernel, scores, domain)
+    return alternative_of(name, tables[0], kernel, scores, domain)
 
 
 def _print_power(answers: dict[str, Any]) -> None:
@@ -281,7 +287,7 @@ def _print_power(answers: dict[str, Any]) -> None:
         say(line)
 
 
-def _print_width(intervals: power_analysis.IntervalWidths, width: float) -> None:
+def _print_width(intervals: IntervalWidths, width: float) -> None:
     records = intervals.records(width)
     answers: dict[str, Any] = {
         "attributes": list(intervals.domain.names),

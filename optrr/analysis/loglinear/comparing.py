@@ -48,12 +48,22 @@ from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scor
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation.distributions import chi2
 from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.inference import simulation
 from optrr.core.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
 from optrr.core.inference.groups import checked_proportions
 from optrr.core.inference.nullfit import trend_contrast
 from optrr.core.inference.power_analysis import Alternative, spread_towards
 from optrr.core.inference.result import TestResult, check_testable, simulated_result
+from optrr.core.inference.simulation import (
+    FIT_WORK,
+    HELD,
+    MANY_EXPECTED,
+    Draw,
+    LimitOrDrawn,
+    Simulation,
+    drawn_statistics,
+    records_clear,
+    simulated_p_values,
+)
 from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray
@@ -140,7 +150,7 @@ class ModelTest:
             faint = (self.null.records_worth(fits, n) < LEAST_WORTH) | (self.shown(fits, n) < LEAST_SHOWN)
             return statistic, np.ones(n.size, dtype=bool), ~faint
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
-        by_score = (fewest >= simulation.MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
+        by_score = (fewest >= MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
         others = np.flatnonzero(~by_score)
         if others.size:
             statistic[others] = self.ratio.tested(tables[others], fits.part(others))
@@ -150,7 +160,7 @@ class ModelTest:
         """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
         if not self._even_scale.size:
             return np.full(n.size, np.inf)
-        step = max(1, simulation.HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
+        step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
         blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
         best = []
         for block in blocks:
@@ -170,14 +180,14 @@ class ModelTest:
         apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
         return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
 
-    def draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> simulation.Draw:
+    def draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
         """Statistics of tables drawn from fits of the smaller model."""
 
         def statistics(tables: FloatArray) -> FloatArray:
             return self.statistics(tables, self.null.fitted(tables))
 
         doubles = self.null.kernel.cells * (self.df + self.null.terms.parameters)
-        return simulation.drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
+        return drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
 
 
 def compare_models(
@@ -301,10 +311,10 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     statistic = float(statistics[0])
     limit, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
     plain = TestResult(test.name, statistic, test.df, limit, counts.n, scores=scores)
-    rule = simulation.Simulation(most=_LARGE if null.kernel.cells <= _CELLS else _DRAWS)
+    rule = Simulation(most=_LARGE if null.kernel.cells <= _CELLS else _DRAWS)
     rule = rule if test.ratio is None else test.ratio.rule
     if test.ratio is not None and not by_score[0]:
-        p, reached = simulation.simulated_p_values(statistics, test.ratio.draw(table, fits, rng), rule)
+        p, reached = simulated_p_values(statistics, test.ratio.draw(table, fits, rng), rule)
         said = [_RATIO]
         if worth < LEAST_WORTH or shown < LEAST_SHOWN:
             said.append(
@@ -313,9 +323,7 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
             )
     else:
         clear, fewest = null.clear_of_zero(fits, n), counts.n * fits.expected.min(axis=null.kernel.axes)
-        out = simulation.LimitOrDrawn.of(
-            statistics, test.df, fewest, lambda _: test.draw(fits, n, rng), rule, clear=clear
-        )
+        out = LimitOrDrawn.of(statistics, test.df, fewest, lambda _: test.draw(fits, n, rng), rule, clear=clear)
         if not out.simulated[0]:
             return plain
         p, reached, said = out.p_value, out.reached, []
@@ -371,7 +379,7 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
 
     null = fits.expected[0]
     fewest = float(min(expected.min(), null.min()))
-    work = simulation.FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
     if test.ratio is not None and kernel.cells <= _MOST_FITTED:
         work += _RATIO_WORK * expected.size**3
     surveys = Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
@@ -385,5 +393,5 @@ def _clear(test: ModelTest, fits: TableFits) -> float:
     for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
         rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
         shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
-        records.append(simulation.records_clear(shares, part.exact_variance(reports, 1.0)))
+        records.append(records_clear(shares, part.exact_variance(reports, 1.0)))
     return max(records)
