@@ -16,11 +16,11 @@ else lives in its package: optrr.core, optrr.allocation, optrr.analysis, optrr.d
 optrr.planner, optrr.studies. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
 
 from optrr.core.display import __version__ as __version__
-from optrr.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from optrr.allocation.allocating import Allocation, allocate
@@ -58,25 +58,23 @@ if TYPE_CHECKING:
     from optrr.devices.audit import audit
     from optrr.devices.worksheet import worksheet
     from optrr.planner.plan import plan
-    from optrr_solvers import SolveOptions
+    from optrr_solvers.options import SolveOptions
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
-    "optrr.core.reports": ("Reports",),
-    "optrr.allocation.allocating": ("Allocation", "allocate"),
-    "optrr.allocation.tradeoffs": ("Tradeoff", "tradeoff"),
-    "optrr.allocation.variances": ("design",),
-    "optrr.allocation.workload": ("Workload",),
-    "optrr.core.design.verification": ("Verification",),
-    "optrr.core.design.designs": ("Design",),
-    "optrr.core.design.specification": ("Specification", "read_specification"),
-    "optrr.core.design.solving": ("Wishes",),
-    "optrr.devices.worksheet": ("worksheet",),
-    "optrr.devices.audit": ("audit",),
-    "optrr.core.domain.bins": ("Bins",),
-    "optrr.core.domain.domain": ("Attribute", "Domain"),
-    "optrr.core.domain.public": ("PublicColumns",),
-    "optrr.core.errors": (
+    "allocation.allocating": ["Allocation", "allocate"],
+    "allocation.sampled_tables": ["SampledTables"],
+    "allocation.tradeoffs": ["Tradeoff", "tradeoff"],
+    "allocation.variances": ["design"],
+    "allocation.workload": ["Workload"],
+    "core.design.designs": ["Design"],
+    "core.design.solving": ["SolveOptions", "Wishes"],
+    "core.design.specification": ["Specification", "read_specification"],
+    "core.design.verification": ["Verification"],
+    "core.domain.bins": ["Bins"],
+    "core.domain.domain": ["Attribute", "Domain"],
+    "core.domain.public": ["PublicColumns"],
+    "core.errors": [
         "Infeasible",
         "InvalidInput",
         "InvalidProblem",
@@ -85,19 +83,20 @@ _HOMES = {
         "OptrrWarning",
         "SolveFailed",
         "TooFewRecords",
-    ),
-    "optrr.core.files": ("export", "load", "reports", "save", "verify"),
-    "optrr.core.mechanisms.kernel": ("SingularMarginal",),
-    "optrr.core.mechanisms.matrix": ("MatrixMechanism",),
-    "optrr.core.mechanisms.mechanism": ("Mechanism",),
-    "optrr.core.mechanisms.release": ("perturb",),
-    "optrr.core.inference.testing": ("test",),
-    "optrr.planner.plan": ("plan",),
-    "optrr.core.records.counts": ("Counts", "count"),
-    "optrr.core.records.reading.source": ("RecordsAt",),
-    "optrr.core.estimation.estimator": ("estimate",),
-    "optrr.allocation.sampled_tables": ("SampledTables",),
-    "optrr_solvers": ("SolveOptions",),
+    ],
+    "core.estimation.estimator": ["estimate"],
+    "core.files": ["export", "load", "reports", "save", "verify"],
+    "core.inference.testing": ["test"],
+    "core.mechanisms.kernel": ["SingularMarginal"],
+    "core.mechanisms.matrix": ["MatrixMechanism"],
+    "core.mechanisms.mechanism": ["Mechanism"],
+    "core.mechanisms.release": ["perturb"],
+    "core.records.counts": ["Counts", "count"],
+    "core.records.reading.source": ["RecordsAt"],
+    "core.reports": ["Reports"],
+    "devices.audit": ["audit"],
+    "devices.worksheet": ["worksheet"],
+    "planner.plan": ["plan"],
 }
 
 __all__ = [
@@ -149,12 +148,4 @@ __all__ = [
 # Packages that hold what has no name here.
 _PACKAGES = ("allocation", "analysis", "core", "devices", "genomics", "longitudinal", "planner", "studies")
 
-_named, _names = lazy_names(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    return importlib.import_module(f"optrr.{name}") if name in _PACKAGES else _named(name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*_names(), *_PACKAGES, "__version__"])
+__getattr__, __dir__, _ = lazy.attach(__name__, _PACKAGES, _HOMES)

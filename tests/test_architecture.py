@@ -56,6 +56,7 @@ PLANTED = {
         "import optrr.planner.plan",
         "an extension imports the core and the extensions below",
     ),
+    "optrr/studies/__init__.py": ("import optrr.core.records.counts", "an extension imports what the core's packages"),
     "solvers/optrr_solvers/laws/__init__.py": ("import optrr.core.domain", "solvers know arrays"),
 }
 

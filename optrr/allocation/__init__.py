@@ -4,12 +4,6 @@
 ``tradeoffs`` are the curves.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.allocation.tradeoffs": ("cap_tradeoff",),
-        "optrr.allocation.workload": ("WantedTable",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

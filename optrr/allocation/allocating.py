@@ -37,11 +37,9 @@ from optrr.allocation.strategies import (
     whole_record,
 )
 from optrr.allocation.workload import Workload, WorkloadLike, workload_of
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import Limits, Preserve, Wishes
-from optrr.core.display.text import brief, epsilon_text
-from optrr.core.domain.domain import Domain
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.design import Design, Limits, Preserve, Wishes
+from optrr.core.display import brief, epsilon_text
+from optrr.core.domain import NONE, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed, Status
 from optrr_solvers.allocation.best import METHODS, Allocated, kronecker_error, least_total, most_accurate

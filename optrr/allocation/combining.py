@@ -43,14 +43,19 @@ from itertools import count
 import numpy as np
 
 from optrr.allocation.supports import unlikely_chance
-from optrr.core.display.text import crossed
-from optrr.core.domain.domain import Domain
+from optrr.core.display import crossed
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.estimator import Estimate, check_records, unbiased_estimate
-from optrr.core.estimation.score_interval import wilson
-from optrr.core.estimation.simplex import projection
-from optrr.core.estimation.table import EstimatedTable, Sampling
-from optrr.core.mechanisms.kernel import unrandomized
+from optrr.core.estimation import (
+    Estimate,
+    EstimatedTable,
+    Sampling,
+    check_records,
+    projection,
+    unbiased_estimate,
+    wilson,
+)
+from optrr.core.mechanisms import unrandomized
 from optrr_solvers.allocation.questions import SubsetReport, transformed
 from optrr_solvers.arrays import FloatArray
 

@@ -9,12 +9,22 @@ from optrr.allocation.allocating import Allocation
 from optrr.allocation.result import LIMITS
 from optrr.allocation.strategies import sampling
 from optrr.allocation.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.core.design.designs import Design
-from optrr.core.design.pages import PAIRS, bought
-from optrr.core.display.charts import figure_svg
-from optrr.core.display.pages import ROWS, checked, told
-from optrr.core.display.parts import Chart, Page, Section, Table, Text, warnings
-from optrr.core.display.text import bound_text, crossed, epsilon_text
+from optrr.core.design import PAIRS, Design, bought
+from optrr.core.display import (
+    ROWS,
+    Chart,
+    Page,
+    Section,
+    Table,
+    Text,
+    bound_text,
+    checked,
+    crossed,
+    epsilon_text,
+    figure_svg,
+    told,
+    warnings,
+)
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:

@@ -10,12 +10,22 @@ import pyarrow as pa
 
 from optrr.allocation.strategies import Strategy
 from optrr.allocation.workload import Workload
-from optrr.core.design.designs import Asking, Design
-from optrr.core.display.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
-from optrr.core.display.result import TableResult, in_json
-from optrr.core.display.text import amount, bound_text, epsilon_text, nearness
-from optrr.core.domain.domain import Domain
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.design import Asking, Design
+from optrr.core.display import (
+    COLOURS,
+    PAGE_WIDTH,
+    TableResult,
+    amount,
+    bound_text,
+    epsilon_text,
+    in_json,
+    label_lines,
+    legend_below,
+    nearness,
+    new_figure,
+    plain_logarithms,
+)
+from optrr.core.domain import NONE, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
 
 if TYPE_CHECKING:

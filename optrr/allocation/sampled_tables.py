@@ -33,24 +33,35 @@ from numpy.typing import NDArray
 
 from optrr.allocation.combining import Answered, alone, answered_table, combined
 from optrr.allocation.supports import report_subsets, reported_epsilon
-from optrr.core.design.design_file import load_design
-from optrr.core.design.designs import Asking, Design
-from optrr.core.design.verification import SAME, Check, Verification, total_check
-from optrr.core.display import SOFTWARE
-from optrr.core.display.text import amount, category_word, crossed
-from optrr.core.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
+from optrr.core.design import SAME, Asking, Check, Design, Verification, load_design, total_check
+from optrr.core.display import SOFTWARE, amount, category_word, crossed
+from optrr.core.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
-from optrr.core.estimation.estimator import Estimate, check_confidence, estimate_of_supports
-from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions, is_seeded
-from optrr.core.provenance.accounting import Release, checked_epsilon
-from optrr.core.provenance.provenance import Provenance, digest_of
-from optrr.core.provenance.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
-from optrr.core.records.atomic import whole_file
-from optrr.core.records.counts import OpenedRecords, encoded_batches
-from optrr.core.records.frames import checked_columns
-from optrr.core.records.reading.registry import open_source, refuse_randomized
-from optrr.core.records.reading.source import Places
-from optrr.core.records.writing import refuse_input_as_target, released_file
+from optrr.core.estimation import Estimate, check_confidence, estimate_of_supports
+from optrr.core.mechanisms import FileRelease, ReleaseOptions, is_seeded
+from optrr.core.provenance import (
+    SAMPLED_TABLES,
+    Given,
+    Provenance,
+    Release,
+    Sealed,
+    checked_epsilon,
+    content_of,
+    digest_of,
+    kind_of,
+    read_small,
+)
+from optrr.core.records import (
+    OpenedRecords,
+    Places,
+    checked_columns,
+    encoded_batches,
+    open_source,
+    refuse_input_as_target,
+    refuse_randomized,
+    released_file,
+    whole_file,
+)
 from optrr_solvers.allocation.error_certificate import ErrorCertificate
 from optrr_solvers.allocation.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -59,8 +70,7 @@ from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
-    from optrr.core.estimation.poisoned import Poisoning
-    from optrr.core.estimation.table import EstimatedTable
+    from optrr.core.estimation import EstimatedTable, Poisoning
 
 
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
@@ -448,7 +458,7 @@ class SampledTables(Asking):
         that is not below the number of answers to this table.
         """
         # few ask for it, and estimators take a while to import
-        from optrr.core.estimation.poisoned import supported_poisoning  # noqa: PLC0415
+        from optrr.core.estimation import supported_poisoning  # noqa: PLC0415
 
         domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
         if (one := alone(answered)) is None:

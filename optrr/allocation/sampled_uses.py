@@ -14,13 +14,11 @@ import pyarrow as pa
 
 from optrr.allocation.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
 from optrr.allocation.supports import unlikely_threshold
-from optrr.core.display import SOFTWARE
-from optrr.core.display.text import crossed
+from optrr.core.display import SOFTWARE, crossed
 from optrr.core.errors import InvalidInput
 from optrr.core.files import DEFAULT_SIZE
-from optrr.core.mechanisms.spark import BatchKernel, Randomized, check_frame, published
-from optrr.core.records.frames import FrameCodec
-from optrr.core.records.spark import arrow_schema
+from optrr.core.mechanisms import BatchKernel, Randomized, check_frame, published
+from optrr.core.records import FrameCodec, arrow_schema
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
 from optrr.devices.export import compressed_size, keep_design
 from optrr.devices.worksheet import MOST_LISTED, Worksheet, filled

@@ -29,10 +29,9 @@ import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.workload import Workload
-from optrr.core.design.designs import Asking, Design
-from optrr.core.design.solving import baseline_design
-from optrr.core.display.result import named_in_json
-from optrr.core.domain.domain import Domain
+from optrr.core.design import Asking, Design, baseline_design
+from optrr.core.display import named_in_json
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocation.mixture import (

@@ -21,10 +21,8 @@ import pyarrow as pa
 
 from optrr.allocation.allocating import check_people, law_error
 from optrr.allocation.workload import Workload, WorkloadLike, workload_of
-from optrr.core.display.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure, plain_logarithms
-from optrr.core.display.result import TableResult
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import Domain
+from optrr.core.display import COLOURS, PAGE_WIDTH, TableResult, amount, legend_below, new_figure, plain_logarithms
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.allocation.split import best_split, single_blocks

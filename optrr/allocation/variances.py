@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import Limits, Preserve, epsilon_vector
-from optrr.core.design.solving import design as design_of_flips
-from optrr.core.display.text import brief
-from optrr.core.domain.domain import Domain
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.design import Design, Limits, Preserve, epsilon_vector
+from optrr.core.design import design as design_of_flips
+from optrr.core.display import brief
+from optrr.core.domain import NONE, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr_solvers import SolveFailed, SolveOptions
 from optrr_solvers.allocation.any_mechanism import total_bound

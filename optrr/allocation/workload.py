@@ -20,8 +20,8 @@ from typing import ClassVar, Self, TypeVar
 import msgspec
 import numpy as np
 
-from optrr.core.design.specification import read_declared
-from optrr.core.domain.domain import Domain
+from optrr.core.design import read_declared
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr_solvers.allocation.any_mechanism import accuracy_bound, error_bound
 from optrr_solvers.allocation.error_certificate import ErrorCertificate, error_certificate

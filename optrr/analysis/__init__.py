@@ -6,26 +6,6 @@ table, ``regression`` relates one attribute to others, ``synthesis`` draws recor
 models of every kind.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.analysis.loglinear.comparing": ("compare_models", "stratified_test"),
-        "optrr.analysis.loglinear.estimating": ("LogLinear", "fit_loglinear", "stepwise"),
-        "optrr.analysis.measures": (
-            "Comparing",
-            "Measures",
-            "WeightedShare",
-            "contrast",
-            "estimate_among",
-            "measure",
-            "quantiles",
-        ),
-        "optrr.analysis.regression.fitting": ("Regression", "regress"),
-        "optrr.analysis.synthesis.combined": ("Combined", "combine"),
-        "optrr.analysis.synthesis.drawing": ("Synthetic", "synthesize"),
-        "optrr.analysis.weighted": ("test_weighted",),
-        "optrr.analysis.weighting.estimating": ("WeightedEstimate", "estimate_weighted"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

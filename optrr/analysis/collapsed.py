@@ -19,13 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.analysis.measures.among import code_of
-from optrr.core.display.text import category_word
-from optrr.core.domain.domain import Attribute, Category, Domain, listed
-from optrr.core.domain.public import PublicColumns
+from optrr.core.display import category_word
+from optrr.core.domain import Attribute, Category, Domain, PublicColumns, listed
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import OpenedRecords, count_many
+from optrr.core.mechanisms import EffectKernel, Kernel, MatrixKernel, Randomizer
+from optrr.core.records import OpenedRecords, count_many
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 

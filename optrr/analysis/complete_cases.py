@@ -15,8 +15,8 @@ import numpy as np
 
 from optrr.analysis.measures.among import Kept, complete_among
 from optrr.core.errors import TooFewRecords
-from optrr.core.estimation.table import EstimatedTable, Sampling
-from optrr.core.mechanisms.kernel import unrandomized
+from optrr.core.estimation import EstimatedTable, Sampling
+from optrr.core.mechanisms import unrandomized
 from optrr_solvers.arrays import FloatArray
 
 

@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtrit
 
-from optrr.core.estimation.distributions import chi2, norm
-from optrr.core.estimation.score_interval import invert
+from optrr.core.estimation import chi2, invert, norm
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A step that promises less than this, per record, is taken without asking whether the objective rose, which rounding would

@@ -50,16 +50,12 @@ from optrr.analysis.regression.fitting import Progress, Regression, fitted, mode
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, check_scores
 from optrr.analysis.regression.likelihood import MAX_TOGETHER, Levels, LikelihoodEquations, without_effects
 from optrr.analysis.regression.linear import LinearEquations, product_places
-from optrr.core.display.text import amount, crossed
-from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.core.display import amount, crossed
+from optrr.core.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.distributions import chi2
-from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.simplex import projection
-from optrr.core.estimation.table import EstimatedTable, Sampling
-from optrr.core.inference.groups import checked_proportions
-from optrr.core.inference.result import TestResult, check_testable
-from optrr.core.mechanisms.kernel import unrandomized
+from optrr.core.estimation import EstimatedTable, Sampling, check_confidence, check_records, chi2, projection
+from optrr.core.inference import TestResult, check_testable, checked_proportions
+from optrr.core.mechanisms import unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
 
 TESTS_OF_ANSWERS = ("independence", "trend", "goodness-of-fit", *STRATIFIED)

@@ -10,23 +10,28 @@ from optrr.analysis.estimated import test_estimated
 from optrr.analysis.loglinear.comparing import STRATIFIED, stratified_alternative, stratified_test
 from optrr.analysis.models import estimated_table, is_incomplete
 from optrr.analysis.weighted import test_weighted
-from optrr.core.display.text import MISSING
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.display import MISSING
+from optrr.core.domain import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.groups import goodness_of_fit, homogeneity
-from optrr.core.inference.power_analysis import alternative_of, goodness_alternative, predicted_power, required_records
-from optrr.core.inference.result import check_distinct, family
-from optrr.core.inference.testing import test as association_test
+from optrr.core.inference import (
+    alternative_of,
+    check_distinct,
+    family,
+    goodness_alternative,
+    goodness_of_fit,
+    homogeneity,
+    predicted_power,
+    required_records,
+)
+from optrr.core.inference import test as association_test
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
     from optrr.analysis.weighting.linearised import Single
-    from optrr.core.domain.domain import Domain, GivenScores
-    from optrr.core.inference.drawn_power import PredictedPower
-    from optrr.core.inference.power_analysis import Alternative
-    from optrr.core.inference.result import Adjustment, TestFamily, TestResult
+    from optrr.core.domain import Domain, GivenScores
+    from optrr.core.inference import Adjustment, Alternative, PredictedPower, TestFamily, TestResult
     from optrr.core.reports import Reports
 
 _GOODNESS, _HOMOGENEITY, _WITHIN_STRATA = "goodness-of-fit", "homogeneity", "conditional-independence"

@@ -12,9 +12,9 @@ from optrr.analysis.loglinear.fitting import parse_terms, split_terms
 from optrr.analysis.regression import fitting
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis import drawing
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.domain import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.table import counted_table
+from optrr.core.estimation import counted_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from optrr.analysis.regression.fitting import Regression
     from optrr.analysis.synthesis.drawing import Synthetic
     from optrr.analysis.weighting.linearised import Single
-    from optrr.core.domain.domain import Attribute
-    from optrr.core.estimation.table import EstimatedTable
+    from optrr.core.domain import Attribute
+    from optrr.core.estimation import EstimatedTable
     from optrr.core.reports import Reports
 
 

@@ -16,12 +16,10 @@ from optrr.analysis.measures.measure import Comparing
 from optrr.analysis.measures.measure import measure as measured
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.domain import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.derived import Derived, derive
-from optrr.core.estimation.estimator import check_confidence, estimate, estimate_adjusted
-from optrr.core.estimation.poisoned import poisoning as poisoning_of
-from optrr.core.estimation.statistics import STATISTICS
+from optrr.core.estimation import STATISTICS, Derived, check_confidence, derive, estimate, estimate_adjusted
+from optrr.core.estimation import poisoning as poisoning_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,10 +27,8 @@ if TYPE_CHECKING:
     from optrr.analysis.measures import Among, Measures, WeightedShare
     from optrr.analysis.weighting import WeightedEstimate
     from optrr.analysis.weighting.linearised import Single
-    from optrr.core.domain.domain import Category
-    from optrr.core.estimation.estimator import Estimate
-    from optrr.core.estimation.poisoned import Poisoning
-    from optrr.core.estimation.table import EstimatedTable
+    from optrr.core.domain import Category
+    from optrr.core.estimation import Estimate, EstimatedTable, Poisoning
     from optrr.core.reports import Reports, SampleColumns
 
 

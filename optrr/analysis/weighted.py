@@ -36,13 +36,12 @@ from scipy.special import fdtrc
 
 from optrr.analysis.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.analysis.weighting.sampled import SampledRecords, sample_of
-from optrr.core.display.text import category_word, crossed
-from optrr.core.domain.public import PublicColumns
+from optrr.core.display import category_word, crossed
+from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with
-from optrr.core.inference.result import TestResult
-from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.estimation import CLEAR_OF_ZERO, clear_with
+from optrr.core.inference import TestResult
+from optrr.core.mechanisms import Kernel, Randomizer
 from optrr_solvers.arrays import FloatArray
 
 # Shares that λ is made of are at least this: D weights the statistic, whose level does not depend on it.

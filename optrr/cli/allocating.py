@@ -14,14 +14,10 @@ from optrr.cli.options import command, option
 from optrr.cli.outputs import DESIGN, REPORT, write_report
 from optrr.cli.printing import give, late_bar, print_table, say, warn
 from optrr.core import files
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import Preserve
-from optrr.core.design.specification import Specification
-from optrr.core.display.parts import Page
-from optrr.core.display.result import SHOWN
-from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.design import Design, Preserve, Specification
+from optrr.core.display import SHOWN, Page, bound_text, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import held_back
+from optrr.core.records import held_back
 
 
 @command

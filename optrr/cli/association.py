@@ -27,15 +27,12 @@ from optrr.cli.genotype_options import (
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import REPORT, TABBED, page_given, write_report
 from optrr.cli.printing import is_json, print_json, print_shown, print_table, warn
-from optrr.core.design.designs import Design
-from optrr.core.display.result import SHOWN, in_json
-from optrr.core.display.text import amount, epsilon_text
-from optrr.core.domain.domain import Domain
+from optrr.core.design import Design
+from optrr.core.display import SHOWN, amount, epsilon_text, in_json
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.result import bonferroni
-from optrr.core.records.atomic import held_back
-from optrr.core.records.counts import OpenedRecords
-from optrr.core.records.reading.source import RecordsAt
+from optrr.core.inference import bonferroni
+from optrr.core.records import OpenedRecords, RecordsAt, held_back
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import AssociationDesign
@@ -61,7 +58,7 @@ from optrr.genomics.score_tests import GENOME_WIDE
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 
 if TYPE_CHECKING:
-    from optrr.core.display.pages import Given
+    from optrr.core.display import Given
 
 
 @command

@@ -12,11 +12,17 @@ from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import give, is_json, print_json, say, warn
 from optrr.core import files
-from optrr.core.design.signing import is_exposed, sign_file, signature_check, signature_path
-from optrr.core.design.specification import refuse_specification
-from optrr.core.design.verification import Verification, refuse_large
+from optrr.core.design import (
+    Verification,
+    is_exposed,
+    refuse_large,
+    refuse_specification,
+    sign_file,
+    signature_check,
+    signature_path,
+)
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import (
+from optrr.core.provenance import (
     DEPLOYMENT,
     DESIGN,
     LONGITUDINAL,
@@ -27,7 +33,7 @@ from optrr.core.provenance.sealed import (
     format_of,
     kind_of,
 )
-from optrr.core.records.atomic import refuse_replacing, whole_file
+from optrr.core.records import refuse_replacing, whole_file
 from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
 from optrr.devices.clients import CommandClient, LogClient

@@ -18,13 +18,11 @@ import pyarrow as pa
 from optrr.cli.options import command, option
 from optrr.cli.outputs import PAGE
 from optrr.cli.printing import TABLE_DECIMALS, is_json, print_json, print_table
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import design
-from optrr.core.display.text import bound_text, epsilon_text
-from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.core.domain.domain import Domain
-from optrr.core.estimation.estimator import estimate
-from optrr.core.records.counts import count
+from optrr.core.design import Design, design
+from optrr.core.display import bound_text, epsilon_text
+from optrr.core.domain import ADULT_EIGHT, Domain, adult, adult_domain
+from optrr.core.estimation import estimate
+from optrr.core.records import count
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState
 
@@ -124,7 +122,7 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
     from optrr.cli.outputs import write_page  # noqa: PLC0415
-    from optrr.core.display.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
+    from optrr.core.display import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])
@@ -141,7 +139,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
 
 
 def _chart(table: ShownTable) -> str:
-    from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, label_text, legend_below, new_figure  # noqa: PLC0415
+    from optrr.core.display import COLOURS, PAGE_WIDTH, figure_svg, label_text, legend_below, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))
     figure = new_figure(PAGE_WIDTH, 1.2 + 0.26 * len(rows))

@@ -13,15 +13,12 @@ from optrr.cli.inputs import Signed, refuse_longitudinal, split_names
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import give, is_json, late_bar, print_json, warn, watched
-from optrr.core.design.design_file import load_design
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import Preserve
-from optrr.core.display.text import amount, epsilon_text
+from optrr.core.design import Design, Preserve, load_design
+from optrr.core.display import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.core.files import DEFAULT_SIZE
-from optrr.core.provenance.sealed import SAMPLED_TABLES, content_of, kind_of
-from optrr.core.records.atomic import refuse_replacing
-from optrr.core.records.writing import formula_doubts
+from optrr.core.provenance import SAMPLED_TABLES, content_of, kind_of
+from optrr.core.records import formula_doubts, refuse_replacing
 from optrr.devices.export import compressed_size
 
 # What --events means without names.

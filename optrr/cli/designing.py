@@ -11,23 +11,33 @@ from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
 from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
-from optrr.core.design.design_file import load_design, save_design
-from optrr.core.design.designs import Asking, Design
-from optrr.core.design.solving import Preserve, Wishes
-from optrr.core.design.solving import design as make_design
-from optrr.core.design.specification import Specification, parse_attributes, read_specification
-from optrr.core.display.parts import Page
-from optrr.core.display.result import SHOWN
-from optrr.core.display.text import amount, bound_text, crossed, epsilon_text
-from optrr.core.domain.public import PublicColumns
+from optrr.core.design import (
+    Asking,
+    Design,
+    Preserve,
+    Specification,
+    Wishes,
+    load_design,
+    parse_attributes,
+    read_specification,
+    save_design,
+)
+from optrr.core.design import design as make_design
+from optrr.core.display import SHOWN, Page, amount, bound_text, crossed, epsilon_text
+from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.plausibility import impossible
-from optrr.core.protocols.clustering import Algorithm, choose_clusters, combinations_of
-from optrr.core.protocols.dependence import dependences_from_tables, pair_tables
-from optrr.core.protocols.protocol import ClusterMatrix, cluster_design
-from optrr.core.provenance.accounting import Release, Spent
-from optrr.core.records.atomic import held_back, refuse_replacing
-from optrr.core.records.reading.source import RecordsAt
+from optrr.core.estimation import impossible
+from optrr.core.protocols import (
+    Algorithm,
+    ClusterMatrix,
+    choose_clusters,
+    cluster_design,
+    combinations_of,
+    dependences_from_tables,
+    pair_tables,
+)
+from optrr.core.provenance import Release, Spent
+from optrr.core.records import RecordsAt, held_back, refuse_replacing
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
 from optrr_solvers.allocation.any_mechanism import total_bound
 
@@ -129,7 +139,7 @@ def design(
 
 
 def _page(made: Design, output: Path | None) -> Page:
-    from optrr.core.design.pages import design_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.core.design import design_page  # noqa: PLC0415 (pages bring charts)
 
     return design_page(made, None if output is None else output.name)
 
@@ -169,7 +179,7 @@ def compare(
     warn([*notes, *(f"{f['method']}: {f['error']}" for f in failed)])
 
     def page() -> Page:
-        from optrr.core.design.pages import comparison_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.design import comparison_page  # noqa: PLC0415 (pages bring charts)
 
         return comparison_page(made, [(f["method"], f["error"]) for f in failed])
 

@@ -13,19 +13,15 @@ from optrr.cli import inputs
 from optrr.cli.options import command, group, option, refuse_options
 from optrr.cli.outputs import Analysis, TableAnalysis
 from optrr.cli.printing import print_shown, print_table, say
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import told_scores
+from optrr.core.display import amount
+from optrr.core.domain import told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import Method, check_confidence
-from optrr.core.estimation.statistics import StatisticName
+from optrr.core.estimation import Method, StatisticName, check_confidence
 
 if TYPE_CHECKING:
     from optrr.analysis.weighting.estimating import WeightedEstimate
-    from optrr.core.display.pages import Given
-    from optrr.core.display.parts import Page
-    from optrr.core.estimation.derived import Derived
-    from optrr.core.estimation.estimator import Estimate
-    from optrr.core.estimation.poisoned import Poisoning
+    from optrr.core.display import Given, Page
+    from optrr.core.estimation import Derived, Estimate, Poisoning
 
 
 @command
@@ -94,7 +90,7 @@ def estimate(
     moved = run.made(lambda: reports.poisoning(*names, fakes=fakes, method=method)) if fakes else None
 
     def page(given: Given) -> Page:
-        from optrr.core.estimation.pages import estimate_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.estimation import estimate_page  # noqa: PLC0415 (pages bring charts)
 
         return estimate_page(result, given, derived, moved)
 
@@ -127,7 +123,7 @@ def _print_derived(derived: Sequence[Derived], names: Sequence[str]) -> None:
         [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )
     # takes longer to import than most tables take to estimate, and few ask for it
-    from optrr.core.estimation.derived import told_estimators  # noqa: PLC0415
+    from optrr.core.estimation import told_estimators  # noqa: PLC0415
 
     for line in (*told_estimators(derived), *(line for d in derived for line in told_scores(names, d.scores))):
         say(line)

@@ -35,14 +35,12 @@ from optrr.cli.releasing import (
     replaced_release,
 )
 from optrr.core import files
-from optrr.core.design.designs import Design, solution_warnings
-from optrr.core.design.solving import Preserve
-from optrr.core.display.text import amount, bound_text, counted, epsilon_text
+from optrr.core.design import Design, Preserve, solution_warnings
+from optrr.core.display import amount, bound_text, counted, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import ReleaseOptions
-from optrr.core.provenance.provenance import Provenance
-from optrr.core.records.reading.registry import written_suffixes
-from optrr.core.records.writing import released_file
+from optrr.core.mechanisms import ReleaseOptions
+from optrr.core.provenance import Provenance
+from optrr.core.records import released_file, written_suffixes
 from optrr.genomics import designing, randomize
 from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import AssociationDesign

@@ -10,10 +10,9 @@ import click
 
 from optrr.cli.options import group, option, refuse_options
 from optrr.cli.outputs import PLOT
-from optrr.core.design.design_file import load_design
-from optrr.core.design.specification import refuse_specification
+from optrr.core.design import load_design, refuse_specification
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import SAMPLED_VARIANTS, content_of, kind_of
+from optrr.core.provenance import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.person_reports import ReportedDesign

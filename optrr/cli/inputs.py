@@ -16,14 +16,21 @@ import msgspec
 import numpy as np
 
 from optrr.cli.options import argument, group, option, refuse_options
-from optrr.core.design.signing import require_signed
-from optrr.core.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.design import require_signed
+from optrr.core.domain import (
+    NONE,
+    Category,
+    Domain,
+    GivenScores,
+    PairScores,
+    PublicColumns,
+    listed,
+    scores_of_pair,
+    shown,
+)
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of, read_small
-from optrr.core.records.atomic import refuse_replacing
-from optrr.core.records.reading.registry import file_formats
-from optrr.core.records.reading.source import RecordsAt, files_at
+from optrr.core.provenance import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of, read_small
+from optrr.core.records import RecordsAt, file_formats, files_at, refuse_replacing
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

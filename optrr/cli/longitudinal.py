@@ -7,10 +7,9 @@ from optrr.cli.inputs import CONFIDENCE, INPUT, TABLE_ATTRIBUTES, split_names
 from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import DESIGN_OUTPUT
-from optrr.core.design.solving import Preserve
-from optrr.core.display.text import bound_text, epsilon_text
-from optrr.core.records.reading.source import RecordsAt
-from optrr.core.records.writing import formula_doubts
+from optrr.core.design import Preserve
+from optrr.core.display import bound_text, epsilon_text
+from optrr.core.records import RecordsAt, formula_doubts
 from optrr.longitudinal.design import (
     LongitudinalDesign,
     Second,

@@ -31,8 +31,7 @@ from typing import Any
 import click
 
 from optrr.cli.printing import Warned
-from optrr.core.display import __version__
-from optrr.core.display.text import one_line
+from optrr.core.display import __version__, one_line
 from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 
 # Every command: its heading in --help, where it is, and one line of help. What they name is imported when a command is called,

@@ -12,8 +12,8 @@ from optrr.cli import inputs
 from optrr.cli.options import command, group, option
 from optrr.cli.outputs import Analysis, TableAnalysis
 from optrr.cli.printing import print_shown, say
-from optrr.core.display.text import crossed
-from optrr.core.domain.domain import told_scores
+from optrr.core.display import crossed
+from optrr.core.domain import told_scores
 from optrr.core.errors import InvalidInput
 
 

@@ -15,12 +15,10 @@ from optrr.analysis.synthesis.drawing import Closeness
 from optrr.cli import inputs, outputs
 from optrr.cli.options import command, group, option
 from optrr.cli.printing import give, is_json, print_json, print_shown, print_table, say, warn
-from optrr.core.design.design_file import load_design
-from optrr.core.display.text import amount
+from optrr.core.design import load_design
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
-from optrr.core.records.reading.registry import format_to_write, open_source
-from optrr.core.records.reading.source import RecordsAt
-from optrr.core.records.writing import formula_doubts
+from optrr.core.records import RecordsAt, format_to_write, formula_doubts, open_source
 
 
 @command

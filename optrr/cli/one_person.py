@@ -9,11 +9,9 @@ import msgspec
 
 from optrr.cli.options import option, refuse_options
 from optrr.cli.printing import give, warn
-from optrr.core.display.text import amount, epsilon_text
+from optrr.core.display import amount, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import whole_file
-from optrr.core.records.reading.registry import refuse_randomized
-from optrr.core.records.reading.source import STANDARD_INPUT
+from optrr.core.records import STANDARD_INPUT, refuse_randomized, whole_file
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import Codes
 from optrr.genomics.person import Absent, read_person

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from optrr.cli.printing import JSON, STRICT, is_strict
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import held_back
+from optrr.core.records import held_back
 
 FILE = click.Path(path_type=Path)
 _PARAMETER = re.compile("``([a-z_]+)``")

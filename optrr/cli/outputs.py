@@ -23,17 +23,14 @@ from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.cli.inputs import DESIGN_FILE, INPUT, Sampled, keep_input, with_pool
 from optrr.cli.options import option
 from optrr.cli.printing import give, heard, late_bar, warn
-from optrr.core.design.designs import Asking, Design
-from optrr.core.display.result import Result, TableResult
+from optrr.core.design import Asking, Design
+from optrr.core.display import Result, TableResult
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import check_target, held_back, whole_file
-from optrr.core.records.counts import OpenedRecords
-from optrr.core.records.reading.source import Place, RecordsAt, each_file
+from optrr.core.records import OpenedRecords, Place, RecordsAt, check_target, each_file, held_back, whole_file
 
 if TYPE_CHECKING:
-    from optrr.core.display.pages import Given
-    from optrr.core.display.parts import Page
-    from optrr.core.domain.public import PublicColumns
+    from optrr.core.display import Given, Page
+    from optrr.core.domain import PublicColumns
     from optrr.core.reports import Reports
 
 
@@ -73,7 +70,7 @@ class Target(click.Path):
         if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
         if self.drawn:
-            from optrr.core.display.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
+            from optrr.core.display import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
 
             figure_class()
         return path
@@ -107,7 +104,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
         elif suffix == ".csv":
             from pyarrow.csv import write_csv  # noqa: PLC0415 (Arrow is slow to import, and the other kinds need none of it)
 
-            from optrr.core.records.writing import without_formulas  # noqa: PLC0415 (as above)
+            from optrr.core.records import without_formulas  # noqa: PLC0415 (as above)
 
             write_csv(without_formulas(result.to_arrow()), partial)
         else:
@@ -126,7 +123,7 @@ _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
     """What the page of the command that runs is made from."""
-    from optrr.core.display.pages import Given  # noqa: PLC0415 (only pages need it)
+    from optrr.core.display import Given  # noqa: PLC0415 (only pages need it)
 
     context, places, stated = click.get_current_context(), reports.given, reports.stated
     least = asking.epsilon_in_all
@@ -204,7 +201,7 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
 
 def write_page(path: Path, page: Page) -> None:
     """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
-    from optrr.core.display.parts import page_html  # noqa: PLC0415 (pages bring templates)
+    from optrr.core.display import page_html  # noqa: PLC0415 (pages bring templates)
 
     html = page_html(page)
     with whole_file(path) as partial:
@@ -312,7 +309,7 @@ class Analysis:
         given = page_given(self.asking, self.design_file, self.reports, self.doubts)
         if page is not None:
             return page(given)
-        from optrr.core.display.pages import table_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.display import table_page  # noqa: PLC0415 (pages bring charts)
 
         return table_page(result, given, **others)  # type: ignore[arg-type]  # others name their page
 

@@ -18,11 +18,9 @@ from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import FOLDER
 from optrr.cli.printing import is_json
 from optrr.cli.proposing import BINS, all_bins
-from optrr.core.design.infer import Proposing, propose
-from optrr.core.design.specification import Specification, parse_attributes, read_specification
-from optrr.core.display.result import SHOWN
-from optrr.core.display.text import brief, crossed
-from optrr.core.domain.domain import Domain
+from optrr.core.design import Proposing, Specification, parse_attributes, propose, read_specification
+from optrr.core.display import SHOWN, brief, crossed
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.planner.plan import Plan, refuse_foreign
 from optrr.planner.plan import plan as make_plan

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from optrr.core.display.text import cell, one_line, printable, reads_as_number
+from optrr.core.display import cell, one_line, printable, reads_as_number
 from optrr.core.errors import OptrrWarning
 
 if TYPE_CHECKING:
-    from optrr.core.display.parts import Table
+    from optrr.core.display import Table
     from optrr_solvers import SolveOptions
 
 # Decimals of a number in a table.

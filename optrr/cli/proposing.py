@@ -11,14 +11,11 @@ from optrr.cli.inputs import INPUT, PUBLIC, said_of_input
 from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import is_json, late_bar, print_json, print_table, say, warn
-from optrr.core.design.infer import Proposal, Proposing, propose
-from optrr.core.design.specification import Specification
-from optrr.core.display import SOFTWARE
-from optrr.core.display.text import amount
-from optrr.core.domain.public import PublicColumns
+from optrr.core.design import Proposal, Proposing, Specification, propose
+from optrr.core.display import SOFTWARE, amount
+from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import whole_file
-from optrr.core.records.reading.source import RecordsAt
+from optrr.core.records import RecordsAt, whole_file
 
 # Attributes that a table on the screen lists.
 _SHOWN = 200

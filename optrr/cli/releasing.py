@@ -15,27 +15,27 @@ from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, group, option
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import give, is_json, is_strict, late_bar, print_json, print_table, warn
-from optrr.core.design.designs import Asking, Design
-from optrr.core.display.text import amount, epsilon_text
-from optrr.core.domain.domain import listed
-from optrr.core.domain.public import PublicColumns
+from optrr.core.design import Asking, Design
+from optrr.core.display import amount, epsilon_text
+from optrr.core.domain import PublicColumns, listed
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import FileRelease, ReleaseOptions
-from optrr.core.provenance.accounting import (
+from optrr.core.mechanisms import FileRelease, ReleaseOptions
+from optrr.core.provenance import (
+    DEPLOYMENT,
     PERSON,
+    SEEDED,
     UNIT,
+    Provenance,
     Release,
+    content_of,
     distinct_releases,
     finite,
+    kind_of,
     shown_digest,
     total_epsilon,
     unit_of,
 )
-from optrr.core.provenance.provenance import SEEDED, Provenance
-from optrr.core.provenance.sealed import DEPLOYMENT, content_of, kind_of
-from optrr.core.records.reading.registry import open_source, origins_of
-from optrr.core.records.reading.source import STANDARD_INPUT, RecordsAt
-from optrr.core.records.writing import formula_doubts
+from optrr.core.records import STANDARD_INPUT, RecordsAt, formula_doubts, open_source, origins_of
 
 LIMIT = option("Most that one person may have spent in all, in nats.", type=click.FloatRange(min=0, min_open=True))
 KEEP_ORDER = option("Leave the records in the order of INPUT, which no epsilon covers, instead of shuffling them.")
@@ -258,7 +258,7 @@ def _release_to_pipe(asking: Asking, place: RecordsAt, random_state: int | None,
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )
-    from optrr.core.mechanisms.release import release_pipe  # noqa: PLC0415 (most releases are files)
+    from optrr.core.mechanisms import release_pipe  # noqa: PLC0415 (most releases are files)
 
     design = cast(Design, asking)
     made = release_pipe(place, design.mechanism, sys.stdout.buffer, random_state, design.with_public(options))

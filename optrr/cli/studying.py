@@ -19,9 +19,9 @@ from optrr.cli.genotype_options import (
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import FIGURES, REPORT, TABBED, write_report
 from optrr.cli.printing import give, print_table, warn
-from optrr.core.display.text import counted
+from optrr.core.display import counted
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import held_back
+from optrr.core.records import held_back
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns

@@ -15,30 +15,33 @@ from optrr.cli import inputs
 from optrr.cli.options import command, group, option, refuse_options
 from optrr.cli.outputs import Analysis
 from optrr.cli.printing import is_json, print_json, print_shown, say
-from optrr.core.design.design_file import load_design
-from optrr.core.display.parts import Page
-from optrr.core.display.text import crossed
-from optrr.core.domain.domain import Domain, PairScores, plain_scores, told_scores
+from optrr.core.design import load_design
+from optrr.core.display import Page, crossed
+from optrr.core.domain import Domain, PairScores, plain_scores, told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.associations import ASSOCIATIONS
-from optrr.core.inference.power_analysis import (
+from optrr.core.inference import (
+    ASSOCIATIONS,
+    CALIBRATIONS,
+    Adjustment,
     Alternative,
     IntervalWidths,
+    TestFamily,
+    TestResult,
     alternative_of,
+    check_distinct,
+    family,
     goodness_alternative,
     homogeneity_alternative,
     predicted_power,
     required_records,
 )
-from optrr.core.inference.result import Adjustment, TestFamily, TestResult, check_distinct, family
-from optrr.core.inference.testing import CALIBRATIONS
-from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
+from optrr.core.mechanisms import Mechanism, Randomizer
 from optrr_solvers.allocation.delsarte import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
-    from optrr.core.display.pages import Given
+    from optrr.core.display import Given
 
 # Tests whose hypothesis is not an association of two attributes, and what --against of a power means for them.
 _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
@@ -117,10 +120,10 @@ def test(
     names, result = tables[0], results[0]
 
     def page(given: Given) -> Page:
-        from optrr.core.inference.pages import test_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.core.inference import test_page  # noqa: PLC0415 (pages bring charts)
 
         if groups:
-            from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
+            from optrr.core.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
 
             each = enumerate(reports.counts(names), start=1)
             shown = [(f"of group {k}", estimate(counts, reports.randomizer)) for k, counts in each]

@@ -6,10 +6,8 @@ randomize, ``records`` read, count and write; ``estimation`` and ``inference`` a
 imports none of the packages beside it.
 """
 
-import importlib
-from types import ModuleType
+import lazy_loader as lazy
 
-# Packages, imported on first use.
 _PACKAGES = (
     "design",
     "display",
@@ -22,12 +20,4 @@ _PACKAGES = (
     "records",
 )
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name not in _PACKAGES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"optrr.core.{name}")
-
-
-def __dir__() -> list[str]:
-    return list(_PACKAGES)
+__getattr__, __dir__, __all__ = lazy.attach(__name__, _PACKAGES)

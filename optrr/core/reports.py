@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.lazy_names import LazyMethod
+from optrr.core.lazy_methods import LazyMethod
 from optrr.core.records.counts import OpenedRecords
 
 if TYPE_CHECKING:

@@ -10,13 +10,6 @@ probabilities of change sets, POR's program.
 ``audit_checks`` tests counts and repeats, and ``epsilon_bounds`` bounds the true ε from below.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.devices.audit": ("AuditOptions",),
-        "optrr.devices.export": ("Fitted",),
-        "optrr.devices.result": ("Audit",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -24,11 +24,11 @@ from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from optrr.core.display.text import crossed
-from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.display import crossed
+from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.provenance.sealed import DEPLOYMENT, Given
-from optrr.core.records.atomic import whole_file
+from optrr.core.provenance import DEPLOYMENT, Given
+from optrr.core.records import whole_file
 from optrr.devices.exact import epsilons, log_ceiling, work
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 from optrr_solvers.arrays import IntArray

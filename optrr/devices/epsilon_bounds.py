@@ -18,7 +18,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.display import bound_text, epsilon_text
 from optrr.devices.result import CHECKS, TOTAL, Finding, at_least, lowest_share
 from optrr_solvers.arrays import FloatArray, IntArray
 

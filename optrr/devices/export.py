@@ -19,15 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from optrr.core.design.design_file import encoded_design, load_design
-from optrr.core.design.designs import Design
+from optrr.core.design import Design, encoded_design, load_design
 from optrr.core.display import SOFTWARE
 from optrr.core.errors import InvalidInput
 from optrr.core.files import DEFAULT_SIZE
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.provenance.formats import FORMATS
-from optrr.core.provenance.sealed import DEPLOYMENT, kind_of
-from optrr.core.records.atomic import whole_files
+from optrr.core.mechanisms import Mechanism
+from optrr.core.provenance import DEPLOYMENT, FORMATS, kind_of
+from optrr.core.records import whole_files
 from optrr.devices.deployment_file import (
     Deployment,
     DeploymentFile,

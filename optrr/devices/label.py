@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from optrr.core.design.design_file import load_design
-from optrr.core.design.designs import Design
+from optrr.core.design import Design, load_design
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.provenance.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
+from optrr.core.mechanisms import Mechanism
+from optrr.core.provenance import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
 from optrr.devices.deployment_file import DeployedQuestions, Deployment
 from optrr.devices.planting import Codes
 from optrr.devices.query_audit import QueryLabel

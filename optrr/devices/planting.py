@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.domain.domain import Domain, category_text
+from optrr.core.domain import Domain, category_text
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import MALFORMED
-from optrr.core.records.atomic import whole_file
+from optrr.core.provenance import MALFORMED
+from optrr.core.records import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState, as_source, bounded
 

@@ -15,8 +15,8 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import Domain
+from optrr.core.display import amount
+from optrr.core.domain import Domain
 from optrr.devices.audit_checks import Fingerprints, Tally, fingerprints_of
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
 from optrr.devices.epsilon_bounds import Cells

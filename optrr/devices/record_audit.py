@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from optrr.core.domain.domain import Domain
+from optrr.core.domain import Domain
 from optrr.devices.audit_checks import BoolArray, Fingerprints, Tally, fingerprints_of
 from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, answered_codes

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaincinv
 
-from optrr.core.display.result import TableResult, in_json
-from optrr.core.display.text import bound_text, epsilon_text
+from optrr.core.display import TableResult, bound_text, epsilon_text, in_json
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

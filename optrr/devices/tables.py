@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from optrr.core.domain.domain import Domain
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.records.atomic import whole_file
+from optrr.core.mechanisms import Mechanism
+from optrr.core.records import whole_file
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem
 from optrr_solvers.programs.lp import event_bits, event_program, event_sizes

@@ -10,10 +10,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from optrr.core.design.verification import Check, CheckedFiles, Verification, refuse_large
+from optrr.core.design import Check, CheckedFiles, Verification, refuse_large
 from optrr.core.files import load
-from optrr.core.provenance.formats import function_of
-from optrr.core.provenance.sealed import Given, content_of
+from optrr.core.provenance import Given, content_of, function_of
 from optrr.devices.deployment_file import Deployed, decoded_deployment
 
 # A label is never below the truth, and not above it by more than this many nats.

@@ -12,13 +12,11 @@ from functools import cache, cached_property
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
-from optrr.core.design.design_file import recomputed_design
-from optrr.core.design.designs import Asking, Design, requirements
-from optrr.core.design.verification import Verification
-from optrr.core.display.text import amount, bound_text, epsilon_text, one_line
-from optrr.core.domain.domain import shown
+from optrr.core.design import Asking, Design, Verification, recomputed_design, requirements
+from optrr.core.display import amount, bound_text, epsilon_text, one_line
+from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.formats import function_of
+from optrr.core.provenance import function_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

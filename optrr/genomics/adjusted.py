@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms import EffectKernel
 from optrr.genomics.covariates import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.tail import lugannani_rice

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from optrr.core.display.text import amount, counted
-from optrr.core.domain.domain import listed
+from optrr.core.display import amount, counted
+from optrr.core.domain import listed
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.estimation.plausibility import Observed, impossible_tables
-from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.estimation import Observed, chi_squared_tails, impossible_tables
+from optrr.core.mechanisms import EffectKernel
 from optrr.genomics import adjusted
 from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.cohort import Cohort

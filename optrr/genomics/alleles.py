@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import shown
+from optrr.core.display import amount
+from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text

@@ -18,12 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.core.design.designs import Design
-from optrr.core.display.text import amount, bound_text, epsilon_text
+from optrr.core.design import Design
+from optrr.core.display import amount, bound_text, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import is_seeded
-from optrr.core.provenance.accounting import Release
-from optrr.core.provenance.provenance import Provenance
+from optrr.core.mechanisms import is_seeded
+from optrr.core.provenance import Provenance, Release
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table

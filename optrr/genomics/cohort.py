@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.text import amount, counted
-from optrr.core.domain.domain import Domain
+from optrr.core.display import amount, counted
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.records.frames import FrameCodec
-from optrr.core.records.reading.registry import open_source
+from optrr.core.records import FrameCodec, open_source
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,

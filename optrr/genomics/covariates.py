@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.domain.domain import listed, shown
+from optrr.core.domain import listed, shown
 from optrr.core.errors import InvalidInput, did_you_mean
-from optrr.core.records.reading.registry import open_source
+from optrr.core.records import open_source
 from optrr.genomics.genotypes import Texts
 from optrr.genomics.people_tables import is_plink_table, people_column, table_columns, text_column
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from optrr.core.design.designs import FAINT, Design
-from optrr.core.domain.domain import Domain
+from optrr.core.design import FAINT, Design
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.provenance.accounting import checked_epsilon
+from optrr.core.provenance import checked_epsilon
 from optrr.genomics.genotypes import (
     GENOTYPES,
     Variants,

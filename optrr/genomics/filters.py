@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.text import amount
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import LARGEST_POSITION, Texts, Variants, plain_name, whole_number
 from optrr.genomics.people_tables import listed_people

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.text import amount
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput, not_installed, warn
 
 Codes = NDArray[np.int8]

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.core.errors import InvalidInput
-from optrr.core.inference.associations import Association
-from optrr.core.inference.nullfit import all_contrasts, trend_contrast
+from optrr.core.inference import Association, all_contrasts, trend_contrast
 from optrr.genomics.genotypes import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.core.domain.domain import Attribute, Domain, listed
+from optrr.core.domain import Attribute, Domain, listed
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.mechanisms import EffectKernel
 from optrr.genomics.genotypes import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law

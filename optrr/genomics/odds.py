@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from optrr.core.inference.nullfit import NullFit, independence_fit
-from optrr.core.mechanisms.kernel import Kernel
+from optrr.core.inference import NullFit, independence_fit
+from optrr.core.mechanisms import Kernel
 from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr_solvers.arrays import FloatArray, IntArray
 

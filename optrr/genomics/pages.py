@@ -3,10 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from optrr.core.display.charts import figure_svg
-from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
-from optrr.core.display.result import SHOWN
-from optrr.core.display.text import epsilon_text
+from optrr.core.display import (
+    SHOWN,
+    Chart,
+    Page,
+    Part,
+    Section,
+    Table,
+    Text,
+    epsilon_text,
+    figure_svg,
+    warned,
+    warnings,
+)
 from optrr.genomics.person_reports import ReportedDesign
 from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.scan import ON_LAMBDA, Associations
@@ -14,7 +23,7 @@ from optrr.genomics.score_tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
 
 if TYPE_CHECKING:
-    from optrr.core.display.pages import Given
+    from optrr.core.display import Given
 
 
 _TOP = 30

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from optrr.core.domain.domain import listed
+from optrr.core.domain import listed
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line
-from optrr.core.records.reading.registry import open_source
+from optrr.core.records import open_source
 
 # Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
 PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam")

@@ -19,8 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import listed, shown
+from optrr.core.display import amount
+from optrr.core.domain import listed, shown
 from optrr.core.errors import InvalidInput
 from optrr.genomics.alleles import aligned, turned
 from optrr.genomics.cohort import Cohort, read_genotypes

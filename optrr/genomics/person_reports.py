@@ -28,11 +28,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from optrr.core.design.designs import Design
+from optrr.core.design import Design
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.provenance.accounting import Release
-from optrr.core.provenance.provenance import Provenance
-from optrr.core.provenance.sealed import read_small
+from optrr.core.provenance import Provenance, Release, read_small
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Codes
 from optrr.genomics.layout import Layout, layout_of

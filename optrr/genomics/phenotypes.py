@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.core.display.text import amount
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import Codes, Texts
 from optrr.genomics.layout import STATUS

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import beta as beta_law
 
-from optrr.core.display.charts import COLOURS, label_text, legend_below, new_figure
+from optrr.core.display import COLOURS, label_text, legend_below, new_figure
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import whole_file
+from optrr.core.records import whole_file
 from optrr.genomics.genotypes import Variants, plain_name, whole_number
 from optrr.genomics.score_tests import GENOME_WIDE
 from optrr_solvers.arrays import FloatArray

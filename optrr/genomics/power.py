@@ -25,23 +25,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from optrr.core.design.designs import Design
-from optrr.core.display.result import TableResult, arrow_rows, in_json
-from optrr.core.display.text import amount
+from optrr.core.design import Design
+from optrr.core.display import TableResult, amount, arrow_rows, in_json
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import norm
-from optrr.core.inference.associations import Trend
-from optrr.core.inference.drawn_power import Surveys, drawn_from
-from optrr.core.inference.power_analysis import (
+from optrr.core.estimation import norm
+from optrr.core.inference import (
+    FIT_WORK,
     LARGEST_SURVEY,
     Alternative,
+    Surveys,
+    Trend,
     association_alternative,
+    drawn_from,
     power,
     relative_spread,
     required_records,
 )
-from optrr.core.inference.simulation import FIT_WORK
-from optrr.core.mechanisms.kernel import Kernel, unrandomized
+from optrr.core.mechanisms import Kernel, unrandomized
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.layout import layout_of, star_kernel

@@ -43,9 +43,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.estimation.score_interval import wilson
-from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.estimation import projection, wilson
+from optrr.core.mechanisms import EffectKernel
 from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr.genomics.score_tests import CopyTables
 from optrr.genomics.tail import tail_of_one

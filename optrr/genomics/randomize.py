@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import Mechanism, flip
+from optrr.core.mechanisms import Mechanism, flip
 from optrr.genomics.alleles import refuse_turned
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import (

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.core.display.result import TableResult, in_json
+from optrr.core.display import TableResult, in_json
 from optrr.core.errors import InvalidInput
-from optrr.core.records.atomic import whole_file
+from optrr.core.records import whole_file
 from optrr_solvers.arrays import FloatArray, IntArray
 
 FORMATS = ("optrr", "plink2")

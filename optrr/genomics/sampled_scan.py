@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from optrr.core.display.text import amount
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.records.counts import OpenedRecords
+from optrr.core.records import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.odds import REACH, OddsRatios, crossings
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers

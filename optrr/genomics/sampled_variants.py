@@ -30,19 +30,22 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.allocation.supports import report_subsets, reported_epsilon, unlikely_chance
-from optrr.core.design.verification import Check, Verification, total_check
-from optrr.core.display import SOFTWARE
-from optrr.core.display.result import in_json
-from optrr.core.display.text import amount, epsilon_text
-from optrr.core.domain.domain import Attribute, Domain
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.design import Check, Verification, total_check
+from optrr.core.display import SOFTWARE, amount, epsilon_text, in_json
+from optrr.core.domain import NONE, Attribute, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import EffectKernel
-from optrr.core.provenance.accounting import Release, checked_epsilon
-from optrr.core.provenance.provenance import digest_of
-from optrr.core.provenance.sealed import SAMPLED_VARIANTS, Given, Sealed, encoded, read_named
-from optrr.core.records.atomic import whole_file
-from optrr.core.records.counts import record_batches
+from optrr.core.mechanisms import EffectKernel
+from optrr.core.provenance import (
+    SAMPLED_VARIANTS,
+    Given,
+    Release,
+    Sealed,
+    checked_epsilon,
+    digest_of,
+    encoded,
+    read_named,
+)
+from optrr.core.records import record_batches, whole_file
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
 from optrr_solvers.allocation.association import SetReport

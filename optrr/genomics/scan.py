@@ -35,13 +35,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.core.display.result import in_json
-from optrr.core.display.text import amount
-from optrr.core.domain.domain import listed
+from optrr.core.display import amount, in_json
+from optrr.core.domain import listed
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.estimation.plausibility import Observed, impossible_tables
-from optrr.core.inference.result import bonferroni, false_discovery_rate
-from optrr.core.mechanisms.kernel import EffectKernel
+from optrr.core.estimation import Observed, impossible_tables
+from optrr.core.inference import bonferroni, false_discovery_rate
+from optrr.core.mechanisms import EffectKernel
 from optrr.genomics.alleles import refuse_turned
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants

@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, chi2, ncx2
 
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.inference.associations import ASSOCIATIONS, Association, association_class
-from optrr.core.inference.nullfit import NullFit, influence
-from optrr.core.mechanisms.kernel import Kernel, unrandomized
+from optrr.core.estimation import chi_squared_tails
+from optrr.core.inference import ASSOCIATIONS, Association, NullFit, association_class, influence
+from optrr.core.mechanisms import Kernel, unrandomized
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, copies, single_copy_chromosomes
 from optrr.genomics.tail import saddlepoint

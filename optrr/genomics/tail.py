@@ -39,14 +39,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.inference.associations import Association
-from optrr.core.inference.nullfit import ScoreTests, influence
-from optrr.core.inference.simulation import (
+from optrr.core.estimation import chi_squared_tails
+from optrr.core.inference import (
     MANY_EXPECTED,
+    Association,
     LimitOrDrawn,
+    ScoreTests,
     Simulation,
     drawn_statistics,
+    influence,
     simulated_p_values,
 )
 from optrr_solvers.arrays import FloatArray

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.charts import interval_figure
-from optrr.core.display.parts import Table
-from optrr.core.display.text import amount
+from optrr.core.display import Table, amount, interval_figure
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.estimation.plausibility import Observed, impossible_tables
-from optrr.core.inference.result import bonferroni
-from optrr.core.mechanisms.kernel import EffectKernel
-from optrr.core.records.counts import OpenedRecords
+from optrr.core.estimation import Observed, impossible_tables
+from optrr.core.inference import bonferroni
+from optrr.core.mechanisms import EffectKernel
+from optrr.core.records import OpenedRecords
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import Layout

@@ -25,15 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.core.display import SOFTWARE
-from optrr.core.display.text import epsilon_text
-from optrr.core.domain.columns import ReleasedColumn
-from optrr.core.domain.domain import Domain, shown
+from optrr.core.display import SOFTWARE, epsilon_text
+from optrr.core.domain import Domain, ReleasedColumn, shown
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.provenance import Provenance, sidecar_path, write_sidecar
-from optrr.core.records.atomic import whole_files
-from optrr.core.records.reading.registry import format_to_write
-from optrr.core.records.writing import released_file
+from optrr.core.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.core.records import format_to_write, released_file, whole_files
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, required
 from optrr.genomics.layout import STATUS

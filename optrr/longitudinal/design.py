@@ -24,20 +24,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.core.design.design_file import DesignRecord, checks, decoded_design, encoded_design, ends_text
-from optrr.core.design.designs import Design, solution_warnings
-from optrr.core.design.solving import Preserve, Wishes, design, epsilon_vector
-from optrr.core.design.specification import refuse_specification
-from optrr.core.design.verification import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy
-from optrr.core.display import SOFTWARE
-from optrr.core.display.result import TableResult
-from optrr.core.display.text import amount, epsilon_text
-from optrr.core.domain.domain import Domain
+from optrr.core.design import (
+    LAST_PLACES,
+    SAME,
+    Check,
+    CheckedFiles,
+    Design,
+    DesignRecord,
+    Preserve,
+    Verification,
+    Wishes,
+    checks,
+    decoded_design,
+    design,
+    encoded_design,
+    ends_text,
+    epsilon_vector,
+    is_heavy,
+    refuse_specification,
+    solution_warnings,
+)
+from optrr.core.display import SOFTWARE, TableResult, amount, epsilon_text
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.provenance.accounting import MEMOIZED
-from optrr.core.provenance.sealed import LONGITUDINAL, Given, Sealed, encoded, sha256_of
-from optrr.core.records.atomic import whole_file
+from optrr.core.mechanisms import Mechanism
+from optrr.core.provenance import LONGITUDINAL, MEMOIZED, Given, Sealed, encoded, sha256_of
+from optrr.core.records import whole_file
 from optrr.longitudinal.stages import (
     WORD,
     EachAgain,

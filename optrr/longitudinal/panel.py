@@ -30,14 +30,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import ndtri
 
-from optrr.core.display.result import intervals_said
-from optrr.core.domain.domain import CellsResult, Domain
+from optrr.core.display import intervals_said
+from optrr.core.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.estimation.estimator import check_confidence
-from optrr.core.estimation.score_interval import cell_variances, wilson
-from optrr.core.estimation.simplex import projection
-from optrr.core.records.frames import FrameCodec
-from optrr.core.records.reading.registry import check_design, open_source
+from optrr.core.estimation import cell_variances, check_confidence, projection, wilson
+from optrr.core.records import FrameCodec, check_design, open_source
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.rounds import people_of
 from optrr.longitudinal.stages import TwoStage

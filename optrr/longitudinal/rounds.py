@@ -37,15 +37,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.core.domain.domain import Domain, category_text, listed, shown
+from optrr.core.domain import Domain, category_text, listed, shown
 from optrr.core.errors import InvalidInput, MethodTooLarge, in_one_line
-from optrr.core.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
-from optrr.core.provenance.accounting import Release
-from optrr.core.provenance.sealed import read_named
-from optrr.core.records.frames import FrameCodec
-from optrr.core.records.reading.registry import format_to_write, open_source, refuse_randomized
-from optrr.core.records.reading.source import Places, Source
-from optrr.core.records.writing import refuse_input_as_target, released_file
+from optrr.core.mechanisms import FileRelease, Mechanism, ReleaseOptions
+from optrr.core.provenance import Release, read_named
+from optrr.core.records import (
+    FrameCodec,
+    Places,
+    Source,
+    format_to_write,
+    open_source,
+    refuse_input_as_target,
+    refuse_randomized,
+    released_file,
+)
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.stages import WholeOrUniform
 from optrr_solvers.randomness import Words, as_source

@@ -48,11 +48,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.domain.domain import Domain
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import EffectKernel
-from optrr.core.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.core.provenance.provenance import digest_of
+from optrr.core.mechanisms import EffectKernel, Mechanism, Randomizer
+from optrr.core.provenance import digest_of
 from optrr.devices.exact import MOST_WORK as MOST_WORDS
 from optrr.devices.exact import component_chances, thresholds, work
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -4,13 +4,6 @@
 recorded decision, with its ``statement`` and all that it hands over.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.planner.plan": ("Plan",),
-        "optrr.planner.plan_file": ("checked", "read_plan"),
-        "optrr.planner.question": ("Question",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -31,9 +31,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.core.display import SOFTWARE
-from optrr.core.display.parts import page_environment
-from optrr.core.display.text import two_digits_up
+from optrr.core.display import SOFTWARE, page_environment, two_digits_up
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question

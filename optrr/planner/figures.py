@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
-from optrr.core.display.parts import Chart
-from optrr.core.display.text import epsilon_text
+from optrr.core.display import Chart, epsilon_text
 
 # Digits of a number that is exact, and of one that is interpolated.
 _EXACT, _INTERPOLATED = 4, 2

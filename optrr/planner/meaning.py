@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from optrr.core.display.text import factor_text
+from optrr.core.display import factor_text
 from optrr.core.errors import InvalidInput
 
 # Of how many people the sentences may speak.

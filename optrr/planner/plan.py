@@ -26,15 +26,25 @@ from optrr.allocation.allocating import Allocation, Keep, allocate
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
-from optrr.core.design.designs import Asking
-from optrr.core.design.specification import Specification
-from optrr.core.display.parts import Page, Part, Table, Text, page_html
-from optrr.core.display.result import SHOWN, Result, in_json
-from optrr.core.display.text import brief, crossed, epsilon_text, nearness
-from optrr.core.domain.domain import Domain
+from optrr.core.design import Asking, Specification
+from optrr.core.display import (
+    SHOWN,
+    Page,
+    Part,
+    Result,
+    Table,
+    Text,
+    brief,
+    crossed,
+    epsilon_text,
+    in_json,
+    nearness,
+    page_html,
+)
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import is_file, path_of
-from optrr.core.records.atomic import whole_files
+from optrr.core.provenance import is_file, path_of
+from optrr.core.records import whole_files
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point

@@ -24,11 +24,8 @@ from typing import Any
 
 import msgspec
 
-from optrr.core.design.designs import Asking
-from optrr.core.design.specification import read_declared, toml_entry, toml_value
-from optrr.core.display import SOFTWARE
-from optrr.core.display.result import Result
-from optrr.core.display.text import brief
+from optrr.core.design import Asking, read_declared, toml_entry, toml_value
+from optrr.core.display import SOFTWARE, Result, brief
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.core.files import load
 from optrr.planner.meaning import Meaning

@@ -18,8 +18,8 @@ import numpy as np
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Strategy, comparable
 from optrr.allocation.workload import WantedTable
-from optrr.core.design.designs import Asking
-from optrr.core.domain.domain import Domain
+from optrr.core.design import Asking
+from optrr.core.domain import Domain
 from optrr.planner.question import MOST_TOTAL, Question
 
 # Totals that a curve is computed at, in nats; those in between are interpolated.

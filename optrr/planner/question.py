@@ -12,9 +12,9 @@ import numpy as np
 
 from optrr.allocation.allocating import Keep
 from optrr.allocation.workload import WORKLOADS, Workload, WorkloadLike, workload_of
-from optrr.core.design.specification import Specification, declared
-from optrr.core.display.text import brief
-from optrr.core.domain.domain import Domain, shown
+from optrr.core.design import Specification, declared
+from optrr.core.display import brief
+from optrr.core.domain import Domain, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 
 # Totals that a plan can be made for, in nats: below, nothing is learned of any number of people; above, little is hidden.

@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from optrr.allocation.strategies import Strategy
-from optrr.core.display.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
-from optrr.core.display.text import (
+from optrr.core.display import (
+    Chart,
+    Commands,
+    Part,
+    Table,
+    Text,
     amount,
     category_word,
     changed_of_hundred,
     crossed,
     example,
     one_line,
+    page_environment,
+    parts_html,
     promise,
     two_digits_up,
+    warned,
 )
 from optrr.planner.figures import (
     PLUS_MINUS,

@@ -11,9 +11,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from optrr.core.design.designs import Asking
-from optrr.core.display.parts import Commands, Page, Part, Section, Table, Text
-from optrr.core.display.text import (
+from optrr.core.design import Asking
+from optrr.core.display import (
+    Commands,
+    Page,
+    Part,
+    Section,
+    Table,
+    Text,
     amount,
     cell,
     changed_of_hundred,

@@ -78,8 +78,8 @@ from scipy.optimize import brentq
 from scipy.stats import gamma
 
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.score_interval import outward
-from optrr.core.provenance.accounting import checked_epsilon
+from optrr.core.estimation import outward
+from optrr.core.provenance import checked_epsilon
 from optrr.studies.laplace import exp_enclosure
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling

@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import WRITTEN_SUM
-from optrr.core.mechanisms.matrix import DistortionMatrix, check_family, from_fractions
+from optrr.core.mechanisms import WRITTEN_SUM, DistortionMatrix, check_family, from_fractions
 from optrr_solvers.arrays import FloatArray
 
 Enclosure = tuple[Fraction, Fraction]

@@ -19,9 +19,9 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.protocols.dependence import Dependences
+from optrr.core.protocols import Dependences
 from optrr_solvers.arrays import FloatArray, IntArray
 
 Parts = list[list[int]]

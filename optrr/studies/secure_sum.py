@@ -27,12 +27,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.core.display.text import sum_of_epsilons
-from optrr.core.domain.domain import Domain, PairScores, checked_codes
+from optrr.core.display import sum_of_epsilons
+from optrr.core.domain import Domain, PairScores, checked_codes
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.protocols.dependence import Dependences, RandomizedPair, dependence_matrix, dependence_of, needing_pairs
-from optrr.core.provenance.accounting import Account, Spent, checked_epsilon
+from optrr.core.mechanisms import Mechanism
+from optrr.core.protocols import Dependences, RandomizedPair, dependence_matrix, dependence_of, needing_pairs
+from optrr.core.provenance import Account, Spent, checked_epsilon
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, bounded

@@ -31,10 +31,10 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.core.design.solving import Preserve
-from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.design import Preserve
+from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import MALFORMED, Given, path_of, refuse_repeats
+from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.page import HEADERS, page_files

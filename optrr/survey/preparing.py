@@ -14,15 +14,20 @@ import numpy as np
 
 from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
-from optrr.core.design.design_file import FORMAT as DESIGN_FORMAT
-from optrr.core.design.design_file import load_design, save_design
-from optrr.core.design.designs import Design
-from optrr.core.design.solving import Preserve, Wishes, design
-from optrr.core.design.specification import Specification, Wording, read_specification
+from optrr.core.design import FORMAT as DESIGN_FORMAT
+from optrr.core.design import (
+    Design,
+    Preserve,
+    Specification,
+    Wishes,
+    Wording,
+    design,
+    load_design,
+    read_specification,
+    save_design,
+)
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.accounting import Release
-from optrr.core.provenance.provenance import Provenance
-from optrr.core.provenance.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
+from optrr.core.provenance import SAMPLED_TABLES, Content, Given, Provenance, Release, content_of, format_of, kind_of
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles

@@ -33,15 +33,24 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from optrr.allocation.sampled_tables import SampledTables
-from optrr.core.design.designs import Design
-from optrr.core.display.parts import Page, Part, Section, Text, page_environment, page_html, warned
-from optrr.core.display.text import amount, crossed, epsilon_text, sentence
-from optrr.core.domain.public import NONE
+from optrr.core.design import Design
+from optrr.core.display import (
+    Page,
+    Part,
+    Section,
+    Text,
+    amount,
+    crossed,
+    epsilon_text,
+    page_environment,
+    page_html,
+    sentence,
+    warned,
+)
+from optrr.core.domain import NONE
 from optrr.core.errors import InvalidInput, OptrrError
-from optrr.core.estimation.estimator import estimate
-from optrr.core.estimation.poisoned import poisoning
-from optrr.core.records.counts import count_many
-from optrr.core.records.writing import without_formulas
+from optrr.core.estimation import estimate, poisoning
+from optrr.core.records import count_many, without_formulas
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords

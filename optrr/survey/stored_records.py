@@ -23,13 +23,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from optrr.allocation.sampled_tables import SCHEMA
-from optrr.core.domain.columns import ReleasedColumn
-from optrr.core.domain.domain import DeclaredAttribute, Domain
+from optrr.core.domain import DeclaredAttribute, Domain, ReleasedColumn
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.provenance.provenance import KEY
-from optrr.core.provenance.sealed import MALFORMED, SAMPLED_TABLES, format_of
-from optrr.core.records.frames import RECORDS
-from optrr.core.records.reading.source import RecordsAt, Source
+from optrr.core.provenance import KEY, MALFORMED, SAMPLED_TABLES, format_of
+from optrr.core.records import RECORDS, RecordsAt, Source
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr.survey.store import database_url, held_survey, open_database, readable, reports, shown
 from optrr_solvers.arrays import IntArray

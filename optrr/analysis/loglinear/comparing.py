@@ -43,29 +43,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from optrr.analysis.loglinear.fitting import NullModel, TableFits, Terms, check_seen, check_size, pushed, scaled_solve
 from optrr.analysis.loglinear.within import StrataRatio
-from optrr.core.display.text import amount, records_enough
-from optrr.core.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.core.display import amount, records_enough
+from optrr.core.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.distributions import chi2
-from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
-from optrr.core.inference.groups import checked_proportions
-from optrr.core.inference.nullfit import trend_contrast
-from optrr.core.inference.power_analysis import Alternative, spread_towards
-from optrr.core.inference.result import TestResult, check_testable, simulated_result
-from optrr.core.inference.simulation import (
+from optrr.core.estimation import chi2, warn_of_records
+from optrr.core.inference import (
     FIT_WORK,
     HELD,
     MANY_EXPECTED,
+    MANY_RECORDS,
+    Alternative,
     Draw,
     LimitOrDrawn,
     Simulation,
+    Surveys,
+    TestResult,
+    check_testable,
+    checked_proportions,
+    drawn_from,
     drawn_statistics,
     records_clear,
     simulated_p_values,
+    simulated_result,
+    spread_towards,
+    trend_contrast,
 )
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.core.records.counts import Counts
+from optrr.core.mechanisms import Randomizer, checked_mechanism
+from optrr.core.records import Counts
 from optrr_solvers.arrays import FloatArray
 
 # Columns that are looked at; of more, some direction is shown wherever the margins are, and eigenvalues take long.

@@ -27,23 +27,18 @@ import numpy as np
 from optrr.analysis.equations import Solved, limits
 from optrr.analysis.loglinear import fitting
 from optrr.analysis.loglinear.comparing import LEAST_WORTH, compare_models
-from optrr.core.display.parts import OneTable, Text
-from optrr.core.display.result import Result, TableResult, in_json, intervals_said
-from optrr.core.display.text import amount, records_enough
-from optrr.core.estimation.distributions import chi2, norm
-from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.inference.result import TestResult
-from optrr.core.inference.simulation import CLEAR_OF_ZERO, MANY_EXPECTED
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.core.records.counts import Counts
+from optrr.core.display import OneTable, Result, TableResult, Text, amount, in_json, intervals_said, records_enough
+from optrr.core.estimation import check_confidence, check_records, chi2, norm, warn_of_records
+from optrr.core.inference import CLEAR_OF_ZERO, MANY_EXPECTED, TestResult
+from optrr.core.mechanisms import Randomizer, checked_mechanism
+from optrr.core.records import Counts
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-    from optrr.core.estimation.table import EstimatedTable
+    from optrr.core.estimation import EstimatedTable
 
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "

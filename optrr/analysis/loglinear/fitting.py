@@ -35,12 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.analysis.equations import Equations, Solved, estimated, solve
-from optrr.core.display.text import category_word
-from optrr.core.domain.domain import Domain
+from optrr.core.display import category_word
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.estimation import projection
+from optrr.core.mechanisms import Kernel, Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
 
 _SIGN = re.compile(r"[*+]")

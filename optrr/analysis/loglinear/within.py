@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from optrr.analysis.loglinear.fitting import NullModel, TableFits
-from optrr.core.estimation.likelihood import likeliest_weights
-from optrr.core.inference.simulation import HELD, Draw, Simulation, drawn_statistics
+from optrr.core.estimation import likeliest_weights
+from optrr.core.inference import HELD, Draw, Simulation, drawn_statistics
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Tables of more cells take too long to draw and fit: this many takes some 40 ms each.

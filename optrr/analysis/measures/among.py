@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optrr.analysis.measures.quantities import Odds
-from optrr.core.display.text import MISSING, category_word
-from optrr.core.domain.domain import Attribute, Category, Domain, category_text, listed, shown
+from optrr.core.display import MISSING, category_word
+from optrr.core.domain import Attribute, Category, Domain, category_text, listed, shown
 from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -15,14 +15,23 @@ from numpy.typing import ArrayLike
 from optrr.analysis.measures import quantities
 from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among
 from optrr.analysis.measures.quantities import Inversion, Odds
-from optrr.core.display.charts import COLOURS, interval_figure, plain_logarithms
-from optrr.core.display.parts import OneTable, Table, Text
-from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import category_word, crossed, sentence
-from optrr.core.domain.domain import Category, Domain, checked_scores, told_scores
+from optrr.core.display import (
+    COLOURS,
+    OneTable,
+    Table,
+    TableResult,
+    Text,
+    arrow_rows,
+    category_word,
+    crossed,
+    interval_figure,
+    intervals_said,
+    plain_logarithms,
+    sentence,
+)
+from optrr.core.domain import Category, Domain, checked_scores, told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.table import EstimatedTable
+from optrr.core.estimation import EstimatedTable, check_confidence, check_records
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

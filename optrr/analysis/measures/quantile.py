@@ -26,11 +26,9 @@ from optrr.analysis.measures import quantities
 from optrr.analysis.measures.among import Among, Kept, check_work, complete_among
 from optrr.analysis.measures.measure import Measures, Row
 from optrr.analysis.measures.quantities import Inversion
-from optrr.core.domain.domain import Attribute, checked_scores, has_numbers
+from optrr.core.domain import Attribute, checked_scores, has_numbers
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import check_confidence, check_records
-from optrr.core.estimation.simplex import projection
-from optrr.core.estimation.table import EstimatedTable
+from optrr.core.estimation import EstimatedTable, check_confidence, check_records, projection
 from optrr_solvers.arrays import FloatArray
 
 SPREAD = "numbers are taken to be spread evenly within each bin"

@@ -53,10 +53,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from optrr.core.estimation.score_interval import invert
-from optrr.core.estimation.simplex import projection
-from optrr.core.estimation.statistics import Expansion, column_sums, row_sums
-from optrr.core.estimation.table import Sampling
+from optrr.core.estimation import Expansion, Sampling, column_sums, invert, projection, row_sums
 from optrr_solvers.arrays import FloatArray
 
 

@@ -41,12 +41,10 @@ from optrr.analysis.measures.among import (
 )
 from optrr.analysis.measures.measure import Measures, Row, tested
 from optrr.analysis.measures.quantities import Inversion, Odds
-from optrr.core.display.text import brief
-from optrr.core.domain.domain import Category, Domain
+from optrr.core.display import brief
+from optrr.core.domain import Category, Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.derived import CLEAR_OF_ZERO, clear_with
-from optrr.core.estimation.estimator import Estimate, check_confidence, check_records
-from optrr.core.estimation.table import EstimatedTable
+from optrr.core.estimation import CLEAR_OF_ZERO, Estimate, EstimatedTable, check_confidence, check_records, clear_with
 from optrr_solvers.arrays import FloatArray, real
 
 # Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.

@@ -11,17 +11,14 @@ import numpy as np
 from optrr.analysis.regression.formulas import Predictors, Term
 from optrr.analysis.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.analysis.weighting.sampled import SampledRecords, read_sample
-from optrr.core.domain.domain import Attribute, Domain, checked_codes, listed
-from optrr.core.domain.public import PublicColumns
+from optrr.core.domain import Attribute, Domain, PublicColumns, checked_codes, listed
 from optrr.core.errors import InvalidInput, did_you_mean
-from optrr.core.mechanisms.kernel import MAX_DENSE
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts, count, distinct
-from optrr.core.records.reading.registry import origins_of
+from optrr.core.mechanisms import MAX_DENSE, Randomizer
+from optrr.core.records import Counts, count, distinct, origins_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from optrr.core.provenance.provenance import Origin
+    from optrr.core.provenance import Origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +153,7 @@ def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: li
     if observed and isinstance(data, Counts):
         declared |= {n: data.domain[n] for n in observed}
     elif observed:
-        from optrr.core.records.observed import observed_domain  # noqa: PLC0415 (readers are slow to import)
+        from optrr.core.records import observed_domain  # noqa: PLC0415 (readers are slow to import)
 
         declared |= {a.name: a for a in observed_domain(data, observed)}
     out = []

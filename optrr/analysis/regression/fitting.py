@@ -17,17 +17,12 @@ from optrr.analysis.regression.formulas import Fit, Formula, Predictors, Term, c
 from optrr.analysis.regression.likelihood import Choices, Levels, likelihood_equations
 from optrr.analysis.regression.linear import linear_equations
 from optrr.analysis.weighting.linearised import Single
-from optrr.core.display.parts import OneTable, Table
-from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import amount, category_word, cell
-from optrr.core.domain.domain import Attribute, checked_scores
-from optrr.core.domain.public import PublicColumns
+from optrr.core.display import OneTable, Table, TableResult, amount, arrow_rows, category_word, cell, intervals_said
+from optrr.core.domain import Attribute, PublicColumns, checked_scores
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.estimator import check_confidence
-from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.estimation.table import EstimatedTable
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.core.records.counts import encoded
+from optrr.core.estimation import EstimatedTable, check_confidence, warn_of_records
+from optrr.core.mechanisms import Randomizer, checked_mechanism
+from optrr.core.records import encoded
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

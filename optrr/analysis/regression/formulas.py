@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.display.text import category_word
-from optrr.core.domain.domain import Attribute, Domain, checked_scores, has_numbers, listed
+from optrr.core.display import category_word
+from optrr.core.domain import Attribute, Domain, checked_scores, has_numbers, listed
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line, not_installed
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from optrr.core.domain.domain import Attribute
+    from optrr.core.domain import Attribute
 
 # A text in quotes; a name in backticks; a name, with dots or without, that is not called.
 _NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.\[])([^\W\d]\w*(?:\.[\w.]*\w)?)(?![\w.]|\s*[(\[])""")

@@ -77,7 +77,7 @@ from optrr.analysis.regression.building import DistinctReports, SampleMoments, c
 from optrr.analysis.regression.formulas import Predictors
 from optrr.analysis.weighted import expected_squares, independent_records, root, under_hypothesis
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.mechanisms.kernel import Kernel, ProductKernel, unrandomized
+from optrr.core.mechanisms import Kernel, ProductKernel, unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Products of a predictors' cell, another and a report that the likelihood may have, for all public groups: an evaluation, of

@@ -40,7 +40,7 @@ from optrr.analysis.equations import Equations, solve_systems
 from optrr.analysis.regression.building import Columns, DistinctReports, check_size, columns_of, outcome_column
 from optrr.analysis.regression.formulas import Predictors
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.derived import CLEAR_OF_ZERO
+from optrr.core.estimation import CLEAR_OF_ZERO
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Residuals with less than this share of the outcome's square are rounding: all reports are alike.

@@ -27,11 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.display.result import TableResult, arrow_rows, intervals_said
-from optrr.core.display.text import amount
+from optrr.core.display import TableResult, amount, arrow_rows, intervals_said
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import norm, t
-from optrr.core.estimation.estimator import check_confidence
+from optrr.core.estimation import check_confidence, norm, t
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

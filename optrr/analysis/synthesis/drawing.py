@@ -26,17 +26,13 @@ from optrr.analysis.synthesis.laws import (
     sums,
     with_margins,
 )
-from optrr.core.display.charts import interval_figure
-from optrr.core.display.result import TableResult
-from optrr.core.display.text import amount, crossed
-from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.display import TableResult, amount, crossed, interval_figure
+from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import norm
-from optrr.core.estimation.estimator import check_confidence, check_records, estimate
-from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.core.provenance.provenance import SyntheticNote
-from optrr.core.records.counts import Counts, count, count_many
+from optrr.core.estimation import check_confidence, check_records, estimate, norm, warn_of_records
+from optrr.core.mechanisms import Randomizer, checked_mechanism
+from optrr.core.provenance import SyntheticNote
+from optrr.core.records import Counts, count, count_many
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -204,7 +200,7 @@ class Synthetic(TableResult):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the records to a CSV or Parquet file that says that they are synthetic, whole or not at all."""
-        from optrr.core.records.writing import released_file  # noqa: PLC0415 (readers and writers are slow to import)
+        from optrr.core.records import released_file  # noqa: PLC0415 (readers and writers are slow to import)
 
         table = self.to_arrow()
         with released_file(Path(path), table.schema.remove_metadata(), self.note) as writer:

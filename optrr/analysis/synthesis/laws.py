@@ -36,12 +36,11 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from optrr.analysis.loglinear.fitting import Terms, check_seen, fit, parse_terms
 from optrr.analysis.regression.formulas import Formula
-from optrr.core.domain.domain import Domain
+from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.simplex import projection
-from optrr.core.mechanisms.kernel import Kernel
-from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.counts import Counts
+from optrr.core.estimation import projection
+from optrr.core.mechanisms import Kernel, Randomizer
+from optrr.core.records import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A margin's attributes, by position; and two of them.

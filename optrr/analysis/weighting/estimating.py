@@ -18,16 +18,11 @@ from optrr.analysis.weighting.linearised import (
     through,
 )
 from optrr.analysis.weighting.sampled import Label, SampledRecords, sample_of
-from optrr.core.display.pages import ROWS
-from optrr.core.display.parts import OneTable, Part, Text
-from optrr.core.display.result import TableResult, in_json, intervals_said
-from optrr.core.display.text import category_word, crossed
-from optrr.core.domain.domain import Domain, cells_table
-from optrr.core.domain.public import PublicColumns
+from optrr.core.display import ROWS, OneTable, Part, TableResult, Text, category_word, crossed, in_json, intervals_said
+from optrr.core.domain import Domain, PublicColumns, cells_table
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.estimator import check_confidence, without_error
-from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
-from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.estimation import check_confidence, without_error
+from optrr.core.mechanisms import MAX_DENSE, Kernel, Randomizer
 from optrr_solvers.arrays import FloatArray
 
 

@@ -73,13 +73,10 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from optrr.analysis.weighting.sampled import SampledRecords, sample_of
-from optrr.core.domain.public import UNPROTECTED, PublicColumns
+from optrr.core.domain import UNPROTECTED, PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation.distributions import norm
-from optrr.core.estimation.score_interval import cell_intervals
-from optrr.core.estimation.table import EstimatedTable, Sampling, padded
-from optrr.core.mechanisms.kernel import MAX_DENSE, Kernel
-from optrr.core.mechanisms.mechanism import Randomizer
+from optrr.core.estimation import EstimatedTable, Sampling, cell_intervals, norm, padded
+from optrr.core.mechanisms import MAX_DENSE, Kernel, Randomizer
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

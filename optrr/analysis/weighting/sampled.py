@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from optrr.core.domain.domain import Domain, shown
-from optrr.core.domain.public import PublicColumns
+from optrr.core.domain import Domain, PublicColumns, shown
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.plausibility import warn_of_records
-from optrr.core.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.core.provenance.provenance import Origin
-from optrr.core.records.counts import Counts
-from optrr.core.records.frames import FrameCodec, PublicNames, checked_columns, public_weights
-from optrr.core.records.reading.registry import open_source, origins_of
+from optrr.core.estimation import warn_of_records
+from optrr.core.mechanisms import Randomizer, checked_mechanism
+from optrr.core.provenance import Origin
+from optrr.core.records import Counts, FrameCodec, PublicNames, checked_columns, open_source, origins_of, public_weights
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A group by the values of its columns, None where one is missing.

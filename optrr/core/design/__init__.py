@@ -3,3 +3,7 @@
 ``specification`` is what is asked for, ``solving`` asks the solvers, ``design`` is the answer and ``design_file`` how
 it is kept and checked. ``checks`` limits what the checks of a file may take.
 """
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -35,7 +35,7 @@ from optrr.core.display.text import amount, bound_text, epsilon_text
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.lazy_names import LazyMethod
+from optrr.core.lazy_methods import LazyMethod
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
 from optrr.core.provenance.accounting import Release, total_epsilon

@@ -4,3 +4,7 @@
 and ``public`` the columns that are not randomized. ``columns`` turns values into codes and back and refuses what is not
 declared. ``datasets`` are the records that come with the package.
 """
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

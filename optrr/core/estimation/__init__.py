@@ -6,13 +6,6 @@ Cramér's V are in ``statistics`` and ``derived``. ``impossible`` says when no r
 counted, ``fake_reports`` how far fake reports can move an estimate.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.core.estimation.derived": ("Derived", "derive"),
-        "optrr.core.estimation.estimator": ("Estimate", "estimate"),
-        "optrr.core.estimation.poisoned": ("Poisoning", "poisoning"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -6,21 +6,6 @@ until a p-value is known well enough elsewhere. ``homogeneity`` tests tables of 
 return, one or several. Power is in ``power_analysis``, and where reports are rare in ``drawn_power``.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.core.inference.drawn_power": ("PredictedPower",),
-        "optrr.core.inference.groups": ("goodness_of_fit", "homogeneity"),
-        "optrr.core.inference.power_analysis": (
-            "Alternative",
-            "alternative_of",
-            "power",
-            "predicted_power",
-            "required_records",
-        ),
-        "optrr.core.inference.result": ("TestResult",),
-        "optrr.core.inference.testing": ("test",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

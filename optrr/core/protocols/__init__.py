@@ -5,22 +5,6 @@ costs in all. A :class:`Collector` estimates from the randomized records. ``prot
 clusters; ``clustering`` and ``dependence`` find the clusters.
 """
 
-from optrr.core.lazy_names import lazy_names
+import lazy_loader as lazy
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.core.provenance.accounting": ("Account", "Spent"),
-        "optrr.core.protocols.protocol": (
-            "Collector",
-            "Protocol",
-            "of_design",
-            "optimum",
-            "rr_clusters",
-            "rr_ind_joint",
-            "rr_independent",
-            "rr_joint",
-            "sic_clusters",
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -5,3 +5,7 @@ by ``writing`` and ``atomic``. ``frames`` turns whole data sets into codes and b
 ``counts`` binds randomized records to their design, says what is in doubt about them, and counts them. What values mean is in
 :mod:`optrr.core.domain`.
 """
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

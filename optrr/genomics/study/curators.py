@@ -25,8 +25,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.mechanisms.kernel import unrandomized
+from optrr.core.estimation import chi_squared_tails
+from optrr.core.mechanisms import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.odds import odds_ratios

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation.distributions import chi_squared_tails
-from optrr.core.mechanisms.kernel import unrandomized
+from optrr.core.estimation import chi_squared_tails
+from optrr.core.mechanisms import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import odds_ratios

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.core.display.text import amount
+from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
 from optrr.genomics.randomize import MissingPolicy
 from optrr.genomics.scan import ScanOptions

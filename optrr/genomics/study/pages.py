@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
-from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text
-from optrr.core.records.atomic import whole_file
+from optrr.core.display import (
+    COLOURS,
+    PAGE_WIDTH,
+    Chart,
+    Page,
+    Part,
+    Section,
+    Table,
+    Text,
+    figure_svg,
+    legend_below,
+    new_figure,
+)
+from optrr.core.records import whole_file
 from optrr.genomics.plots import qq, save_figure
 from optrr.genomics.study.result import Outcome, Study
 from optrr.genomics.study.ways import StudiedWay

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import t as student
 
-from optrr.core.display.result import TableResult, in_json
+from optrr.core.display import TableResult, in_json
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.study.measures import Measured, Truth
 from optrr.genomics.study.options import StudyOptions

@@ -28,9 +28,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.design.designs import Design
+from optrr.core.design import Design
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.core.mechanisms import EffectKernel, unrandomized
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel

@@ -47,7 +47,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from optrr.core.display.text import sentences
+from optrr.core.display import sentences
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
 
 # Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.

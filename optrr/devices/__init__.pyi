@@ -1,0 +1,3 @@
+from .audit import AuditOptions as AuditOptions
+from .export import Fitted as Fitted
+from .result import Audit as Audit
