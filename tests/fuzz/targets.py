@@ -21,8 +21,8 @@ from optrr.allocation.sampled_uses import questions_of
 from optrr.allocation.workload import workload_of
 from optrr.cli.inputs import read_proportions
 from optrr.core.design import design_file
-from optrr.core.design.designs import Design
 from optrr.core.design.design_file import encoded_design
+from optrr.core.design.designs import Design
 from optrr.core.design.signing import sign_file, signature_check
 from optrr.core.design.specification import Specification, parse_attributes, read_specification
 from optrr.core.domain.domain import Domain

@@ -17,6 +17,7 @@ from optrr.core.estimation.estimator import Estimate
 from optrr.core.protocols.clustering import choose_clusters
 from optrr.core.protocols.dependence import dependences_of
 from optrr.core.protocols.protocol import clusters_law, optimum_at_total
+from optrr.core.provenance.accounting import Account, Spent
 from optrr.core.records.frames import FrameCodec
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
@@ -161,17 +162,17 @@ def test_single_attributes_are_plain_randomized_response():
 
 def test_the_account_adds_up():
     protocol = protocols.rr_clusters(
-        DOMAIN, CLUSTERS, 2.0, learned=protocols.Account((protocols.Spent("learning", 3.0),))
+        DOMAIN, CLUSTERS, 2.0, learned=Account((Spent("learning", 3.0),))
     )
     assert protocol.epsilon == pytest.approx(3.0 + 8.0)
     assert protocol.epsilon >= 3.0 + protocol.mechanism.epsilon
     assert [s.step for s in protocol.account.steps] == ["learning", "randomized record (RR-Clusters)"]
     assert math.isinf(
-        protocols.Account((protocols.Spent("true tables", math.inf), protocols.Spent("release", 1.0))).epsilon
+        Account((Spent("true tables", math.inf), Spent("release", 1.0))).epsilon
     )
-    assert protocols.Account().epsilon == 0.0
+    assert Account().epsilon == 0.0
     with pytest.raises(InvalidInput, match="at least 0"):
-        protocols.Spent("negative", -1.0)
+        Spent("negative", -1.0)
 
 
 def test_bad_requests_are_refused():
