@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from optrr.core.errors import InvalidInput
-from optrr.devices.audit_checks import AskedAgain, Evidence, lags, tested
+from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, tested
 from optrr.devices.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
 from optrr.devices.epsilon_bounds import total_bound
 from optrr.devices.label import Labelling, label_of
@@ -186,7 +186,7 @@ def _repeats(
 ) -> Finding:
     worst = Worst()
     for fingerprints in evidence.fingerprints():
-        lags(worst, fingerprints, layout)
+        lags_and_shifts(worst, fingerprints, layout)
     got = []
     for again in asked:
         both = label.answers(np.concatenate(again.records), np.concatenate(again.answers))

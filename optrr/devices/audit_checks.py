@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 
 from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, PlantedRecords
@@ -95,35 +96,71 @@ def fingerprints_of(columns: Sequence[IntArray]) -> IntArray:
     return out.view(np.int64)
 
 
-# Distances at which the answers of a run, or of both, are compared.
+# Distances at which the answers of a run are compared.
 _LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
+# Shifts that are tested of all, those at which the noises correlate most.
+_CANDIDATES = 4
 # The same answer from all people is a memory if chance gives it more rarely than this.
 _BY_CHANCE = 1e-6
 
 
-def lags(worst: Worst, of: Fingerprints, layout: PlantedRecords) -> None:
-    """Test whether answers of one run, or of both, share their noise with those some records before."""
+def lags_and_shifts(worst: Worst, of: Fingerprints, layout: PlantedRecords) -> None:
+    """Test whether answers near each other, of both runs, or of both halves of a run share their noise."""
     first, second = (of.numbers[rows] for rows in layout.runs)
+    half = layout.once // 2
     for run, numbers in enumerate((first, second), 1):
-        for lag in (k for k in _LAGS if 2 * k <= numbers.size):
-            # every other stretch of this length begins pairs, so that no two pairs have a record in common
-            at = np.flatnonzero((np.arange(numbers.size - lag) // lag) % 2 == 0)
-            _equal(worst, of, numbers[at], numbers[at + lag], f"{lag} apart in run {run}")
-    size = first.size
-    for lag in (k for k in (0, *_LAGS) if k < size):
-        _equal(worst, of, first[: size - lag], second[lag:], f"of both runs, {lag} later in the second,")
-        if lag:
-            _equal(worst, of, first[lag:], second[: size - lag], f"of both runs, {lag} earlier in the second,")
+        _lags(worst, of, numbers, run)
+        _shifts(worst, of, (numbers[:half], numbers[half : 2 * half]), f"the halves of run {run}")
+    _shifts(worst, of, (first, second), "the two runs")
 
 
-def _equal(worst: Worst, of: Fingerprints, a: IntArray, b: IntArray, where: str) -> None:
-    equal, pairs = np.count_nonzero(a == b), a.size
-    worst.add(
-        two_sided(equal, pairs, of.chance),
-        lambda _: (
-            f"records {where} have the same {of.what} in {equal} of {pairs} pairs; {pairs * of.chance:.4g} are expected"
-        ),
-    )
+def _lags(worst: Worst, of: Fingerprints, numbers: IntArray, run: int) -> None:
+    for lag in (k for k in _LAGS if 2 * k <= numbers.size):
+        # every other stretch of this length begins pairs, so that no two pairs have a record in common
+        at = np.flatnonzero((np.arange(numbers.size - lag) // lag) % 2 == 0)
+        equal = np.count_nonzero(numbers[at] == numbers[at + lag])
+        worst.add(
+            two_sided(equal, at.size, of.chance),
+            lambda _, lag=lag, equal=equal, pairs=at.size: (  # type: ignore[misc]
+                f"records {lag} apart in run {run} have the same {of.what} in {equal} of {pairs} pairs; "
+                f"{pairs * of.chance:.4g} are expected"
+            ),
+        )
+
+
+def _shifts(worst: Worst, of: Fingerprints, both: tuple[IntArray, IntArray], where: str) -> None:
+    """Test the shifts at which two stretches correlate most, and count all shifts as tests."""
+    a, b = both
+    shifts = _candidates(a, b)
+    pairs = a.size - np.abs(shifts)
+    equal = np.array([_equal_at(a, b, s) for s in shifts.tolist()])
+
+    def describe(k: int) -> str:
+        return (
+            f"records of {where} at shift {shifts[k]} have the same {of.what} in {equal[k]} of {pairs[k]} pairs; "
+            f"{pairs[k] * of.chance:.4g} are expected"
+        )
+
+    worst.add(two_sided(equal, pairs, of.chance), describe, among=2 * a.size - 1)
+
+
+def _equal_at(a: IntArray, b: IntArray, shift: int) -> int:
+    x, y = (a[: a.size - shift], b[shift:]) if shift >= 0 else (a[-shift:], b[: b.size + shift])
+    return int(np.count_nonzero(x == y))
+
+
+def _candidates(a: IntArray, b: IntArray) -> IntArray:
+    """Find shifts s at which a_t and b_{t+s} agree most often, by the correlation of random features; 0 is one of them."""
+    values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    feature = np.random.default_rng(0).standard_normal(values.size)[place]
+    feature -= feature.mean()
+    x, y = feature[: a.size], feature[a.size :]
+    size = next_fast_len(2 * a.size, real=True)
+    products: FloatArray = irfft(np.conj(rfft(x, size)) * rfft(y, size), size)
+    shifts = np.concatenate([np.arange(a.size), np.arange(1 - a.size, 0)])
+    sums = np.concatenate([products[: a.size], products[size - a.size + 1 :]])
+    strength = sums / np.sqrt(a.size - np.abs(shifts) + 1.0)
+    return np.unique([0, *shifts[np.argsort(-strength)[:_CANDIDATES]]])
 
 
 @dataclass(frozen=True, eq=False)
