@@ -161,15 +161,11 @@ def test_single_attributes_are_plain_randomized_response():
 
 
 def test_the_account_adds_up():
-    protocol = protocols.rr_clusters(
-        DOMAIN, CLUSTERS, 2.0, learned=Account((Spent("learning", 3.0),))
-    )
+    protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, 2.0, learned=Account((Spent("learning", 3.0),)))
     assert protocol.epsilon == pytest.approx(3.0 + 8.0)
     assert protocol.epsilon >= 3.0 + protocol.mechanism.epsilon
     assert [s.step for s in protocol.account.steps] == ["learning", "randomized record (RR-Clusters)"]
-    assert math.isinf(
-        Account((Spent("true tables", math.inf), Spent("release", 1.0))).epsilon
-    )
+    assert math.isinf(Account((Spent("true tables", math.inf), Spent("release", 1.0))).epsilon)
     assert Account().epsilon == 0.0
     with pytest.raises(InvalidInput, match="at least 0"):
         Spent("negative", -1.0)

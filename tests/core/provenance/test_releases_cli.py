@@ -167,7 +167,7 @@ def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(h
         return release_pipe(place, mechanism, sink, random_state, options)
 
     handlers = []
-    monkeypatch.setattr("optrr.core.mechanisms.release.release_pipe", release)
+    monkeypatch.setattr("optrr.core.mechanisms.release_pipe", release)
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "-")
     assert handlers == [signal.getsignal(signal.SIGTERM)]
 
