@@ -17,15 +17,34 @@ from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
 # Packages whose names have a short form, as in `optrr.analysis.measure`.
-_SHORT = (
-    "optrr.allocation",
-    "optrr.analysis",
-    "optrr.core.estimation",
-    "optrr.core.inference",
-    "optrr.core.protocols",
-    "optrr.devices",
-    "optrr.planner",
-)
+_SHORT = ("optrr.allocation", "optrr.analysis", "optrr.devices", "optrr.planner")
+# Of the core's packages, the names for users; the others are for the packages beside the core.
+_CORE = {
+    "optrr.core.estimation": ("Derived", "Estimate", "Poisoning", "derive", "estimate", "poisoning"),
+    "optrr.core.inference": (
+        "Alternative",
+        "PredictedPower",
+        "TestResult",
+        "alternative_of",
+        "goodness_of_fit",
+        "homogeneity",
+        "power",
+        "predicted_power",
+        "required_records",
+        "test",
+    ),
+    "optrr.core.protocols": (
+        "Collector",
+        "Protocol",
+        "of_design",
+        "optimum",
+        "rr_clusters",
+        "rr_ind_joint",
+        "rr_independent",
+        "rr_joint",
+        "sic_clusters",
+    ),
+}
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
 _ALSO = (
     "optrr.core.domain.datasets",
@@ -58,6 +77,7 @@ def public_modules() -> list[str]:
     import optrr  # noqa: PLC0415 (heavy)
 
     walked = (m.name for m in pkgutil.walk_packages(optrr.__path__, "optrr.") if m.ispkg)
+    walked = (name for name in walked if not name.startswith("optrr.core"))
     packages = [n for n in walked if getattr(importlib.import_module(n), "__all__", None)]
     return sorted([*(n for n in packages if n not in _NOT_PYTHON), "optrr.core.errors", *_ALSO])
 
@@ -66,22 +86,22 @@ def home(value: Any, name: str) -> str:
     """The package that a name of `optrr` belongs to: the first part of its module's name."""
     module = getattr(value, "__module__", "")
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "optrr" and len(parts) > 1 else "optrr_solvers" if parts else name
+    package = parts[: 3 if parts[1:2] == ["core"] else 2]
+    return ".".join(package) if parts[0] == "optrr" and len(parts) > 1 else "optrr_solvers" if parts else name
 
 
 def listed_pages() -> list[Page]:
     """All pages; a name that `optrr` or a package exports is shown under that short name, on the page of its package."""
-    import optrr  # noqa: PLC0415
-
     found: dict[str, Page] = {}
 
     def page_of(name: str) -> Page:
         return found.setdefault(name, Page(name, importlib.import_module(name)))
 
     shown: set[int] = set()
-    for package in ("optrr", *_SHORT):
+    public = {package: importlib.import_module(package).__all__ for package in ("optrr", *_SHORT)}
+    for package, names in (public | _CORE).items():
         short = importlib.import_module(package)
-        for name in optrr.__all__ if short is optrr else dir(short):
+        for name in names:
             value = getattr(short, name)
             if id(value) not in shown:
                 shown.add(id(value))
