@@ -1,6 +1,6 @@
-"""The reverse of design: from a total ε, or from required accuracies, to designs; and the best way of asking.
+"""The reverse of design: from a total ε, or from required accuracies, to designs; and the most accurate protocol.
 
-``workload`` says what is to be learned, ``allocate`` compares the ways of asking in ``options`` and ``result`` carries them;
+``workload`` states which tables are wanted, ``allocating`` compares the ``strategies``, and ``result`` holds them;
 ``tradeoffs`` are the curves.
 """
 

@@ -102,7 +102,8 @@ def test(
     keywords, columns = run.sampled(sample)
     how: dict[str, Any] = {"hypothesis": hypothesis, "given": within, "calibration": calibration, **keywords}
     how |= {"bootstrap": bootstrap, "random_state": random_state, "complete_cases": complete_cases}
-    sampled = columns and hypothesis in (None, "independence") and not within
+    independence = hypothesis in (None, "independence") and not (within or groups or proportions is not None)
+    sampled = columns and independence
     if calibration == "asymptotic" or sampled or not reports.of_records:
         refuse_options("is for drawn tables, and none are drawn here; leave it out", "bootstrap", "random_state")
     elif within or groups or proportions is not None:

@@ -44,7 +44,7 @@ from optrr.core.display import (
 from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import is_file, path_of
-from optrr.core.records import whole_files
+from optrr.core.records import was_killed, whole_files
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point
@@ -382,6 +382,8 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
     there = [name for name in _NAMES if (place / name).exists()]
     if not there:
+        return
+    if was_killed(place / _PLAN):
         return
     if not is_plan(place / _PLAN):
         raise InvalidInput(f"{place / there[0]} was written by no plan and would be lost; choose another folder")

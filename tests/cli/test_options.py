@@ -172,3 +172,18 @@ def test_a_design_needs_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, *_ in USES.values():
         monkeypatch.setitem(sys.modules, module, None)
     assert design({"a": 2, "b": 3}, 1.0).epsilon > 0
+
+
+def test_a_seed_is_taken_by_drawn_tests_of_records_with_public_columns(tmp_path, monkeypatch, capsys):
+    """Proportions are tested without the weights, by tables that are drawn."""
+    monkeypatch.chdir(tmp_path)
+    made = 'epsilon = 1\n[public]\nweight = "w"\n[[attributes]]\nname = "a"\nsize = 2\n'
+    (tmp_path / "s.toml").write_text(made)
+    pd.DataFrame({"a": [0, 1] * 20, "w": 1.0}).to_csv(tmp_path / "t.csv", index=False)
+    for call in ("design s.toml -o d.json", "perturb t.csv --design d.json -o r.csv"):
+        assert run(call.split()) == 0
+    tested = "test r.csv --design d.json --attributes a --proportions 0.5,0.5 --random-state 1 --json"
+    assert run(tested.split()) == 0
+    capsys.readouterr()
+    assert run([*tested.split(), "--bootstrap", "9"]) == 2
+    assert "--bootstrap is for associations without --given" in capsys.readouterr().err

@@ -569,3 +569,15 @@ def test_a_plan_is_written_whole_or_not_at_all(plans, tmp_path, monkeypatch):
                 second.save(tmp_path / folder)
         assert content(tmp_path / "there") == before
         assert not (tmp_path / "new").exists()
+
+
+def test_a_plan_is_saved_again_after_a_killed_run(plans, tmp_path):
+    """A kill between two moves leaves the run's own folder, and no plan."""
+    first, second = plans
+    first.save(tmp_path / "plan")
+    (tmp_path / "plan" / "plan.toml").unlink()
+    with pytest.raises(optrr.InvalidInput, match="written by no plan"):
+        second.save(tmp_path / "plan")
+    (tmp_path / "plan" / ".plan.toml.partial").mkdir()
+    second.save(tmp_path / "plan")
+    assert optrr.load(tmp_path / "plan" / "design.json").digest == second.asking.digest

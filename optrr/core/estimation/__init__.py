@@ -2,8 +2,8 @@
 
 ``estimator`` makes estimates: a mechanism's kernel inverts, ``simplex`` makes tables proper and consistent, ``likelihood``
 and ``adjustment`` fit. A cell's interval is in ``score_interval``, a derived statistic's in ``intervals``. Statistics such as
-Cramér's V are in ``statistics`` and ``derived``. ``impossible`` says when no records that a mechanism randomized can have been
-counted, ``fake_reports`` how far fake reports can move an estimate.
+Cramér's V are in ``statistics`` and ``derived``. ``plausibility`` says when no records that a mechanism randomized can have
+been counted, ``poisoned`` how far fake reports can move an estimate.
 """
 
 import lazy_loader as lazy

@@ -31,8 +31,7 @@ from optrr.core.display.result import intervals_said
 from optrr.core.display.text import crossed
 from optrr.core.domain.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, TooFewRecords
-from optrr.core.estimation import plausibility as impossible
-from optrr.core.estimation import simplex
+from optrr.core.estimation import plausibility, simplex
 from optrr.core.estimation.adjustment import adjust_to_estimates, margin_groups
 from optrr.core.estimation.score_interval import binomial, cell_intervals
 from optrr.core.estimation.simplex import Convergence, FittedTable
@@ -418,7 +417,7 @@ def estimate_of_supports(
     kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
     warnings = (
         *without_error(alike, "the answers that tell about them are"),
-        *impossible.impossible_tables([impossible.Observed(" × ".join(domain.names), both, kernel)]),
+        *plausibility.impossible_tables([plausibility.Observed(" × ".join(domain.names), both, kernel)]),
     )
     ends = binomial(supports, n, p, q, 1 - confidence)
     return unbiased_estimate(domain, n, (observed - q) / (p - q), error, confidence, ends, warnings)

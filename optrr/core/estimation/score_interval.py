@@ -133,8 +133,8 @@ def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) ->
         variance, central = second - share**2, third - share * (3 * second - 2 * share**2)
     varies = variance > _NO_VARIANCE
     skew = np.divide(central, variance, out=np.zeros_like(raw), where=varies)
-    # where nobody is in the cell and there is no noise, V grows as the moment inside
-    slope = np.where(varies, skew, kernel.own_moment(2))
+    # around given records V hardly depends on p; it grows as the moment inside where nobody is in the cell and nothing noisy
+    slope = np.where(varies, 0.0 if fixed else skew, kernel.own_moment(2))
     variances = np.stack([np.maximum(variance - slope * share, 0.0), slope, np.zeros_like(raw)])
     return variances.reshape(3, -1), skew.ravel()
 

@@ -52,12 +52,12 @@ class Sampling:
         )
 
     def observed(self, table: FloatArray) -> FloatArray:
-        """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
+        """(R,) expected probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
         expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
         return np.asarray(expected / expected.sum())
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """Covariances of the observed proportions with sums of them, (R, K) or (R,), where outputs have these probabilities."""
+        """T d for directions d, (R, K) or (R,); T = (diag λ − λλᵀ)/n is the covariance of observed proportions at these λ."""
         return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
 
     def covariance(self, observed: FloatArray) -> FloatArray:
@@ -96,7 +96,7 @@ class Sampling:
         return float(observed @ influence**3) / self.n**2
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """Probability of an estimate as far out in a direction as one with this tail of the law: the same for a known noise."""
+        """Tail probability of an estimate, given the normal one; they are equal unless the noise itself is estimated."""
         return normal
 
     def linearised(self, gradient: FloatArray) -> float | None:
@@ -128,7 +128,7 @@ class EstimatedTable:
 
     @property
     def proportions(self) -> FloatArray:
-        """What is observed."""
+        """Observed proportions of the reports, not estimates."""
         return self.observed
 
 

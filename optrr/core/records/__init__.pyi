@@ -1,6 +1,7 @@
 from .atomic import check_target as check_target
 from .atomic import held_back as held_back
 from .atomic import refuse_replacing as refuse_replacing
+from .atomic import was_killed as was_killed
 from .atomic import whole_file as whole_file
 from .atomic import whole_files as whole_files
 from .counts import Counts as Counts

@@ -4,7 +4,8 @@ New files are written into a folder beside the target, ``.NAME.partial``, that o
 all are complete, those that they replace are removed, the target first, and they are moved into place, the target last. So a
 target never stands beside companions of another run, and readers refuse companions without their target. A run that fails or is
 interrupted removes its folder. One that is killed outright cannot: what it leaves can be read by nobody else, and the next run
-to the same target removes it before it writes.
+to the same target removes it before it writes. Where a move fails, or a kill comes between two, the old set is gone and no new
+target stands.
 """
 
 import os
@@ -39,7 +40,9 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_files(targets: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """A path for each of several files in one directory, the target first; all are moved in place at the end, or none is.
+    """A path for each of several files in one directory, the target first; all are moved into place at the end.
+
+    Where the block fails none is; where a move fails, those before it are removed, and the old set is gone.
 
     Raises InvalidInput as :func:`whole_file`.
     """
@@ -67,7 +70,7 @@ _held: list[tuple[ExitStack, list[Callable[[], None]]]] = []
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """No file that is written in this block is moved into place before its end, and none where it fails.
+    """No file that is written in this block is moved into place before its end, and none where the block fails.
 
     Inside another such block, that one's end is waited for.
     """
@@ -104,6 +107,11 @@ def check_target(path: Path) -> None:
         raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}; create it first")
+
+
+def was_killed(target: Path) -> bool:
+    """Whether a run was killed between removing the target and moving another into its place."""
+    return not target.exists() and target.with_name(f".{target.name}.partial").is_dir()
 
 
 @contextmanager

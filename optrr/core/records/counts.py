@@ -2,8 +2,9 @@
 
 An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
 errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
-(:attr:`OpenedRecords.origins`); only the files of one directory or pattern may be parts of a release. Whether counts can come
-from the mechanism at all is checked where they are estimated (:mod:`optrr.core.estimation.plausibility`).
+(:attr:`OpenedRecords.origins`), and in two groups a doubt; the files of one directory or pattern may be parts of a release.
+Whether counts can come from the mechanism at all is checked where they are estimated
+(:mod:`optrr.core.estimation.plausibility`).
 
 Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
 estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is encoded once per chunk; the
@@ -14,6 +15,7 @@ O(n · number of sets).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import combinations
 from math import prod
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -376,8 +378,14 @@ class OpenedRecords:
 
     @cached_property
     def unbound(self) -> list[str]:
-        """Warnings about where records come from: no provenance metadata, or drawn from a seed."""
-        return list(dict.fromkeys(line for each in self.origins for origin in each for line in doubts(origin)))
+        """Warnings about where records come from: no provenance metadata, drawn from a seed, one release in two groups."""
+        lines = [line for each in self.origins for origin in each for line in doubts(origin)]
+        groups = [{o.provenance.release.id for o in each if o.provenance is not None} - {""} for each in self.origins]
+        if any(one & other for one, other in combinations(groups, 2)):
+            lines.append(
+                "two groups hold records of one release: unless these are of different people, they count twice"
+            )
+        return list(dict.fromkeys(lines))
 
     @property
     def public(self) -> PublicColumns:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -215,3 +216,28 @@ def test_long_files_stream(tmp_path, monkeypatch, source, target):
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | PLAIN_MEMORY)
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] - peaks[0] < STREAMING_SLACK_MB, peaks
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt(), MemoryError()], ids=repr)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_failure_midway_leaves_nothing_behind(tmp_path, monkeypatch, failure, suffix):
+    """The third batch cannot be written; two are on disk by then."""
+    monkeypatch.setattr("optrr.core.records.reading.arrow_files.RECORDS", 10)
+    pq.write_table(pa.table({n: ["0" if n == "age" else "7" if n == "code" else "F"] * 100 for n in DOMAIN.names}),
+                   tmp_path / "a.parquet")  # fmt: skip
+    target = tmp_path / f"b{suffix}"
+    target.write_text("before")
+    partial_files = []
+
+    def fail(done):
+        partial_files.append(len(list(tmp_path.glob(".b*.partial"))))
+        if done == 30:
+            raise failure
+
+    # what the system refuses is reported in one line; anything else passes through
+    with pytest.raises(InvalidInput if isinstance(failure, OSError) else type(failure)) as caught:
+        release_file(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), target, options=ReleaseOptions(fail))
+    assert partial_files == [1, 1, 1]
+    assert not isinstance(failure, OSError) or re.search(r"cannot write .*disk full", str(caught.value))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", target.name]
+    assert target.read_text() == "before"

@@ -166,8 +166,11 @@ def test_what_is_held_back_waits_for_the_end_of_the_outermost_block(fails, tmp_p
     assert sorted(tmp_path.iterdir()) == ([] if fails else [one, two])
 
 
+@pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_move_that_fails_leaves_no_companion_without_its_target(tmp_path, monkeypatch, at):
+def test_a_move_that_fails_leaves_no_companion_without_its_target(tmp_path, monkeypatch, at, before):
+    for name in NAMES if before else ():
+        (tmp_path / name).write_text("old")
     calls, replace = itertools.count(1), os.replace
 
     def full(a, b):
