@@ -140,7 +140,7 @@ class Asking(ABC):
         Each is what :func:`optrr.count` takes. The same given twice, and what was asked otherwise, are refused as soon
         as something is asked of them.
         """
-        from optrr.core.reports import Reports  # noqa: PLC0415 (as in FullRecords)
+        from optrr.core.reports import Reports  # noqa: PLC0415 (statistics are slow to import)
 
         return Reports.of(self, *given)
 

@@ -2,7 +2,7 @@
 
 `Reports.test`, the command `test`, power and scans of variants look a statistic up in `ASSOCIATIONS` by its name. A new one is
 a subclass of `Association` and a line there. Most are score tests (:mod:`optrr.core.inference.nullfit`) and say only which
-contrasts of dependence they look at:
+contrasts of dependence they look at; those of this module:
 
     independence       all contrasts                                                                     (r_a−1)(r_b−1) df
     trend              Σ x_i y_j (π_ij − a_i b_j), the covariance of scores (Cochran–Armitage for r_b = 2)             1 df
@@ -174,6 +174,7 @@ class Association:
             return drawn_statistics(n[where], laws, statistics, self.kernel.cells, rng)
 
         rule = rule or Simulation(most=min(Simulation.most, max(_FEWEST_DRAWS, _MOST_WORK // self.work)))
+        # where tables are drawn, no number of expected records lets χ² serve
         fewest = np.zeros(n.size) if drawn else self.fewest(tests.fit, n)
         clear, possible = self.clear(tests.fit, n), self.can_be_drawn if drawn is None else drawn
         return LimitOrDrawn.of(tests.statistic, tests.df, fewest, draw, rule, clear=clear, possible=possible)

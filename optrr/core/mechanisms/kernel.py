@@ -142,9 +142,9 @@ class Kernel(ABC):
         return True
 
     def expected(self, table: ArrayLike) -> FloatArray:
-        """`forward` for a table that sums to 1, kept inside the range of P, so that logarithms of it are safe.
+        """`forward` for a table that sums to 1, kept inside the range of P, so that rounding makes nothing negative.
 
-        The transform's rounding is absolute, about 1e-16; the range is exact and its lower end positive.
+        The transform's rounding is absolute, about 1e-16; the range is exact. It is 0 only where P has zeros.
         """
         return np.clip(self.forward(table), *self.range)
 

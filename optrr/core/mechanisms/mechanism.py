@@ -205,7 +205,10 @@ class Randomizer(ABC):
 
     @abstractmethod
     def kernel(self, names: str | Iterable[str]) -> Kernel:
-        """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
+        """The kernel on the named attributes, axes in this order.
+
+        Its size and the cost of its operations depend on these attributes only. Making it sums the noise distribution over the
+        others (:meth:`optrr_solvers.laws.Law.marginal`), anew at each call.
 
         A set that cannot be estimated has a kernel all the same: its own solves refuse.
 

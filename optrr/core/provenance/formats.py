@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN
+from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS
 
 _TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
 _LONGITUDINAL = "optrr.longitudinal.design"
@@ -29,13 +29,13 @@ FORMATS: dict[str, dict[str, str]] = {
         "worksheet": "optrr.devices.worksheet:records_worksheet",
         "instead": "design again",
     },
-    "optrr-longitudinal": {
+    LONGITUDINAL: {
         "load": f"{_LONGITUDINAL}:load_longitudinal",
         "save": f"{_LONGITUDINAL}:save_longitudinal",
         "verify": f"{_LONGITUDINAL}:verify_longitudinal",
         "instead": "give it to the longitudinal- commands",
     },
-    "optrr-sampled-tables": {
+    SAMPLED_TABLES: {
         "load": f"{_TABLES}:load_sampled_tables",
         "save": f"{_TABLES}:save_sampled_tables",
         "verify": f"{_TABLES}:verify_sampled_tables",
@@ -45,7 +45,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
         "this needs a design of whole records (optrr allocate --way optimum)",
     },
-    "optrr-sampled-variants": {
+    SAMPLED_VARIANTS: {
         "load": f"{_VARIANTS}:load_sampled_variants",
         "save": f"{_VARIANTS}:save_sampled_variants",
         "verify": f"{_VARIANTS}:verify_sampled_variants",

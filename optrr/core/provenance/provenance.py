@@ -101,7 +101,7 @@ class Provenance:
 
     @property
     def epsilon(self) -> float:
-        """Total ε of these releases in nats, rounded up, as stated."""
+        """Total ε in nats, rounded up, as the notes state it, even of seeded releases, whose cost is infinite."""
         return total_epsilon(self.releases)
 
     @property

@@ -299,8 +299,8 @@ class OpenedRecords:
     """Randomized records that are read together, or compared, and what they were asked by.
 
     What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
-    frame may have changed since, or a file have grown. ``kept`` are tables that hold as long as these reports do: a command
-    that runs once has a dictionary for them.
+    frame may have changed since, or a file have grown. ``kept`` caches tables by their attributes, for a command's one run;
+    None reads anew each time.
     """
 
     asking: Asked

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Frame = TypeVar("Frame")
-Kernel = Callable[[NDArray[np.int32]], None]
+# Randomizes codes in place.
+RandomizeInPlace = Callable[[NDArray[np.int32]], None]
 
 # Records converted at once. At 8 attributes their codes and columns take a few megabytes and stay near the cache.
 RECORDS = 1 << 17
@@ -136,13 +137,13 @@ class FrameCodec:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
-    def recode(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+    def recode(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
         """Encode, let ``kernel`` edit the codes in place, decode."""
         codes = self.encode(batch)
         kernel(codes)
         return self.decode(codes, self._beside(batch))
 
-    def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+    def packed(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
         """As :meth:`recode`, but not decoded yet: a column with each record's codes in few bytes, then the public columns."""
         codes = self.encode(batch)
         kernel(codes)
@@ -266,7 +267,7 @@ def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -
     return [name for name in present if name not in public.names]
 
 
-def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColumns | None = None) -> Frame:
+def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: PublicColumns | None = None) -> Frame:
     """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
 
     The columns' types are the domain's, whatever those of the data.

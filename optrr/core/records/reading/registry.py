@@ -58,7 +58,7 @@ class RecordFormat:
     reader
         a function of a :class:`RecordsAt` and the domain (None where none is declared yet) that gives a :class:`Source`.
     suffixes, schemes
-        which names it goes by.
+        which names it goes by; the first suffix is the one that is written.
     writer
         a function of a path and an Arrow schema that gives an object with ``write_batch(batch)`` and ``close()``; none where
         records are only read.
@@ -375,7 +375,7 @@ def _of_place(where: RecordsAt) -> Iterator[provenance.Origin]:
             continue
         beside, source = provenance.provenance_beside(path), None
         if beside is None:
-            with suppress(InvalidInput):
+            with suppress(InvalidInput):  # what cannot be opened is refused where it is read
                 source = open_source(replace(each, watch=None))
         yield provenance.Origin(str(path), beside) if source is None else _of_source(source)
 
