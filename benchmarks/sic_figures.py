@@ -47,7 +47,7 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 e = np.where(x > 0, (x - y) / x * 100, np.nan)
             common = x >= ENOUGH
             errors["randomized"].append(np.abs(e[common]))
-            fitted = estimate(seen[a, b], protocol.mechanism, interval_cells=0).counts
+            fitted = estimate(seen[a, b], protocol.mechanism).counts
             errors["estimated"].append(np.abs((x - fitted) / np.maximum(x, 1) * 100)[common])
             if run == 0:
                 rows, columns = slice(starts[a], starts[a] + e.shape[0]), slice(starts[b], starts[b] + e.shape[1])
