@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "gwas-variants": (
         "Genomics",
         "optrr.cli.association:gwas_variants",
-        "Frequencies, call rates, Hardy-Weinberg tests, r².",
+        "Frequencies, call rates, Hardy-Weinberg tests.",
     ),
     "gwas-study": ("Genomics", "optrr.cli.studying:gwas_study", "What tests lose at a total epsilon, by simulation."),
     "longitudinal-design": ("Rounds", "optrr.cli.longitudinal:longitudinal_design", "Design for repeated reports."),
