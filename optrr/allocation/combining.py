@@ -430,13 +430,13 @@ class AnsweredSampling(Sampling):
 
     answers: AnsweredLaw | None = None
 
-    def observed(self, table: FloatArray) -> FloatArray:
+    def expected(self, table: FloatArray) -> FloatArray:
         """A proper table near this one."""
         return projection(table.ravel())
 
     def padded(self, observed: FloatArray) -> FloatArray:
         """A proper table near the estimate with half a record more in every cell."""
-        return self.observed(super().padded(observed))
+        return self.expected(super().padded(observed))
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
         """Covariances of the cells, under a table, with sums of them."""

@@ -57,4 +57,4 @@ class CompleteSampling(Sampling):
         table[complete] = share * observed[self.kept.place[complete]]
         sampling = self.whole.sampling
         moved = (self._cells - np.outer(observed, complete)) / share
-        return np.asarray(moved @ sampling.covariance(sampling.observed(table)) @ (moved.T @ directions))
+        return np.asarray(moved @ sampling.covariance(sampling.expected(table)) @ (moved.T @ directions))

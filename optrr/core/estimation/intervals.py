@@ -84,7 +84,7 @@ def law_at(
     sampling: Sampling, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> EstimateLaw:
     """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
-    observed = sampling.observed(table)
+    observed = sampling.expected(table)
     covariance = sampling.covariance(observed)
     along, bent = covariance @ gradient, covariance @ hessian
     twice = bent @ bent
@@ -164,7 +164,7 @@ class _Moved:
     """Tables moved in the direction of the noise that would explain a difference between estimate and value."""
 
     def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: EstimateLaw) -> None:
-        along = sampling.influence.T @ sampling.spread(sampling.observed(table), sampling.influence @ gradient)
+        along = sampling.influence.T @ sampling.spread(sampling.expected(table), sampling.influence @ gradient)
         self._table, self._deviation = table, np.sqrt(law.variance)
         self._direction = along.reshape(table.shape) / self._deviation if law.variance > 0 else 0 * table
 

@@ -51,8 +51,8 @@ class Sampling:
             [self.kernel.solve_adjoint(each.reshape(self.kernel.sizes)).ravel() for each in self.sums], axis=1
         )
 
-    def observed(self, table: FloatArray) -> FloatArray:
-        """(R,) expected probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
+    def expected(self, table: FloatArray) -> FloatArray:
+        """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
         expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
         return np.asarray(expected / expected.sum())
 
@@ -125,11 +125,6 @@ class EstimatedTable:
     sampling: Sampling
     sample: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def proportions(self) -> FloatArray:
-        """Observed proportions of the reports, not estimates."""
-        return self.observed
 
 
 def counted_table(counts: Counts, mechanism: Randomizer) -> EstimatedTable:

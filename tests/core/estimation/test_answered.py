@@ -137,7 +137,7 @@ def test_reports_of_one_cell_have_the_law_of_a_matrix():
     np.testing.assert_allclose(table.observed, kernel.solve(named / 4000), atol=1e-9)
     sampling = Sampling(kernel, 4000)
     true = POPULATION.sum(axis=2).ravel()
-    np.testing.assert_allclose(table.sampling.covariance(true), sampling.covariance(sampling.observed(true)), rtol=1e-9)
+    np.testing.assert_allclose(table.sampling.covariance(true), sampling.covariance(sampling.expected(true)), rtol=1e-9)
     given = np.full((2, 3), 1 / 6)
     expected = goodness_of_fit(Counts(pair, named), kernel, given)
     assert test_estimated(table, "goodness-of-fit", proportions=given).statistic == pytest.approx(expected.statistic)

@@ -308,7 +308,7 @@ def test_faint_categories_add_no_more_to_phi_squared_than_the_limit_allows(mecha
         table = rng.dirichlet(np.full(12, evenness)).reshape(4, 3) + 1e-4
         table[rows] *= rng.choice([1e-3, 0.1, 1.0])
         table /= table.sum()
-        observed = sampling.observed(table)
+        observed = sampling.expected(table)
         margins = (table.sum(axis=1), table.sum(axis=0))
         faint = (np.isin(np.arange(4), rows), np.isin(np.arange(3), columns))
         # a share that is clearly not 0 adds no error, and one that is not clear adds more than any share could
