@@ -19,7 +19,7 @@ from people import people_table
 from writing import measure_all, write_csv, write_text
 
 from optrr import SampledTables
-from optrr.allocation.combining import Answered, error_among
+from optrr.allocation.combining import Answered, error_where
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.domain.domain import Domain
 from optrr.core.records.counts import encoded_batches
@@ -117,7 +117,7 @@ def predicted_error(way: SampledTables, names: tuple[str, ...], table: np.ndarra
         if shared:
             places = (tuple(of.index(i) for i in shared) for of in (members, wanted))
             answered.append(Answered(report, sizes, way.answer_epsilon, *places, np.zeros(0), round(share * MANY)))
-    return MANY * error_among(answered, table)
+    return MANY * error_where(answered, table)
 
 
 def populations() -> Iterator[tuple[str, Domain, np.ndarray]]:
@@ -177,7 +177,7 @@ def surveyed(
     errors, covered = [], []
     for _ in range(runs):
         chosen = codes[rng.integers(0, len(codes), n)]
-        answers = way.perturb(pa.table(dict(zip(names, chosen.T, strict=True))), int(rng.integers(1 << 30)))
+        answers = way.randomize(pa.table(dict(zip(names, chosen.T, strict=True))), int(rng.integers(1 << 30)))
         made = [way.estimate(answers, t) for t in tables]
         off = [n * float(np.sum((e.proportions - t) ** 2)) for e, t in zip(made, truths, strict=True)]
         errors.append(float(weights @ off))

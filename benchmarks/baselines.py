@@ -77,7 +77,7 @@ def _of_tables(mechanism: Mechanism, sets: list[tuple[str, ...]], rng: np.random
 
     def runs() -> Iterator[dict[tuple[str, ...], np.ndarray]]:
         for _ in range(RUNS):
-            seen = count_many(mechanism.perturb_codes(CODES, rng), DOMAIN, sets)
+            seen = count_many(mechanism.randomize_codes(CODES, rng), DOMAIN, sets)
             yield {names: kernels[names].solve(table.proportions) for names, table in seen.items()}
 
     return mean_errors(exact, runs())

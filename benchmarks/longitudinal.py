@@ -193,8 +193,8 @@ def checks() -> list[tuple[str, float]]:
 
 
 def panel_errors(design: LongitudinalDesign, codes: np.ndarray, rng: np.random.Generator) -> float:
-    answers = design.permanent.perturb_codes(codes, rng)
-    reports = [design.instantaneous.perturb_codes(answers, rng) for _ in range(SIMULATED_ROUNDS)]
+    answers = design.permanent.randomize_codes(codes, rng)
+    reports = [design.instantaneous.randomize_codes(answers, rng) for _ in range(SIMULATED_ROUNDS)]
     total = 0.0
     for i, name in enumerate(DOMAIN.names):
         cells = np.stack([r[:, i] for r in reports], axis=1).astype(np.int64)

@@ -94,12 +94,12 @@ def panel(s: Setting, rng: np.random.Generator) -> Panel:
     moved = rng.random(s.people) < s.moving
     last = np.where(moved, rng.choice(s.shares.size, s.people, p=s.shares[::-1]), first)
     codes = [np.stack(np.unravel_index(c, shape), axis=1) for c in (first, last)]
-    answers = s.design.permanent.perturb_codes(codes[0], rng)
+    answers = s.design.permanent.randomize_codes(codes[0], rng)
     changed = (codes[0] != codes[1]).any(axis=1)
-    after = np.where(changed[:, None], s.design.permanent.perturb_codes(codes[1], rng), answers)
+    after = np.where(changed[:, None], s.design.permanent.randomize_codes(codes[1], rng), answers)
     cells = np.empty((s.people, s.rounds), dtype=np.int64)
     for t in range(s.rounds):
-        report = s.design.instantaneous.perturb_codes(answers if t < s.rounds // 2 else after, rng)
+        report = s.design.instantaneous.randomize_codes(answers if t < s.rounds // 2 else after, rng)
         cells[:, t] = np.ravel_multi_index(tuple(report[:, :2].T), shape[:2])
     cells[~present(s, rng)] = ABSENT
     names = s.design.domain.names[:2]

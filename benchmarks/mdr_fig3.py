@@ -114,7 +114,7 @@ def one(data: Data, clusters: tuple, epsilons: np.ndarray, runs: int, rng: np.ra
     mechanism = mechanism_of(data, clusters, epsilons)
     measured: dict[tuple[str, float], list[float]] = {}
     for _ in range(runs):
-        randomized = mechanism.perturb_codes(data.codes, rng)
+        randomized = mechanism.randomize_codes(data.codes, rng)
         tables = cluster_tables(data, clusters, mechanism, randomized)
         adjusted = AdjustedTables(data, randomized, tables)
         for sigma in MDR_SIGMAS:

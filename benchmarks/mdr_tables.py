@@ -47,7 +47,7 @@ def learned_dependence(data: Data, p: float, rng: np.random.Generator) -> np.nda
     """Corrected V from one round of independent randomization at |ε_A|, drawn pair table by pair table's own law."""
     epsilons = retention_epsilons(data.domain.sizes, p)
     mechanism = Mechanism(data.domain, ProductLaw(data.domain.sizes, epsilons))
-    randomized = np.concatenate([mechanism.perturb_codes(data.codes, rng) for _ in range(data.copies)])
+    randomized = np.concatenate([mechanism.randomize_codes(data.codes, rng) for _ in range(data.copies)])
     if epsilons.min() == 0:
         # an attribute with ε = 0 is not seen at all, so its dependences are unknown and taken to be 0
         seen = [i for i in range(data.domain.m) if epsilons[i] > 0]

@@ -77,7 +77,7 @@ def relative_errors(data: Data, protocol: Protocol, runs: int, seed: int) -> dic
     out: dict[float, list[float]] = {sigma: [] for sigma in MDR_SIGMAS}
     for _ in range(runs):
         collector = Collector(protocol)
-        collector.receive_codes(protocol.mechanism.perturb_codes(data.codes, rng))
+        collector.receive_codes(protocol.mechanism.randomize_codes(data.codes, rng))
         tables = pair_tables(data, collector)
         for sigma in MDR_SIGMAS:
             for _ in range(QUERIES):

@@ -47,7 +47,7 @@ def simulated(domain: Domain, codes: np.ndarray, runs: int) -> dict[str, list[np
         "RR-Ind-Joint (Fig. 12)": [],
     }
     for run in range(runs):
-        seen = joint.mechanism.perturb_codes(codes, SEED + run)
+        seen = joint.mechanism.randomize_codes(codes, SEED + run)
         tables = [shares(seen)]
         for protocol in (independent, joint):
             collector = Collector(protocol)

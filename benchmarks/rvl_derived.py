@@ -59,7 +59,7 @@ def measure(statistic: str, family: str, epsilon: float, rng: np.random.Generato
     kernel = mechanism.kernel(names)
     runs = []
     for _ in range(RUNS):
-        seen = count(mechanism.perturb_codes(codes, rng), domain, names)
+        seen = count(mechanism.randomize_codes(codes, rng), domain, names)
         estimate = kernel.solve(seen.proportions)
         proper = projection(estimate.ravel()).reshape(estimate.shape)
         ours = derive(counted_table(seen, mechanism), statistic).value

@@ -49,7 +49,7 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
     axes.bar(np.arange(6) - 0.27, pi, 0.25, color=rvl_data.COLOURS["true"], label="true")
     for k, family in enumerate(("randomized response", "Laplace")):
         mechanism = MatrixMechanism(dom, (FAMILIES[family](6, RVL_FIG1_EPSILON),))
-        seen = count(mechanism.perturb_codes(rvl_data.biomarkers()[:, :1], 5), dom, ("LDL",))
+        seen = count(mechanism.randomize_codes(rvl_data.biomarkers()[:, :1], 5), dom, ("LDL",))
         kernel = mechanism.kernel("LDL")
         estimate = kernel.solve(seen.proportions)
         deviation = np.sqrt(kernel.variance(seen.proportions, seen.n))

@@ -40,7 +40,7 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     picture = np.full((int(domain.sizes.sum()),) * 2, np.nan)
     errors: dict[str, list[np.ndarray]] = {"randomized": [], "estimated": []}
     for run in range(runs):
-        seen = count_many(protocol.mechanism.perturb_codes(codes, SEED + 100 * round(10 * p) + run), domain, pairs)
+        seen = count_many(protocol.mechanism.randomize_codes(codes, SEED + 100 * round(10 * p) + run), domain, pairs)
         for a, b in pairs:
             x, y = truth[a, b].table, seen[a, b].table
             with np.errstate(divide="ignore", invalid="ignore"):

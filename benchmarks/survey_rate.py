@@ -121,7 +121,7 @@ def bodies_of(survey: Survey, number: int) -> list[bytes]:
     rng = np.random.default_rng(SEED)
     domain = survey.design.domain
     true = np.stack([rng.integers(0, r, number) for r in domain.sizes], axis=1)
-    codes = survey.design.mechanism.perturb_codes(true, 1).tolist()
+    codes = survey.design.mechanism.randomize_codes(true, 1).tolist()
     texts = [a.texts for a in domain]
     return [
         json.dumps(

@@ -24,7 +24,7 @@ COMMANDS = {
     "optrr --version": "--version",
     "optrr --help": "--help",
     "optrr design, two attributes": "design spec.toml -o design.json --preserve pairs",
-    "optrr perturb, 3,000 records": "perturb records.csv --design design.json -o released.parquet",
+    "optrr randomize, 3,000 records": "randomize records.csv --design design.json -o released.parquet",
     "optrr estimate, 3,000 records": "estimate released.parquet --design design.json --attributes sex,age",
     "optrr test, 3,000 records": "test released.parquet --design design.json --attributes sex,age",
 }
@@ -82,7 +82,7 @@ def measured() -> dict[str, float]:
         rows = "".join(f"{'FM'[k % 2]},{k % 5}\n" for k in range(RECORDS))
         (folder / "records.csv").write_text("sex,age\n" + rows)
         for name, arguments in COMMANDS.items():
-            if arguments.startswith("perturb"):  # what is written is bound to its design, and written anew each time
+            if arguments.startswith("randomize"):  # what is written is bound to its design, and written anew each time
                 (folder / "released.parquet").unlink(missing_ok=True)
             out[f"{name}, s"] = processor_seconds([str(python.with_name("optrr")), *arguments.split()], folder)
         bare = processor_seconds([str(python), "-c", "pass"], folder)

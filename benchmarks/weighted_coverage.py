@@ -122,7 +122,7 @@ def sample(setting: Setting, rng: np.random.Generator) -> SampledRecords:
         same = rng.random(cells.size) < np.sqrt(setting.alike)
         cells = np.where(same, first[cluster, kind], cells)
     codes = np.stack(np.unravel_index(cells, setting.attributes), axis=1)
-    reports = setting.mechanism.perturb_codes(codes, rng)
+    reports = setting.mechanism.randomize_codes(codes, rng)
     where = np.ravel_multi_index(tuple(reports.T), setting.attributes)
     weights = setting.weights[stratum, kind]
     return SampledRecords(setting.mechanism.domain, where, weights, cluster, strata, np.zeros(cells.size, int), ((),))

@@ -11,7 +11,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     files       load, save, verify: everything of ours
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
 
-Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, perturb, Mechanism. Everything
+Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, randomize, Mechanism. Everything
 else lives in its package: optrr.core, optrr.allocation, optrr.analysis, optrr.devices, optrr.genomics, optrr.longitudinal,
 optrr.planner, optrr.studies. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optrr.allocation.variances import design
     from optrr.allocation.workload import Workload
     from optrr.core.design.designs import Design
-    from optrr.core.design.solving import Wishes
+    from optrr.core.design.solving import Constraints
     from optrr.core.design.specification import Specification, read_specification
     from optrr.core.design.verification import Verification
     from optrr.core.domain.bins import Bins
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from optrr.core.mechanisms.kernel import SingularMarginal
     from optrr.core.mechanisms.matrix import MatrixMechanism
     from optrr.core.mechanisms.mechanism import Mechanism
-    from optrr.core.mechanisms.release import perturb
+    from optrr.core.mechanisms.release import randomize
     from optrr.core.records.counts import Counts, count
     from optrr.core.records.reading.source import RecordsAt
     from optrr.core.reports import Reports
@@ -68,7 +68,7 @@ _HOMES = {
     "allocation.variances": ["design"],
     "allocation.workload": ["Workload"],
     "core.design.designs": ["Design"],
-    "core.design.solving": ["SolveOptions", "Wishes"],
+    "core.design.solving": ["SolveOptions", "Constraints"],
     "core.design.specification": ["Specification", "read_specification"],
     "core.design.verification": ["Verification"],
     "core.domain.bins": ["Bins"],
@@ -90,7 +90,7 @@ _HOMES = {
     "core.mechanisms.kernel": ["SingularMarginal"],
     "core.mechanisms.matrix": ["MatrixMechanism"],
     "core.mechanisms.mechanism": ["Mechanism"],
-    "core.mechanisms.release": ["perturb"],
+    "core.mechanisms.release": ["randomize"],
     "core.records.counts": ["Counts", "count"],
     "core.records.reading.source": ["RecordsAt"],
     "core.reports": ["Reports"],
@@ -103,6 +103,7 @@ __all__ = [
     "Allocation",
     "Attribute",
     "Bins",
+    "Constraints",
     "Counts",
     "Design",
     "Domain",
@@ -125,7 +126,6 @@ __all__ = [
     "TooFewRecords",
     "Tradeoff",
     "Verification",
-    "Wishes",
     "Workload",
     "allocate",
     "audit",
@@ -134,8 +134,8 @@ __all__ = [
     "estimate",
     "export",
     "load",
-    "perturb",
     "plan",
+    "randomize",
     "read_specification",
     "reports",
     "save",

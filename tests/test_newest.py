@@ -33,7 +33,7 @@ spec true.csv
 design spec.toml -o d.json --preserve pairs
 compare spec.toml
 allocate spec.toml --total-epsilon 3 --workload pairs
-perturb true.csv --design d.json -o out.csv
+randomize true.csv --design d.json -o out.csv
 estimate out.csv --design d.json --attributes a,b --derive cramers-v
 test out.csv --design d.json --attributes a,b
 share out.csv --design d.json --of b=1
@@ -51,12 +51,12 @@ account out.csv
 verify d.json
 audit sampler.json --queries 500
 sign d.json --key key.pem
-longitudinal-design spec.toml --forever 3 -o long.json
-longitudinal-perturb people.csv --design long.json --key key --new-key --person who --round 1 -o round.csv
-longitudinal-estimate round.csv --design long.json --person who --attributes a
+longitudinal-design spec.toml --lifetime-epsilon 3 -o long.json
+longitudinal-randomize people.csv --design long.json --key key --new-key --id-column who --wave 1 -o round.csv
+longitudinal-estimate round.csv --design long.json --id-column who --attributes a
 worksheet d.json
 gwas-design snps.csv --total-epsilon 20 -o snps.json
-gwas-perturb snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
+gwas-randomize snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
 gwas snps-out.csv --design snps.json
 gwas-variants snps-out.csv --design snps.json
 gwas-study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2

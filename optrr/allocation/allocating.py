@@ -37,7 +37,7 @@ from optrr.allocation.strategies import (
     whole_record,
 )
 from optrr.allocation.workload import Workload, WorkloadLike, workload_of
-from optrr.core.design import Design, Limits, Preserve, Wishes
+from optrr.core.design import Constraints, Design, Limits, Preserve
 from optrr.core.display import brief, epsilon_text
 from optrr.core.domain import NONE, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
@@ -91,7 +91,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         "records": the best of the ways after which any table can be estimated, whole records or not. None: the best of all,
         which is often one random question to each person, about the workload's tables alone.
     floors, ceilings, conditional_cap, preserve
-        see :class:`optrr.core.design.solving.Wishes`; any of them implies that records are kept.
+        see :class:`optrr.core.design.solving.Constraints`; any of them implies that records are kept.
     method
         of the best law of change sets: lattice (few attributes, or few different ones), program (the same by one convex
         program), search (any number), or auto.
@@ -117,7 +117,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     """
     if keep not in (None, "records"):
         raise InvalidInput(f"keep {brief(keep)}; give 'records', or leave it out")
-    wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
+    wishes = Constraints(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
     declared = Domain.of(domain)
     wanted = workload_of(learn, declared).requiring(standard_error)
     beside = PublicColumns.of(public).apart_from(declared)
@@ -126,7 +126,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         task.check_without_total(method, clusters)
     nats = None if total is None else _nats(total)
     problem = task.problem(1.0 if nats is None else nats)
-    wished = wishes != Wishes()
+    wished = wishes != Constraints()
     law, refusal = None, None
     try:
         law = task.law(problem, nats, method)
@@ -154,7 +154,7 @@ def law_error(
 
     Raises as :func:`allocate`.
     """
-    task = _Task(domain, workload, Wishes(preserve=preserve, conditional_cap=conditional_cap))
+    task = _Task(domain, workload, Constraints(preserve=preserve, conditional_cap=conditional_cap))
     return task.law(task.problem(_nats(total)), total, "auto").error
 
 
@@ -177,7 +177,7 @@ class _Task:
 
     domain: Domain
     workload: Workload
-    wishes: Wishes
+    wishes: Constraints
     n: int | None = None
     progress: Progress | None = None
     public: PublicColumns = NONE
@@ -232,7 +232,7 @@ class _Task:
         allocated = self._solved(problem, total, method)
         error, lower = self.arrays.error(self.arrays.eigenvalues(allocated.solution.law)), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
-        limits = LIMITS if self.wishes != Wishes() or self.workload.required else ""
+        limits = LIMITS if self.wishes != Constraints() or self.workload.required else ""
         note += "" if lower is None else f", no law of this total{limits} below {lower:.6g}"
         # where accuracies are required instead of a total, a certificate proves the total itself
         proved = allocated.least_total is not None and allocated.solution.certificate is not None
@@ -275,7 +275,7 @@ class _Task:
         out += sampling(*asked, self._watched(bound))
         if clusters:
             out.append(clustered(*asked, clusters))
-        if self.wishes != Wishes():
+        if self.wishes != Constraints():
             return [o.without("the limits and pairs that were asked for") for o in out]
         if not self.workload.required:
             return out

@@ -270,7 +270,7 @@ def pooled(domain: Domain, answered: Sequence[Answered], partly: bool = False) -
     return Pooled(told, raw, information)
 
 
-def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
+def error_where(answered: Sequence[Answered], proportions: FloatArray) -> float:
     """Σ Var of a table's cells where these are the true proportions; supports are not looked at."""
     information = dict.fromkeys(range(1, 1 << proportions.ndim), 0.0)
     for a in answered:

@@ -98,7 +98,7 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
     split = [(text or "").split("|") for text in texts]
     if any(len(subsets) != len(parts) for subsets in split):
         raise InvalidInput(
-            f"an answer does not name {amount(len(parts), 'subset')}; take the answers that perturb wrote"
+            f"an answer does not name {amount(len(parts), 'subset')}; take the answers that randomize wrote"
         )
     out = []
     for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
@@ -107,17 +107,17 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
             # an empty answer supports nothing
             members = np.asarray(" ".join(text for text in texts_of_part if text).split(), dtype=np.int64)
         except (ValueError, OverflowError) as error:
-            raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
+            raise InvalidInput("an answer is no list of cell numbers; give the file that randomize wrote") from error
         if members.size and (members.min() < 0 or members.max() >= r):
             raise InvalidInput(f"an answer names a cell outside 0..{r - 1}; read it by the file it was asked by")
         named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
         if named != k:
             raise InvalidInput(
-                f"an answer names {named} cells where each to this table names {k}; take the answers that perturb wrote"
+                f"an answer names {named} cells where each to this table names {k}; take the answers that randomize wrote"
             )
         members = np.sort(members.reshape(-1, k), axis=1)
         if (np.diff(members, axis=1) == 0).any():
-            raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
+            raise InvalidInput("an answer names a cell twice; take the answers that randomize wrote")
         out.append(members)
     return out
 
@@ -326,7 +326,7 @@ class SampledTables(Asking):
                 how = str(error)
         return Check("error bound", repr(bound.bound), repr(value), how, bool(bound.bound <= value * (1 + SAME)))
 
-    def perturb(self, data: Any, random_state: RandomState = None) -> pa.Table:
+    def randomize_frame(self, data: Any, random_state: RandomState = None) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
         No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
@@ -368,7 +368,7 @@ class SampledTables(Asking):
         return FileRelease(people, provenance, how.warnings(str(target)))
 
     def in_words(self, answers: Any) -> pa.Table:
-        """Answers that :meth:`perturb` or :meth:`release_file` wrote, a frame or a file, as people read them.
+        """Answers that :meth:`randomize` or :meth:`release_file` wrote, a frame or a file, as people read them.
 
         Columns ``about``, the table, and ``supports``, what is named: a list of cells; or, where subsets of each attribute are
         named, of the categories of each attribute. Raises InvalidInput for answers of another way of asking.
@@ -624,7 +624,7 @@ def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
 
 
 def load_asking(path: Given) -> Design | SampledTables:
-    """The design, or the sampled tables, of a file: what ``optrr perturb`` and ``optrr estimate`` take.
+    """The design, or the sampled tables, of a file: what ``optrr randomize`` and ``optrr estimate`` take.
 
     Raises InvalidInput where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """

@@ -95,7 +95,7 @@ def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool =
     """Write everybody's answer to ``path`` (Parquet, new; columns ``table`` and ``cells``) and return the frame that reads it.
 
     :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
-    :func:`optrr.core.mechanisms.spark.perturb_once`.
+    :func:`optrr.core.mechanisms.spark.randomize_once`.
     """
     check_frame(frame)
     # other columns than the attributes are refused here, before any work is done

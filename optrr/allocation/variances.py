@@ -101,7 +101,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
         auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
         :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
     preserve, kappa, conditional_cap
-        see :class:`optrr.core.design.solving.Wishes`.
+        see :class:`optrr.core.design.solving.Constraints`.
     options
         tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
     public

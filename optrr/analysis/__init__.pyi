@@ -7,7 +7,7 @@ from .measures import Comparing as Comparing
 from .measures import Measures as Measures
 from .measures import WeightedShare as WeightedShare
 from .measures import contrast as contrast
-from .measures import estimate_among as estimate_among
+from .measures import estimate_where as estimate_where
 from .measures import measure as measure
 from .measures import quantiles as quantiles
 from .regression.fitting import Regression as Regression

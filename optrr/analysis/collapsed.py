@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.analysis.measures.among import code_of
+from optrr.analysis.measures.subgroups import code_of
 from optrr.core.display import category_word
 from optrr.core.domain import Attribute, Category, Domain, PublicColumns, listed
 from optrr.core.errors import InvalidInput

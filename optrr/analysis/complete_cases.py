@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.analysis.measures.among import Kept, complete_among
+from optrr.analysis.measures.subgroups import Kept, complete_where
 from optrr.core.errors import TooFewRecords
 from optrr.core.estimation import EstimatedTable, Sampling
 from optrr.core.mechanisms import unrandomized
@@ -26,7 +26,7 @@ def complete_table(table: EstimatedTable) -> EstimatedTable:
     Raises InvalidInput where no attribute declares a missing value or one has a single other category, and TooFewRecords where
     the estimated share of complete cases is not positive.
     """
-    kept = Kept.of(table.domain, complete_among(table.domain, None))
+    kept = Kept.of(table.domain, complete_where(table.domain, None))
     everybody = table.kernel.solve(table.observed).ravel()
     cells = kept.totals(everybody)
     if cells.sum() <= 0:

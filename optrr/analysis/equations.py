@@ -160,7 +160,7 @@ class Equations(ABC):
         return self.n
 
     @abstractmethod
-    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+    def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
         """Where H among these parameters is clear of 0 in the direction in which it is least, (B,)."""
 
     def alike(self, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:

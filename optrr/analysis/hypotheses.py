@@ -50,7 +50,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
     unweighted: bool = False,
     calibration: str = "auto",
     bootstrap: int = _DRAWN,
@@ -72,7 +72,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     complete_cases
         leave out people with a missing value; else it counts as a category (:mod:`optrr.analysis.complete_cases`). For the
         hypotheses of :data:`optrr.analysis.estimated.TESTS_OF_ANSWERS`, without a sample or a calibration.
-    weights, strata, clusters, single_cluster, unweighted
+    weights, strata, clusters, lonely_psu, unweighted
         of a sample, for independence (:func:`optrr.analysis.weighted.test_weighted`).
     calibration, bootstrap
         of associations without strata or a sample: where the p-value comes from, and how many tables a bootstrap draws
@@ -94,7 +94,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     reports.warn_unless(sample)
     if sample:
         how = {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
-        result = test_weighted(reports.place, reports.randomizer, attributes, single_cluster=single_cluster, **how)
+        result = test_weighted(reports.place, reports.randomizer, attributes, lonely_psu=lonely_psu, **how)
     elif complete or not reports.of_records:
         if calibration not in ("auto", "asymptotic"):
             raise InvalidInput(

@@ -85,7 +85,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
     unweighted: bool = False,
     confidence: float = 0.95,
     progress: Callable[[float], None] | None = None,
@@ -93,7 +93,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     """Fit a linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.analysis.regress`).
 
     ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
-    the proportion of the work that is done. ``weights``, ``strata``, ``clusters``, ``single_cluster`` and ``unweighted`` are of
+    the proportion of the work that is done. ``weights``, ``strata``, ``clusters``, ``lonely_psu`` and ``unweighted`` are of
     a sample, as in ``table``; the regression is then the population's. ``complete_cases`` leaves out people with
     a missing value, as in ``test``; without a sample, and for randomized predictors.
     """
@@ -102,7 +102,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     sample, asked = NONE, PublicColumns(weights, strata, clusters)
     if reports.of_records:
         sample = reports.sample(asked, unweighted)
-    elif asked or unweighted or single_cluster != "refuse":
+    elif asked or unweighted or lonely_psu != "refuse":
         raise InvalidInput(
             "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
         )
@@ -114,9 +114,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
             raise InvalidInput(NO_PUBLIC)
         return regress_estimated(estimated_table(reports, names, complete, partly=not complete), formula, **how)
     how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
-    return fitting.regress(
-        reports.place, reports.randomizer, formula, public=public, single_cluster=single_cluster, **how
-    )
+    return fitting.regress(reports.place, reports.randomizer, formula, public=public, lonely_psu=lonely_psu, **how)
 
 
 def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)

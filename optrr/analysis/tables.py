@@ -11,9 +11,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Unpack
 
 from optrr.analysis.measures import quantile, shares
-from optrr.analysis.measures.among import restriction
 from optrr.analysis.measures.measure import Comparing
 from optrr.analysis.measures.measure import measure as measured
+from optrr.analysis.measures.subgroups import restriction
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
 from optrr.core.domain import NONE, PublicColumns
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 def table(  # noqa: PLR0913 (each argument is one question a user answers)
     reports: Reports,
     *attributes: str,
-    among: Among | None = None,
+    where: Among | None = None,
     complete_cases: bool = False,
-    ignorable: str | None = None,
+    missing_at_random: str | None = None,
     method: str = "unbiased",
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
     by: str | Iterable[str] = (),
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
     unweighted: bool = False,
     confidence: float = 0.95,
     simultaneous: bool = False,
@@ -54,25 +54,29 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     ----------
     attributes
         of the table; its axes, in this order.
-    among
+    where
         by attribute, of the table or not, the categories that people must truly have to count
-        (:func:`optrr.analysis.measures.estimate_among`).
+        (:func:`optrr.analysis.measures.estimate_where`).
     complete_cases
-        leave out people with a missing value in the table or in ``among`` (:mod:`optrr.analysis.measures.among`).
-    ignorable
+        leave out people with a missing value in the table or in ``where`` (:mod:`optrr.analysis.measures.subgroups`).
+    missing_at_random
         an attribute whose missing values depend on the table's other attributes alone, as you declare: the table is then that
         of everybody (:mod:`optrr.analysis.measures.shares`).
     method
         "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.core.estimation.estimator.estimate`).
-    weights, strata, clusters, by, single_cluster, unweighted
+    weights, strata, clusters, by, lonely_psu, unweighted
         public columns that describe the sample, beside those that the design and the release name
-        (:func:`optrr.analysis.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` excludes ``among``.
+        (:func:`optrr.analysis.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` excludes ``where``.
     confidence, simultaneous
         of the intervals: each cell alone, or all of them together.
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
     sample = reports.sample(PublicColumns(weights, strata, clusters), unweighted, groups)
-    restrictions = {"among": among is not None, "complete_cases": complete_cases, "ignorable": ignorable is not None}
+    restrictions = {
+        "where": where is not None,
+        "complete_cases": complete_cases,
+        "missing_at_random": missing_at_random is not None,
+    }
     restricted = [name for name, given in restrictions.items() if given]
     if restricted and (groups or method != "unbiased"):
         beside = "``by``" if groups else "``method``"
@@ -86,17 +90,15 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
         )
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if restricted:
-        names, kept = restriction(reports.asking.domain, attributes, among, complete_cases, ignorable)
-        intervals |= {"attributes": attributes, "ignorable": ignorable}
-        return shares.estimate_among(_sampled_table(reports, names, sample, single_cluster), kept, **intervals)
+        names, kept = restriction(reports.asking.domain, attributes, where, complete_cases, missing_at_random)
+        intervals |= {"attributes": attributes, "missing_at_random": missing_at_random}
+        return shares.estimate_where(_sampled_table(reports, names, sample, lonely_psu), kept, **intervals)
     if not reports.of_records:
         return _of_answers(reports, attributes, confidence, simultaneous)
     reports.warn(ignoring=NONE if sample and not unweighted else None)
     if sample:
         intervals |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster, "by": groups}
-        return estimate_weighted(
-            reports.place, reports.randomizer, attributes, single_cluster=single_cluster, **intervals
-        )
+        return estimate_weighted(reports.place, reports.randomizer, attributes, lonely_psu=lonely_psu, **intervals)
     if method == "adjusted":
         return estimate_adjusted(reports.place, reports.randomizer, attributes, **intervals)
     return estimate(reports.counted(attributes), reports.randomizer, method=method, **intervals)
@@ -125,9 +127,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     *attributes: str,
     reference: Category | None = None,
     reference_outcome: Category | None = None,
-    among: Among | None = None,
+    where: Among | None = None,
     complete_cases: bool = False,
-    ignorable: str | None = None,
+    missing_at_random: str | None = None,
     scores: Any = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
@@ -146,7 +148,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         two, groups first; of an entropy any number.
     reference, reference_outcome, scores
         what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
-    among, complete_cases, ignorable
+    where, complete_cases, missing_at_random
         who counts, as in ``table``.
     sample
         how records were sampled (:class:`optrr.core.reports.SampleColumns`), for measures of two attributes.
@@ -155,8 +157,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         given: dict[str, Any] = {
             "reference": reference,
             "reference_outcome": reference_outcome,
-            "among": among,
-            "ignorable": ignorable,
+            "where": where,
+            "missing_at_random": missing_at_random,
         }
         given |= {"complete_cases": complete_cases or None, "simultaneous": simultaneous or None}
         given |= {key: value for key, value in sample.items() if key != "unweighted"}
@@ -165,10 +167,17 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
             raise InvalidInput(f"{name} is one number of a table and takes no {refused}; leave it out")
         reports.warn()
         return derive(reports.estimated(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # names are checked there
-    names, kept = restriction(reports.asking.domain, attributes, among, complete_cases, ignorable)
+    names, kept = restriction(reports.asking.domain, attributes, where, complete_cases, missing_at_random)
     comparing = Comparing(reference, reference_outcome, scores)
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    return measured(_sampled(reports, names, **sample), name, comparing, among=kept, ignorable=ignorable, **intervals)  # type: ignore[arg-type]  # as above
+    return measured(
+        _sampled(reports, names, **sample),
+        name,  # type: ignore[arg-type]  # as above
+        comparing,
+        where=kept,
+        missing_at_random=missing_at_random,
+        **intervals,
+    )
 
 
 def share(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -176,17 +185,17 @@ def share(  # noqa: PLR0913 (each argument is one question a user answers)
     attribute: str,
     categories: Category | Sequence[Category],
     *,
-    among: Among | None = None,
+    where: Among | None = None,
     complete_cases: bool = False,
     confidence: float = 0.95,
     **sample: Unpack[SampleColumns],
 ) -> Measures:
-    """Estimate the proportion of people with some of an attribute's categories, of all or of those ``among`` others.
+    """Estimate the proportion of people with some of an attribute's categories, of all or of those ``where`` others.
 
     ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``complete_cases`` and
     ``sample`` as in ``measure``.
     """
-    wanted: dict[str, Any] = {"of": {attribute: categories}, "among": among or {}}
+    wanted: dict[str, Any] = {"of": {attribute: categories}, "where": where or {}}
     return contrast(reports, wanted, complete_cases=complete_cases, confidence=confidence, **sample)
 
 
@@ -212,15 +221,15 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     attribute: str,
     probabilities: float | Sequence[float] = 0.5,
     *,
-    among: Among | None = None,
+    where: Among | None = None,
     scores: ArrayLike | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
     **sample: Unpack[SampleColumns],
 ) -> Measures:
     """Estimate quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.analysis.measures.quantiles`)."""
-    names, kept = restriction(reports.asking.domain, (attribute,), among, False)
-    how: dict[str, Any] = {"among": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
+    names, kept = restriction(reports.asking.domain, (attribute,), where, False)
+    how: dict[str, Any] = {"where": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
     return quantile.quantiles(_sampled(reports, names, **sample), probabilities, **how)
 
 
@@ -238,7 +247,7 @@ def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
     unweighted: bool = False,
 ) -> EstimatedTable:
     """What measures take of :class:`optrr.core.reports.SampleColumns`."""
@@ -248,17 +257,17 @@ def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
             "answers to questions have measures without a sample's columns; leave these out, or ask for whole records, "
             "with a design"
         )
-    return _sampled_table(reports, attributes, sample, single_cluster)
+    return _sampled_table(reports, attributes, sample, lonely_psu)
 
 
 def _sampled_table(
-    reports: Reports, attributes: Sequence[str], sample: PublicColumns, single_cluster: Single
+    reports: Reports, attributes: Sequence[str], sample: PublicColumns, lonely_psu: Single
 ) -> EstimatedTable:
     """What measures take, after the warnings: the table of the sample if there is one, else as :meth:`Reports.estimated`."""
     reports.warn_unless(sample)
     if not sample:
         return reports.estimated(attributes)
-    return read_table(reports.place, reports.randomizer, attributes, sample, single_cluster)
+    return read_table(reports.place, reports.randomizer, attributes, sample, lonely_psu)
 
 
 def _of_answers(reports: Reports, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:

@@ -166,7 +166,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
 ) -> TestResult:
     """Whether two attributes are independent in the population that a sample of randomized records was drawn from.
 
@@ -175,7 +175,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
 
     Parameters
     ----------
-    data, mechanism, weights, strata, clusters, single_cluster
+    data, mechanism, weights, strata, clusters, lonely_psu
         as :func:`optrr.analysis.estimate_weighted` takes them.
     attributes
         two.
@@ -187,14 +187,14 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
         SingularMarginal where the mechanism hides an effect of the table.
     """
     columns = PublicColumns(weights, strata, clusters)
-    return tested_sample(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)
+    return tested_sample(sample_of(data, mechanism, attributes, columns), mechanism, columns, lonely_psu)
 
 
 test_weighted.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
 
 
 def tested_sample(
-    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
+    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, lonely_psu: Single = "refuse"
 ) -> TestResult:
     """The same from records that are read already; ``columns`` are those they were read with."""
     if len(sample.domain) != 2:
@@ -203,7 +203,7 @@ def tested_sample(
         )
     kernel = mechanism.kernel(sample.domain.names)
     kernel.check_invertible()
-    clusters = Clusters.of(sample.strata, single_cluster)
+    clusters = Clusters.of(sample.strata, lonely_psu)
     rows = np.flatnonzero(sample.weights > 0)
     reports = WeightedReports.of(sample, clusters, rows, kernel.cells)
     reports.check_enough()
@@ -228,7 +228,7 @@ def tested_sample(
         n=reports.n,
         effect=float(np.sign(tested.first[0])) * sqrt(statistic) if df == 1 else None,
         calibration="rao-scott",
-        warnings=(*([MEASURED] if few else []), *sample_warnings(columns, single_cluster, clusters)),
+        warnings=(*([MEASURED] if few else []), *sample_warnings(columns, lonely_psu, clusters)),
     )
 
 

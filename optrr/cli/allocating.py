@@ -34,10 +34,10 @@ def allocate(
     standard_error: float | None = option("Standard error every table must reach (needs --n)."),
     keep: Literal["records"] | None = option("Only ways after which any table can be estimated; limits imply it."),
     floors: tuple[str, ...] = option(
-        "Smallest epsilon, of all or of one; repeatable.", "--floor", metavar="[NAME=]EPSILON"
+        "Smallest epsilon, of all or of one; repeatable.", "--min-epsilon", metavar="[NAME=]EPSILON"
     ),
     ceilings: tuple[str, ...] = option(
-        "Largest epsilon, of all or of one; repeatable.", "--ceiling", metavar="[NAME=]EPSILON"
+        "Largest epsilon, of all or of one; repeatable.", "--max-epsilon", metavar="[NAME=]EPSILON"
     ),
     ceilings_from_spec: bool = option("The epsilons of SPEC are ceilings: lower them until they fit."),
     conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 9 attributes)."),
@@ -50,8 +50,10 @@ def allocate(
     clusters: tuple[str, ...] = option(
         "Attributes randomized together; repeatable.", "--together", metavar="NAME,NAME,…"
     ),
-    way: str | None = option("Take this way of asking instead of the best, by its name in the table.", metavar="NAME"),
-    output: Path | None = option("Write the way of asking, for optrr perturb and optrr estimate.", "-o", type=DESIGN),
+    way: str | None = option(
+        "Take this way of asking instead of the best, by its name in the table.", "--protocol", metavar="NAME"
+    ),
+    output: Path | None = option("Write the way of asking, for optrr randomize and optrr estimate.", "-o", type=DESIGN),
     report: Path | None = REPORT,
 ) -> None:
     """The most accurate way of asking for the workload at a total epsilon, beside all others and what each gives up.
@@ -70,7 +72,7 @@ def allocate(
             n=n,
             standard_error=standard_error,
             keep=keep,
-            floors=_by_name(wanted, floors, "--floor"),
+            floors=_by_name(wanted, floors, "--min-epsilon"),
             ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
             conditional_cap=conditional_cap,
             preserve=preserve,
@@ -117,7 +119,7 @@ def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict
 
 
 def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) -> dict[str, float] | None:
-    given = _by_name(wanted, texts, "--ceiling") or {}
+    given = _by_name(wanted, texts, "--max-epsilon") or {}
     if from_spec:
         for name, epsilon in zip(wanted.domain.names, wanted.epsilons.tolist(), strict=True):
             if not np.isnan(epsilon):

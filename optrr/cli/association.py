@@ -96,7 +96,7 @@ def gwas(
 ) -> None:
     """Association tests of every variant of already randomized INPUT, valid under its design.
 
-    INPUT is a file that gwas-perturb wrote, or reports of single people: a folder of them, or a file .jsonl.
+    INPUT is a file that gwas-randomize wrote, or reports of single people: a folder of them, or a file .jsonl.
 
     \b
     Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
@@ -234,7 +234,7 @@ class _Records(_Collected):
         cohort, turned = aligned(people, layout)
         if self.reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
             raise InvalidInput(
-                f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb "
+                f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-randomize "
                 "--keep-names"
             )
         values = read_covariates(columns, cohort.people)
@@ -286,7 +286,7 @@ def _given_answers(
 
 
 def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
-    """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
+    """The cohort. In a table, status is by default the column that gwas-randomize writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
     cohort = read_cohort(path, phenotype, declared, chosen)

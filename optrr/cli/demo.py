@@ -201,7 +201,7 @@ def demonstrate(random_state: RandomState = None) -> Demonstration:
     kept = compared["optimum, pairs kept"]
     even = design(domain, kept.epsilon / domain.m, method="kronecker")
     used = {"optimum": kept, "Kronecker": even}
-    released = {name: d.mechanism.perturb(data, random_state) for name, d in used.items()}
+    released = {name: d.mechanism.randomize(data, random_state=random_state) for name, d in used.items()}
     tables = tuple(_table(data, domain, names, used, released) for names in TABLES)
     return Demonstration(data.num_rows, compared, used, tables)
 

@@ -13,10 +13,10 @@ from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
 from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
 from optrr.core.design import (
     Asking,
+    Constraints,
     Design,
     Preserve,
     Specification,
-    Wishes,
     load_design,
     parse_attributes,
     read_specification,
@@ -215,7 +215,7 @@ def compare(
 def compare_methods(wanted: Specification, preserve: Preserve) -> tuple[list[Design], list[dict[str, Any]]]:
     """Designs by every applicable method, and the methods that failed with their reasons."""
     epsilons = wanted.required_epsilons()
-    problem = Wishes(preserve=preserve).problem(wanted.domain, epsilons)
+    problem = Constraints(preserve=preserve).problem(wanted.domain, epsilons)
     made, failed = [], []
     for method in applicable(problem):
         try:

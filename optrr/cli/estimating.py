@@ -40,13 +40,13 @@ def estimate(
         "Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.", "--derive"
     ),
     scores: tuple[str, ...] = inputs.SCORES,
-    among: tuple[str, ...] = inputs.AMONG,
+    where: tuple[str, ...] = inputs.AMONG,
     complete_cases: bool = inputs.COMPLETE_CASES,
-    ignorable: str | None = inputs.IGNORABLE,
+    missing_at_random: str | None = inputs.IGNORABLE,
     pool: tuple[str, ...] = inputs.POOL,
     fakes: int | None = option(
         "Also how far K fake reports, or fewer, can move each cell of the unbiased estimate.",
-        "--fake-reports",
+        "--poisoning",
         type=click.IntRange(min=1),
         metavar="K",
     ),
@@ -69,13 +69,13 @@ def estimate(
     wished: dict[str, Any] = {"method": method, "confidence": confidence, "simultaneous": simultaneous}
     groups = inputs.split_names(by) if by else ()
     keywords, columns = run.sampled(sample, groups)
-    restricted = bool(among) or complete_cases or ignorable is not None
+    restricted = bool(where) or complete_cases or missing_at_random is not None
     weighted = bool(columns) and not (restricted and not groups)
     if restricted or weighted:
         refuse_options("is of the whole table without a sample; leave it out", "statistics", "fakes")
     if restricted:
-        kept = inputs.among_of(among, reports.asking.domain) if among else None
-        wished |= {"among": kept, "complete_cases": complete_cases, "ignorable": ignorable}
+        kept = inputs.where_of(where, reports.asking.domain) if where else None
+        wished |= {"where": kept, "complete_cases": complete_cases, "missing_at_random": missing_at_random}
     wished |= {**keywords, "by": groups}
     result: Any = run.made(lambda: reports.table(*names, **wished))
     if weighted:
@@ -102,7 +102,7 @@ def _print_estimate(result: Estimate, derived: Sequence[Derived], moved: Poisoni
         f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
         result.shown(),
     )
-    if "among" in vars(result):
+    if "where" in vars(result):
         say(result.headline())
     click.echo(result.method_note)
     click.echo(result.interval_note)

@@ -1,4 +1,4 @@
-"""optrr gwas-design and gwas-perturb."""
+"""optrr gwas-design and gwas-randomize."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ from optrr.genomics.writing import is_written_vcf, write_plink, write_records, w
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
-# Those of gwas-perturb that one person's report has no use for.
+# Those of gwas-randomize that one person's report has no use for.
 _OF_MANY = ("after", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
 
 
@@ -215,7 +215,7 @@ def _show_design(made: Design) -> None:
 
 
 @command
-def gwas_perturb(
+def gwas_randomize(
     input: Path = argument(),
     design_file: Path = DESIGN_FILE,
     output: Path = option(

@@ -46,7 +46,9 @@ def _phenotype(
         "People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
         "--phenotype",
     ),
-    sample_column: str | None = option("Column of people's names.  [default: sample, or IID in PLINK's files]"),
+    sample_column: str | None = option(
+        "Column of people's names.  [default: sample, or IID in PLINK's files]", "--id-column"
+    ),
     phenotype_column: str | None = option("Column of the phenotype table that tells cases from controls."),
     sex_column: str | None = option(
         "Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's."

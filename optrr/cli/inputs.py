@@ -151,9 +151,9 @@ def categories_of(texts: Sequence[str], option: str, domain: Domain) -> dict[str
     return out
 
 
-def among_of(texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
-    """The categories that --among keeps, by attribute. Raises InvalidInput as :func:`categories_of`."""
-    return categories_of(texts, "--among", domain)
+def where_of(texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
+    """The categories that --where keeps, by attribute. Raises InvalidInput as :func:`categories_of`."""
+    return categories_of(texts, "--where", domain)
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
@@ -178,8 +178,8 @@ def refuse_longitudinal(file: Given) -> None:
     """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
     if kind_of(file) == LONGITUDINAL:
         raise InvalidInput(
-            f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-perturb` where "
-            "the records are, or design the same specification with `optrr design` to ask once"
+            f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-randomize` "
+            "where the records are, or design the same specification with `optrr design` to ask once"
         )
 
 
@@ -306,12 +306,13 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
 POOL = option(
     "Count as one category the rare ones, such as 1%, whose estimated shares are below that; or those named. Repeatable for "
     "several attributes.",
+    "--collapse",
     metavar="SHARE|A=X,Y,…",
 )
 
 
 def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
-    """The reports with the categories of ``names`` pooled as --pool says; the same ones where it is not given.
+    """The reports with the categories of ``names`` pooled as --collapse says; the same ones where it is not given.
 
     Raises
     ------
@@ -325,11 +326,11 @@ def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> R
     if all("=" in text for text in texts):
         given = dict(text.split("=", 1) for text in texts)
         if len(given) < len(texts):
-            raise InvalidInput("--pool names an attribute twice; give all of its categories together, A=X,Y")
+            raise InvalidInput("--collapse names an attribute twice; give all of its categories together, A=X,Y")
         pool: Pool = {name.strip(): split_names(categories) for name, categories in given.items()}
     else:
         if len(texts) > 1:
-            raise InvalidInput("--pool takes one share, or the categories of attributes, A=X,Y; give one of these")
+            raise InvalidInput("--collapse takes one share, or the categories of attributes, A=X,Y; give one of these")
         pool = texts[0]
     return pooled(reports, pool, *names)
 
@@ -345,14 +346,14 @@ class Sampled:
     """How the records of a command were sampled, as far as its options say."""
 
     weights: str | None = option(
-        "Public column of weights, where neither the design nor the release names it.", "--weight", metavar="COLUMN"
+        "Public column of weights, where neither the design nor the release names it.", "--weights", metavar="COLUMN"
     )
-    strata: str | None = option("Public column of strata, likewise.", "--stratum", metavar="COLUMN")
+    strata: str | None = option("Public column of strata, likewise.", "--strata", metavar="COLUMN")
     clusters: str | None = option(
-        "Public column of what was sampled first in a stratum, likewise.", "--cluster", metavar="COLUMN"
+        "Public column of what was sampled first in a stratum, likewise.", "--psu", metavar="COLUMN"
     )
     unweighted: bool = option("Ignore the weight, stratum and cluster that the design or release names.")
-    single_cluster: Literal["refuse", "centred"] | None = option(
+    lonely_psu: Literal["refuse", "centred"] | None = option(
         "A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all."
     )
 
@@ -368,5 +369,5 @@ class Sampled:
             return {}, NONE
         columns = reports.sample(PublicColumns(self.weights, self.strata, self.clusters), self.unweighted, by)
         if not columns:
-            refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
+            refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "lonely_psu")
         return given, columns

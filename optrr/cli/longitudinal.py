@@ -1,4 +1,4 @@
-"""optrr longitudinal-design, optrr longitudinal-perturb, optrr longitudinal-estimate."""
+"""optrr longitudinal-design, optrr longitudinal-randomize, optrr longitudinal-estimate."""
 
 from pathlib import Path
 
@@ -22,7 +22,9 @@ from optrr.longitudinal.panel import estimate_rounds
 from optrr.longitudinal.rounds import Key, release_round
 
 DESIGN_FILE = option("File from optrr longitudinal-design.", "--design", required=True)
-PERSON = option("Column that tells people apart, the same in every round.", required=True, metavar="COLUMN")
+PERSON = option(
+    "Column that tells people apart, the same in every round.", "--id-column", required=True, metavar="COLUMN"
+)
 
 
 @command
@@ -30,9 +32,12 @@ def longitudinal_design(
     spec: Path | None = designing.SPEC,
     attributes: tuple[str, ...] = designing.ATTRIBUTE,
     output: Path | None = DESIGN_OUTPUT,
-    forever: float = option("Most that all reports of a person may ever cost, in nats.", required=True),
+    forever: float = option(
+        "Most that all reports of a person may ever cost, in nats.", "--lifetime-epsilon", required=True
+    ),
     one_report: float | None = option(
-        "Most that one report may cost, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+        "Most that one report may cost, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
+        "--report-epsilon",
     ),
     second: Second = option(
         "How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
@@ -44,7 +49,7 @@ def longitudinal_design(
     """Design for people who report again and again: a permanent answer, and a report drawn from it in every round.
 
     One report has the accuracies in SPEC (TOML or JSON) at the smallest total epsilon; all reports of a person together never
-    cost more than --forever, however many rounds there are.
+    cost more than --lifetime-epsilon, however many rounds there are.
     """
     wanted = designing.read_wanted(spec, attributes)
     designing.keep_specification(spec, output)
@@ -96,7 +101,7 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
 
 
 @command
-def longitudinal_perturb(
+def longitudinal_randomize(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     output: Path = releasing.records_output_option(),
@@ -105,7 +110,7 @@ def longitudinal_perturb(
     ),
     new_key: bool = option("Make the key first; its file must not exist yet."),
     person: str = PERSON,
-    round_name: str = option("Name of the round; the same name gives the same reports.", "--round", required=True),
+    round_name: str = option("Name of the round; the same name gives the same reports.", "--wave", required=True),
     after: tuple[Path, ...] = releasing.after_option("rounds of this design and key count once; "),
     limit: float | None = releasing.LIMIT,
     keep_order: bool = releasing.KEEP_ORDER,

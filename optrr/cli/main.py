@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "allocate": ("Plan", "optrr.cli.allocating:allocate", "The most accurate way of asking for a workload."),
     "power": ("Plan", "optrr.cli.testing:power", "Records that a test needs, or intervals of a wanted width."),
     "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
-    "perturb": ("Randomize", "optrr.cli.releasing:perturb", "Randomize a CSV or Parquet file."),
+    "randomize": ("Randomize", "optrr.cli.releasing:randomize", "Randomize a CSV or Parquet file."),
     "estimate": ("Analyse", "optrr.cli.estimating:estimate", "Estimate a table from randomized records."),
     "test": ("Analyse", "optrr.cli.testing:test", "Test a hypothesis on randomized records."),
     "measure": ("Analyse", "optrr.cli.measuring:measure", "Shares in groups, risks, odds, means, ordinal association."),
@@ -63,7 +63,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "account": ("Assurance", "optrr.cli.releasing:account", "What the people of these files have spent in all."),
     "worksheet": ("Assurance", "optrr.cli.assurance:worksheet", "An evaluator's questions, answered for a design."),
     "gwas-design": ("Genomics", "optrr.cli.genomics:gwas_design", "Design for genotypes and case/control status."),
-    "gwas-perturb": ("Genomics", "optrr.cli.genomics:gwas_perturb", "Randomize genotypes and status."),
+    "gwas-randomize": ("Genomics", "optrr.cli.genomics:gwas_randomize", "Randomize genotypes and status."),
     "gwas": ("Genomics", "optrr.cli.association:gwas", "Association tests of randomized genotypes."),
     "gwas-variants": (
         "Genomics",
@@ -72,9 +72,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "gwas-study": ("Genomics", "optrr.cli.studying:gwas_study", "What tests lose at a total epsilon, by simulation."),
     "longitudinal-design": ("Rounds", "optrr.cli.longitudinal:longitudinal_design", "Design for repeated reports."),
-    "longitudinal-perturb": (
+    "longitudinal-randomize": (
         "Rounds",
-        "optrr.cli.longitudinal:longitudinal_perturb",
+        "optrr.cli.longitudinal:longitudinal_randomize",
         "Everybody's report of one round.",
     ),
     "longitudinal-estimate": ("Rounds", "optrr.cli.longitudinal:longitudinal_estimate", "A table from several rounds."),

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from optrr.analysis.measures import Measures
-from optrr.analysis.measures.among import said_among
 from optrr.analysis.measures.measure import MeasureName
+from optrr.analysis.measures.subgroups import said_where
 from optrr.cli import inputs
 from optrr.cli.options import command, group, option
 from optrr.cli.outputs import Analysis, TableAnalysis
@@ -29,9 +29,9 @@ def measure(
     ),
     reference_outcome: str | None = option("For odds ratios; the first outcome unless given.", metavar="CATEGORY"),
     scores: tuple[str, ...] = inputs.SCORES,
-    among: tuple[str, ...] = inputs.AMONG,
+    where: tuple[str, ...] = inputs.AMONG,
     complete_cases: bool = inputs.COMPLETE_CASES,
-    ignorable: str | None = inputs.IGNORABLE,
+    missing_at_random: str | None = inputs.IGNORABLE,
     pool: tuple[str, ...] = inputs.POOL,
     sample: inputs.Sampled = group(inputs.Sampled),
     confidence: float = inputs.CONFIDENCE,
@@ -42,8 +42,8 @@ def measure(
     numbers = inputs.scores_of(scores, names[-1:]).get(names[-1])
     reports = run.open(pool, names)
     asked: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "scores": numbers}
-    asked |= {"among": inputs.among_of(among, reports.asking.domain), "complete_cases": complete_cases}
-    asked |= {"ignorable": ignorable, "confidence": confidence, "simultaneous": simultaneous}
+    asked |= {"where": inputs.where_of(where, reports.asking.domain), "complete_cases": complete_cases}
+    asked |= {"missing_at_random": missing_at_random, "confidence": confidence, "simultaneous": simultaneous}
     keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.measure(name, *names, **asked, **keywords))
 
@@ -57,7 +57,7 @@ def _print(result: Measures) -> None:
     """The table, whom it is among, the scores that counted, and the sample."""
     together = ", for all together" if result.simultaneous else ""
     title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
-    print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    print_shown(f"{title}{said_where(result.where)}, {100 * result.confidence:g}% intervals{together}", result.shown())
     for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
         say(line)
     for line in (result.note, result.sample and f"weighted: {result.sample}"):
@@ -73,14 +73,14 @@ def share(
         required=True,
         metavar="A=CATEGORY,CATEGORY,…",
     ),
-    among: tuple[str, ...] = inputs.AMONG,
+    where: tuple[str, ...] = inputs.AMONG,
     complete_cases: bool = inputs.COMPLETE_CASES,
     sample: inputs.Sampled = group(inputs.Sampled),
     confidence: float = inputs.CONFIDENCE,
 ) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
-    one = {"of": inputs.categories_of(of, "--of", domain), "among": inputs.among_of(among, domain)}
+    one = {"of": inputs.categories_of(of, "--of", domain), "where": inputs.where_of(where, domain)}
     _give_contrast(run, [one], sample, complete_cases=complete_cases, confidence=confidence)
 
 
@@ -124,7 +124,7 @@ def quantile(
     ),
     at: str = option("Which quantiles, between 0 and 1.", default="0.5", metavar="Q,Q,…"),
     scores: tuple[str, ...] = inputs.SCORES,
-    among: tuple[str, ...] = inputs.AMONG,
+    where: tuple[str, ...] = inputs.AMONG,
     sample: inputs.Sampled = group(inputs.Sampled),
     confidence: float = inputs.CONFIDENCE,
     simultaneous: bool = inputs.SIMULTANEOUS,
@@ -137,7 +137,7 @@ def quantile(
         at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75"
     )
     reports = run.open()
-    asked: dict[str, Any] = {"among": inputs.among_of(among, run.asking.domain), "confidence": confidence}
+    asked: dict[str, Any] = {"where": inputs.where_of(where, run.asking.domain), "confidence": confidence}
     asked |= {"scores": inputs.scores_of(scores, names).get(names[0]), "simultaneous": simultaneous}
     keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.quantiles(names[0], wanted, **asked, **keywords))

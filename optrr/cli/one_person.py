@@ -1,4 +1,4 @@
-"""optrr gwas-perturb --status: one person's report, which is drawn once and remembered."""
+"""optrr gwas-randomize --status: one person's report, which is drawn once and remembered."""
 
 from dataclasses import dataclass
 from pathlib import Path

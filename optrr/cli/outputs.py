@@ -164,7 +164,7 @@ def _words(context: click.Context, place: RecordsAt, design_file: Path) -> Itera
     for name, value in _options(context, given=True):
         for each in value if isinstance(value, tuple) else [value]:
             yield from [name] if each is True else [name, str(each)]
-    yield from ("--report", context.params["report"].name)
+    yield from ("--html", context.params["report"].name)
 
 
 def _names(place: RecordsAt) -> list[str]:
@@ -189,7 +189,7 @@ def _public(line: str, places: Sequence[RecordsAt]) -> str:
     return _ADDRESS.sub(r"\1:…", line)
 
 
-REPORT = option("HTML page to write, to be sent to others.", type=PAGE)
+REPORT = option("HTML page to write, to be sent to others.", "--html", type=PAGE)
 DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 
 
@@ -245,7 +245,7 @@ class Analysis:
         return load_asking(self.design_file)
 
     def open(self, pool: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()) -> Reports:
-        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --pool says.
+        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --collapse says.
 
         What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
         standard input can be read once.

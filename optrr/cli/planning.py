@@ -50,7 +50,7 @@ def plan(
         metavar="marginals|pairs|FILE",
     ),
     keep: Literal["records"] | None = option("Only ways after which any table can be estimated."),
-    way: str | None = option("Take this way of asking instead of the best, by its name.", metavar="NAME"),
+    way: str | None = option("Take this way of asking instead of the best, by its name.", "--protocol", metavar="NAME"),
     margin: float | None = option("± percentage points, 95 %, that every table shall be known to."),
     prior: float = option("What somebody thinks of a person beforehand.", default=0.1),
     releases: int = option("How often the same people are asked.", type=click.IntRange(min=1), default=1),

@@ -89,9 +89,9 @@ def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -
     said = said_of_input(click.get_current_context())
     written = [word for name, value in said.items() for word in (f"--{name}", value)]
     drop = ["--drop-undeclared"] if undeclared else []
-    perturb = [
+    randomize = [
         "optrr",
-        "perturb",
+        "randomize",
         *map(str, place.named),
         *written,
         "--design",
@@ -102,7 +102,7 @@ def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -
     ]
     return [
         shlex.join(["optrr", "design", "spec.toml" if output is None else str(output), "-o", "design.json"]),
-        shlex.join(perturb),
+        shlex.join(randomize),
     ]
 
 

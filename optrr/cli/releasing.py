@@ -1,4 +1,4 @@
-"""optrr perturb and account, and the options and messages about releases that commands share."""
+"""optrr randomize and account, and the options and messages about releases that commands share."""
 
 import math
 import sys
@@ -139,7 +139,7 @@ def account(
     """Add up the epsilon of several releases of the same people; exit 1 if it is above --limit.
 
     FILEs hold randomized records of the same people. Each release counts once, by its id, and so do the releases that it
-    followed (perturb --after); the epsilons add up (sequential composition). The unit is one record; of rounds of a
+    followed (randomize --after); the epsilons add up (sequential composition). The unit is one record; of rounds of a
     longitudinal design it is a person over time: everything that one person ever reports. Releases that are not given are not
     in the sum. What a file states is believed unless its --design is given.
     """
@@ -201,7 +201,7 @@ def _recomputed(stated: Release, epsilons: dict[str, float]) -> Release:
 
 
 @command
-def perturb(
+def randomize(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     signed: Signed = group(Signed),

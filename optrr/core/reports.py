@@ -59,13 +59,13 @@ class SampleColumns(TypedDict, total=False):
     """Keywords that describe a sample.
 
     ``weights``, ``strata`` and ``clusters`` are public columns, beside those that the design and the release name;
-    ``single_cluster`` says how a stratum with one cluster counts; ``unweighted`` ignores the sample.
+    ``lonely_psu`` says how a stratum with one cluster counts; ``unweighted`` ignores the sample.
     """
 
     weights: str | None
     strata: str | None
     clusters: str | None
-    single_cluster: Any
+    lonely_psu: Any
     unweighted: bool
 
 

@@ -141,7 +141,7 @@ def _shifts(worst: Worst, of: Fingerprints, both: tuple[IntArray, IntArray], whe
             f"{pairs[k] * of.chance:.4g} are expected"
         )
 
-    worst.add(two_sided(equal, pairs, of.chance), describe, among=2 * a.size - 1)
+    worst.add(two_sided(equal, pairs, of.chance), describe, where=2 * a.size - 1)
 
 
 def _equal_at(a: IntArray, b: IntArray, shift: int) -> int:

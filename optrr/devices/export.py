@@ -70,7 +70,7 @@ def _plain_automaton(mechanism: Mechanism) -> Layers:
     if automaton is None:
         raise InvalidInput(
             f"the law of {mechanism.domain.m} attributes has no automaton of a size that can be written; "
-            "design by method 'ball' with fewer attributes, or perturb where the records are"
+            "design by method 'ball' with fewer attributes, or randomize where the records are"
         )
     return automaton.layers.plain()
 

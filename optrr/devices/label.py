@@ -46,7 +46,7 @@ def _of_file(given: str | os.PathLike[str]) -> Label | QueryLabel:
     path = content_of(Path(given), "design or deployment file")
     kind = kind_of(path)
     if kind == SAMPLED_TABLES:
-        raise InvalidInput(f"{path} is for perturb and export; audit the file that optrr export makes of it")
+        raise InvalidInput(f"{path} is for randomize and export; audit the file that optrr export makes of it")
     return label_of(load_deployment(path) if kind == DEPLOYMENT else load_design(path))
 
 

@@ -83,12 +83,12 @@ class Worst:
     def __init__(self) -> None:
         self.tests, self.p_value, self.what = 0, 1.0, ""
 
-    def add(self, p_values: ArrayLike, describe: Callable[[int], str], among: int = 0) -> None:
-        """Take in p-values; ``describe`` says what the k-th is about, ``among`` of how many tests these are the chosen ones."""
+    def add(self, p_values: ArrayLike, describe: Callable[[int], str], where: int = 0) -> None:
+        """Take in p-values; ``describe`` says what the k-th is about, ``where`` of how many tests these are the chosen ones."""
         flat = np.ravel(p_values)
         if not flat.size:
             return
-        self.tests += max(flat.size, among)
+        self.tests += max(flat.size, where)
         k = int(np.argmin(flat))
         if flat[k] < self.p_value:
             self.p_value, self.what = float(flat[k]), describe(k)

@@ -16,7 +16,7 @@ ratios designs see, before anybody is asked, and ``study`` compares them on give
 Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is drawn of
 it, and a cohort of many reports.
 
-The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
+The same as commands: ``optrr gwas-design``, ``gwas-randomize``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
 what it costs.
 """
 

@@ -312,7 +312,7 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
     present = table_columns(path)
     if phenotype.sample and phenotype.sample not in present and phenotype.table in (None, path):
         raise InvalidInput(
-            f"{path} has no column {phenotype.sample!r}; name the column of people's names (--sample-column)"
+            f"{path} has no column {phenotype.sample!r}; name the column of people's names (--id-column)"
         )
     return next((name for name in (phenotype.sample, "sample") if name in present), None)
 

@@ -178,7 +178,7 @@ def _opened(
     if sample is None:
         if isinstance(table, (Path, str)):
             raise InvalidInput(
-                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--sample-column)"
+                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--id-column)"
             )
         rows = len(next(iter(read.values()), []))
         if rows != n:

@@ -231,10 +231,10 @@ class ReportedDesign(ABC):
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             # what msgspec says may hold the text of a key, and never a value's
             said = in_one_line(error)[:120]
-            raise InvalidInput(f"{where} is no report: {said}; give what gwas-perturb wrote") from error
+            raise InvalidInput(f"{where} is no report: {said}; give what gwas-randomize wrote") from error
         if record.format != FORMAT:
             raise InvalidInput(
-                f"{where} is no report (its format is {record.format[:40]!r}); give what gwas-perturb wrote"
+                f"{where} is no report (its format is {record.format[:40]!r}); give what gwas-randomize wrote"
             )
         if not _DIGEST.fullmatch(record.design) or not _ID.fullmatch(record.id):
             raise InvalidInput(f"{where} has a digest or an id that is none; give the report as it was written")

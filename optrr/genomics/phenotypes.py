@@ -185,7 +185,7 @@ def _by_person(
     if not any(person in by_person for person in people):
         raise InvalidInput(
             f"{table}, {which} names none of the {people.size} people of the genotype file; give the table of the "
-            "same people, named alike, and their column (--sample-column)"
+            "same people, named alike, and their column (--id-column)"
         )
     return by_person, where
 

@@ -383,7 +383,7 @@ class SampledVariants:
         return EffectKernel((GENOTYPES, 2), [[1.0, seen], [seen, seen]], ("variant", "status"))
 
 
-_REMEDY = "give the file that gwas-perturb wrote by this design"
+_REMEDY = "give the file that gwas-randomize wrote by this design"
 
 
 def read_answers(answers: Any) -> Iterator[tuple[IntArray, IntArray]]:

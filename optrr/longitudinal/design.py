@@ -29,11 +29,11 @@ from optrr.core.design import (
     SAME,
     Check,
     CheckedFiles,
+    Constraints,
     Design,
     DesignRecord,
     Preserve,
     Verification,
-    Wishes,
     checks,
     decoded_design,
     design,
@@ -111,7 +111,7 @@ _SEALED = Sealed(
     "",
     "is no longitudinal design",
     lambda _: ": design again, with optrr longitudinal-design",
-    lambda raw, source: refuse_specification(raw, source, "longitudinal-design {} --forever EPSILON -o {}"),
+    lambda raw, source: refuse_specification(raw, source, "longitudinal-design {} --lifetime-epsilon EPSILON -o {}"),
 )
 
 
@@ -472,7 +472,7 @@ def _at_accuracies(domain: Domain, asked: FloatArray, forever: float, stages: St
             f"one report with these accuracies costs {epsilon_text(alone.epsilon)} nats, so all of them cannot cost "
             f"{forever:g}; raise forever, or ask for less accuracy"
         )
-    sizes, wishes = domain.sizes, Wishes(stages.preserve, stages.kappa)
+    sizes, wishes = domain.sizes, Constraints(stages.preserve, stages.kappa)
     eigenvalues = eigenvalues_of(asked, sizes)
     # at half of the largest ε, eigenvalues are still told from 1
     most = eigenvalues_of(np.full(domain.m, EPSILON_RANGE[1] / 2), sizes)

@@ -317,7 +317,7 @@ def shell_lines(question: Question) -> list[str]:
         tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
         lines += _here_document(_TABLES, "\n\n".join(tables))
     options += f" --keep {question.keep}" if question.keep else ""
-    options += f" --way {shlex.quote(question.way)}" if question.way else ""
+    options += f" --protocol {shlex.quote(question.way)}" if question.way else ""
     return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
 
 

@@ -314,5 +314,5 @@ def commands(question: Question) -> Iterator[str]:
     ]
     words += ["--n", f"{question.n}"]
     words += ["--keep", question.keep] if question.keep else []
-    words += ["--way", question.way] if question.way else []
+    words += ["--protocol", question.way] if question.way else []
     yield shlex.join([*words, "--json"])

@@ -137,7 +137,7 @@ def randomized_cells(
     out = []
     for names in combinations(domain.names, 2):
         mechanism = _pair_mechanism(domain, names, pair_epsilon)
-        randomized = mechanism.perturb_codes(checked[:, list(domain.indices(names))], source)  # type: ignore[arg-type]
+        randomized = mechanism.randomize_codes(checked[:, list(domain.indices(names))], source)  # type: ignore[arg-type]
         out.append(cells_of(randomized, mechanism.domain)[:, 0])
     return np.stack(out, axis=1)
 

@@ -16,10 +16,10 @@ from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
 from optrr.core.design import FORMAT as DESIGN_FORMAT
 from optrr.core.design import (
+    Constraints,
     Design,
     Preserve,
     Specification,
-    Wishes,
     Wording,
     design,
     load_design,
@@ -158,7 +158,7 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions, preserve
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
         )
-    asked, has = Wishes(preserve).problem(wanted.domain, epsilons), kept.solution.problem
+    asked, has = Constraints(preserve).problem(wanted.domain, epsilons), kept.solution.problem
     if not set(asked.pairs) <= set(has.pairs) or (asked.pairs and has.kappa < asked.kappa):
         raise InvalidInput(
             f"{file} preserves less than --preserve {preserve}; serve it without, or move it away to design again"

@@ -149,7 +149,7 @@ def test_large_groups_are_as_accurate_as_balls_of_random_ones(m, total, count, m
     errors = [way.table_error(pair) for pair in itertools.combinations(way.domain.names, 2)]
     assert sum(errors) == pytest.approx(mixed.error, rel=1e-6)
     codes = np.random.default_rng(0).integers(0, 2, (20_000, m))
-    answers = way.perturb(pa.table(dict(zip(way.domain.names, codes.T, strict=True))), 1)
+    answers = way.randomize(pa.table(dict(zip(way.domain.names, codes.T, strict=True))), random_state=1)
     off = way.estimate(answers, way.domain.names[:2]).proportions - 0.25
     assert 0 < np.sum(off**2) < 5**2 * errors[0] / len(codes)
 
@@ -158,7 +158,7 @@ def test_tables_that_share_attributes_agree():
     """Each from all answers that tell about it, so that margins are the same, whichever table they are taken from."""
     way, _ = asked((3, 4, 2), 1.0)
     rng = np.random.default_rng(0)
-    answers = way.perturb(pa.table({a.name: rng.integers(0, a.size, 2000) for a in way.domain}), 1)
+    answers = way.randomize(pa.table({a.name: rng.integers(0, a.size, 2000) for a in way.domain}), random_state=1)
     tables = {pair: way.estimate(answers, pair).proportions for pair in itertools.combinations(way.domain.names, 2)}
     one = way.estimate(answers, "a0").proportions
     for pair, table in tables.items():
@@ -175,7 +175,7 @@ def test_files_hold_questions(tmp_path):
     assert back.subset_reports == way.subset_reports and back.digest == way.digest and back.epsilon == way.epsilon
     rng = np.random.default_rng(0)
     data = pa.table({a.name: rng.integers(0, a.size, 500) for a in way.domain})
-    answers = back.perturb(data, 2)
+    answers = back.randomize(data, random_state=2)
     back.release_file(data, tmp_path / "answers.csv", 2)
     for pair in itertools.combinations(way.domain.names, 2):
         np.testing.assert_allclose(
@@ -259,7 +259,7 @@ def test_answers_that_no_report_gives_are_refused(cells):
 def test_what_no_report_sees_is_not_estimated():
     """Whether two attributes are alike is all that this report tells, and nothing of either."""
     way = SampledTables(Domain.of({"a": 2, "b": 2}), (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 1), (0, 3)),))
-    answers = way.perturb(pa.table({"a": [0, 1, 1, 0], "b": [0, 1, 0, 0]}), 1)
+    answers = way.randomize(pa.table({"a": [0, 1, 1, 0], "b": [0, 1, 0, 0]}), random_state=1)
     assert way.table_error(["a", "b"]) == math.inf
     with pytest.raises(InvalidInput, match="no answer can tell about a"):
         way.estimate(answers, ["a", "b"])

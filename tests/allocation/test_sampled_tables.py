@@ -45,7 +45,7 @@ def people(n, seed=3):
 def test_answers_in_words_are_the_cells_that_their_numbers_name():
     """Against the answers' own numbers, unravelled by hand; drawn from a seed."""
     way, data = asking(0.5), people(400)
-    answers = way.perturb(data, random_state=4)
+    answers = way.randomize(data, random_state=4)
     categories = {"a": ["x", "y", "(missing)"], "b": ["0", "1", "2", "3"], "c": ["0", "1"]}
     read = way.in_words(answers).to_pylist()
     assert len(read) == 400 and {row["about"] for row in read} == {"a × b", "c"}
@@ -74,7 +74,7 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, monkeypatch, caps
     given = ["--attribute", "a=3", "--attribute", "b=8", "--total-epsilon", "1", "--workload", "pairs"]
     assert run(["allocate", *given, "-o", "asking.json"]) == 0
     assert "One report on a × b from everyone wins" in capsys.readouterr().out
-    assert run(["perturb", "records.csv", "--design", "asking.json", "-o", f"out.{suffix}"]) == 0
+    assert run(["randomize", "records.csv", "--design", "asking.json", "-o", f"out.{suffix}"]) == 0
     truth = np.array([[(j - i) % 8 < 3 for j in range(8)] for i in range(3)]) / 9
     for names, expected in (("a,b", truth), ("a", truth.sum(axis=1))):
         capsys.readouterr()
@@ -245,7 +245,7 @@ def test_the_error_is_the_one_promised(way):
         assert tables
         for _ in range(30):
             codes = {a.name: rng.integers(0, a.size, n) for a in domain}
-            answers = asking.perturb(pa.table(codes), rng)
+            answers = asking.randomize(pa.table(codes), random_state=rng)
             for t in tables:
                 estimated = asking.estimate(answers, t).proportions
                 ratios.append(n * np.sum((estimated - 1 / estimated.size) ** 2) / promised[t])
@@ -363,11 +363,11 @@ def test_clusters_partition():
 
 SPEC = '{"attributes": [{"name": "a", "size": 2, "epsilon": 0.5}, {"name": "b", "size": 3}, {"name": "c", "size": 4}]}'
 LIMITS = [
-    ("--total-epsilon 2 --way optimum -o design.json", {"a": (0, math.inf)}),
+    ("--total-epsilon 2 --protocol optimum -o design.json", {"a": (0, math.inf)}),
     # an attribute's own limit counts, whatever the order
-    ("--total-epsilon 2 --ceilings-from-spec --floor c=0.4", {"a": (0, 0.5), "c": (0.4, math.inf)}),
-    ("--total-epsilon 1.5 --floor c=0.9 --floor 0.1", {"c": (0.9, math.inf)}),
-    ("--total-epsilon 1.5 --floor 0.1 --floor c=0.9", {"c": (0.9, math.inf)}),
+    ("--total-epsilon 2 --ceilings-from-spec --min-epsilon c=0.4", {"a": (0, 0.5), "c": (0.4, math.inf)}),
+    ("--total-epsilon 1.5 --min-epsilon c=0.9 --min-epsilon 0.1", {"c": (0.9, math.inf)}),
+    ("--total-epsilon 1.5 --min-epsilon 0.1 --min-epsilon c=0.9", {"c": (0.9, math.inf)}),
 ]
 
 

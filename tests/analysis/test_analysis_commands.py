@@ -39,37 +39,39 @@ DOMAIN = Domain(
         Attribute("hurt", ("no", "yes")),
     )
 )
-SAMPLE = {"weights": "w", "strata": "region", "clusters": "school", "single_cluster": "centred"}
-OPTIONS = "--weight w --stratum region --cluster school --single-cluster centred"
+SAMPLE = {"weights": "w", "strata": "region", "clusters": "school", "lonely_psu": "centred"}
+OPTIONS = "--weights w --strata region --psu school --lonely-psu centred"
 POOL, WOMEN = {"town": ["b", "c"]}, {"sex": "F"}
-TERMS = [{"of": {"level": 5}, "among": {"sex": sex}, "weight": weight} for sex, weight in (("F", 1), ("M", -1))]
+TERMS = [{"of": {"level": 5}, "where": {"sex": sex}, "weight": weight} for sex, weight in (("F", 1), ("M", -1))]
 SHARES = " ".join(f"--share '{json.dumps(term)}'" for term in TERMS)
 
 # Commands beside the methods that they call; ``how`` is empty or names the sample's columns.
 EITHER = {
-    "estimate --attributes level,sex --among town=a,b": lambda r, how: r.table(
-        "level", "sex", among={"town": ["a", "b"]}, **how
+    "estimate --attributes level,sex --where town=a,b": lambda r, how: r.table(
+        "level", "sex", where={"town": ["a", "b"]}, **how
     ),
-    "estimate --attributes town,sex --ignorable town": lambda r, how: r.table("town", "sex", ignorable="town", **how),
+    "estimate --attributes town,sex --missing-at-random town": lambda r, how: r.table(
+        "town", "sex", missing_at_random="town", **how
+    ),
     "estimate --attributes town --complete-cases": lambda r, how: r.table("town", complete_cases=True, **how),
     "measure --attributes sex,level --measure odds-ratio --reference M": lambda r, how: r.measure(
         "odds-ratio", "sex", "level", reference="M", **how
     ),
-    "measure --attributes sex,level --measure means --scores level=1,2,9 --among town=a,b --simultaneous": (
+    "measure --attributes sex,level --measure means --scores level=1,2,9 --where town=a,b --simultaneous": (
         lambda r, how: r.measure(
-            "means", "sex", "level", scores=[1, 2, 9], among={"town": ["a", "b"]}, simultaneous=True, **how
+            "means", "sex", "level", scores=[1, 2, 9], where={"town": ["a", "b"]}, simultaneous=True, **how
         )
     ),
     "measure --attributes sex,town --measure row-shares --complete-cases": lambda r, how: r.measure(
         "row-shares", "sex", "town", complete_cases=True, **how
     ),
-    "share --of level=5 --among sex=F": lambda r, how: r.share("level", 5, among=WOMEN, **how),
+    "share --of level=5 --where sex=F": lambda r, how: r.share("level", 5, where=WOMEN, **how),
     f"contrast {SHARES}": lambda r, how: r.contrast(*TERMS, **how),
-    "quantile --attributes level --at 0.2,0.5 --among sex=F": lambda r, how: r.quantiles(
-        "level", [0.2, 0.5], among=WOMEN, **how
+    "quantile --attributes level --at 0.2,0.5 --where sex=F": lambda r, how: r.quantiles(
+        "level", [0.2, 0.5], where=WOMEN, **how
     ),
     "regress --formula 'hurt ~ sex + level'": lambda r, how: r.regress("hurt ~ sex + level", **how),
-    "measure --attributes sex,town --measure odds-ratio --pool town=b,c": lambda r, how: r.pooled(POOL).measure(
+    "measure --attributes sex,town --measure odds-ratio --collapse town=b,c": lambda r, how: r.pooled(POOL).measure(
         "odds-ratio", "sex", "town", **how
     ),
 }
@@ -80,7 +82,7 @@ RECORDS = {
         "level", "sex", method="adjusted", simultaneous=True
     ),
     "estimate --attributes level,sex --simultaneous --tables 2": lambda r: r.tables(["level", "sex"], ["town"])[0],
-    "estimate --attributes town,sex --pool town=b,c": lambda r: r.pooled(POOL).table("town", "sex"),
+    "estimate --attributes town,sex --collapse town=b,c": lambda r: r.pooled(POOL).table("town", "sex"),
     "test --attributes sex,level --random-state 1": lambda r: r.test("sex", "level", random_state=1),
     "test --attributes sex,level --test trend --scores level=0,1,9 --random-state 1": lambda r: r.test(
         "sex", "level", hypothesis="trend", scores=(None, [0, 1, 9]), random_state=1
@@ -91,14 +93,14 @@ RECORDS = {
     "test --attributes sex,level --also sex,hurt --adjust bh --random-state 1": lambda r: r.tests(
         [["sex", "level"], ["sex", "hurt"]], adjust="bh", random_state=1
     ),
-    "test --attributes sex,town --pool town=b,c": lambda r: r.pooled(POOL).test("sex", "town"),
+    "test --attributes sex,town --collapse town=b,c": lambda r: r.pooled(POOL).test("sex", "town"),
     "model --attributes sex,level,hurt --terms sex*level+hurt --simultaneous": lambda r: r.model(
         "sex*level+hurt", simultaneous=True
     ),
     "model --attributes sex,level,hurt --stepwise 2": lambda r: r.model(
         attributes=("sex", "level", "hurt"), stepwise=2
     ),
-    "model --attributes sex,town --terms sex*town --pool town=b,c": lambda r: r.pooled(POOL).model("sex*town"),
+    "model --attributes sex,town --terms sex*town --collapse town=b,c": lambda r: r.pooled(POOL).model("sex*town"),
     "regress --formula 'hurt ~ sex + region' --true-predictors region": lambda r: r.regress(
         "hurt ~ sex + region", public=["region"]
     ),
@@ -109,8 +111,8 @@ RECORDS = {
         "level ~ sex", family="linear", confidence=0.9
     ),
     "regress --formula 'hurt ~ sex' --unweighted": lambda r: r.regress("hurt ~ sex", unweighted=True),
-    "estimate --attributes town,sex --pool 25%": lambda r: r.pooled("25%", "town", "sex").table("town", "sex"),
-    "regress --formula 'hurt ~ town' --pool town=b,c": lambda r: r.pooled(POOL).regress("hurt ~ town"),
+    "estimate --attributes town,sex --collapse 25%": lambda r: r.pooled("25%", "town", "sex").table("town", "sex"),
+    "regress --formula 'hurt ~ town' --collapse town=b,c": lambda r: r.pooled(POOL).regress("hurt ~ town"),
 }
 
 
@@ -133,7 +135,7 @@ def given(tmp_path_factory):
     released.to_csv(folder / "r.csv", index=False)
     asking = SampledTables(DOMAIN, (DOMAIN.names,), np.ones(1), 4.0)
     optrr.save(asking, folder / "q.json")
-    pq.write_table(asking.perturb(frame, 5), folder / "a.parquet")
+    pq.write_table(asking.randomize(frame, random_state=5), folder / "a.parquet")
     return SimpleNamespace(
         reports=design.reports(folder / "r.csv"),
         answers=asking.reports(folder / "a.parquet"),
@@ -184,18 +186,20 @@ def test_command_tests_independence_of_a_sample(given, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", [line for line in EITHER if "--pool" not in line and "--ignorable" not in line])
+@pytest.mark.parametrize(
+    "line", [line for line in EITHER if "--collapse" not in line and "--missing-at-random" not in line]
+)
 def test_command_prints_what_the_method_returns_of_answers(given, capsys, line):
     check(capsys, given.answered, line, EITHER[line](given.answers, {}))
-    assert asked(given.answered, line, "--weight", "w") == 2
-    assert "answers to questions take no --weight" in capsys.readouterr().err
+    assert asked(given.answered, line, "--weights", "w") == 2
+    assert "answers to questions take no --weights" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", [line for line in EITHER if line.split()[0] != "contrast"])
 def test_command_writes_a_table_and_a_page(given, capsys, tmp_path, line):
     table, page = tmp_path / "t.csv", tmp_path / "p.html"
-    assert asked(given.records, line, "-o", str(table), "--report", str(page)) == 0
+    assert asked(given.records, line, "-o", str(table), "--html", str(page)) == 0
     assert list(pd.read_csv(table).columns) == list(EITHER[line](given.reports, {}).to_pandas().columns)
     assert page.stat().st_size > 1000
 
@@ -204,7 +208,7 @@ def test_command_writes_a_table_and_a_page(given, capsys, tmp_path, line):
 def test_command_compares_models(given, capsys, tmp_path):
     line = "model --attributes sex,level,hurt --terms sex*level+hurt --random-state 1 --simultaneous"
     larger, page = "sex*level+sex*hurt+level*hurt", tmp_path / "page.html"
-    assert asked(given.records, line, "--against", larger, "--json", "--report", str(page)) == 0
+    assert asked(given.records, line, "--against", larger, "--json", "--html", str(page)) == 0
     compared = json.loads(capsys.readouterr().out)["comparison"]
     assert compared["smaller"] == "hurt + sex*level" and compared["df"] == 3 and 0 <= compared["score"]["p_value"] <= 1
     assert "likelihood ratio" in page.read_text()
@@ -240,13 +244,13 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --attributes level --tables 3", "--tables needs --simultaneous"),
         ("estimate --attributes town --complete-cases --method mle", "takes --complete-cases or --method, not both"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
-        ("share --of level=5 --weight w --stratum region --cluster school", "have only one cluster"),
-        ("share --of level=5 --single-cluster centred", "none is declared"),
-        ("measure --attributes sex,level --measure means --weight w --unweighted", "--unweighted ignores"),
-        ("estimate --attributes level --among town=a --by region", "takes --among or --by, not both"),
-        ("estimate --attributes level --among town=a --derive entropy --weight w", "--derive is of the whole table"),
-        ("estimate --attributes level --method mle --weight w", "takes --method or the public columns"),
-        ("test --attributes sex,level --pool few", "give a share such as 1%"),
+        ("share --of level=5 --weights w --strata region --psu school", "have only one cluster"),
+        ("share --of level=5 --lonely-psu centred", "none is declared"),
+        ("measure --attributes sex,level --measure means --weights w --unweighted", "--unweighted ignores"),
+        ("estimate --attributes level --where town=a --by region", "takes --where or --by, not both"),
+        ("estimate --attributes level --where town=a --derive entropy --weights w", "--derive is of the whole table"),
+        ("estimate --attributes level --method mle --weights w", "takes --method or the public columns"),
+        ("test --attributes sex,level --collapse few", "give a share such as 1%"),
     ],
 )
 def test_command_refuses_in_a_line(given, capsys, line, said):
@@ -284,7 +288,7 @@ def place(tmp_path, monkeypatch):
         rng = np.random.default_rng(k)
         cell = rng.choice(6, 4000, p=TRUTH.ravel())
         codes = np.stack([cell // 2, cell % 2, rng.integers(0, 4, 4000)], axis=1)
-        rows = made.mechanism.perturb_codes(codes, k)
+        rows = made.mechanism.randomize_codes(codes, k)
         Path(name).write_text("grade,sex,other\n" + "".join(f"{a},{'FM'[b]},{c}\n" for a, b, c in rows))
     return made
 
@@ -427,7 +431,7 @@ def test_power(place, capsys, name):
     kernel = place.mechanism.kernel(("grade", "sex"))
     effect = alternative_of(name, TRUTH, kernel, domain=place.domain.subset(["grade", "sex"]))  # type: ignore[arg-type]
     call = ("power", *CALL, "--proportions", PROPORTIONS, "--test", name)
-    printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
+    printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--alpha", "0.01")
     assert printed["required_n"] == required_records(effect, 0.9, 0.01)
     own = predicted_power(effect, 500, 0.01)
     assert (printed["power"], printed["power_source"]) == (own.power, own.source) == (power(effect, 500, 0.01), "drawn")
@@ -480,7 +484,7 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
     assert "no 95% interval of a cell of grade × sex is wider than 0.05" in said
     for wrong, said in (
         (("--power", "1.5"), "power = 1.5"),
-        (("--n", "10", "--level", "2"), "level = 2"),
+        (("--n", "10", "--alpha", "2"), "level = 2"),
         (("--width", "2"), "width = 2.0; give"),
         (("--against", other), "--against is the hypothesis of goodness-of-fit"),
         (("--test", "homogeneity"), "another group's proportions of homogeneity"),

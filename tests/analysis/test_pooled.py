@@ -52,7 +52,7 @@ def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
 
 def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
     made = design(DOMAIN, 2.0, preserve="pairs")
-    reports = made.reports(made.perturb(records(5000, 1), random_state=1))
+    reports = made.reports(made.randomize(records(5000, 1), random_state=1))
     whole, pooled = reports.table("a", "b").proportions, reports.pooled(POOL)
     table = pooled.table("a", "b")
     assert table.domain["a"].categories == ("p", "q", "y", REST)
@@ -63,7 +63,7 @@ def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
 
 def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
     made = design(DOMAIN, 6.0, method="kronecker")
-    reports = made.reports(made.perturb(records(20_000, 2), random_state=2))
+    reports = made.reports(made.randomize(records(20_000, 2), random_state=2))
     for share in (0.03, "0.03", "3%", " 3 %"):
         assert dict(reports.pooled(share).asking.parts) == {"a": (2, 3, 4)}
     # a single rare one goes with the next
@@ -81,9 +81,9 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
     made, true = design(DOMAIN, 30.0), records(3000, 3)
     texts = [REST if text in POOL["a"] else text for text in true["a"].to_pylist()]
     small = design(Domain.of({"a": ["p", "q", "y", REST], "b": ["no", "yes"], "c": ["k", "l", "m"]}), 30.0)
-    merged = small.reports(small.perturb(true.set_column(0, "a", [texts]), random_state=1))
+    merged = small.reports(small.randomize(true.set_column(0, "a", [texts]), random_state=1))
     weights = pa.array(np.random.default_rng(4).uniform(0.5, 2.0, 3000))
-    pooled = made.reports(made.perturb(true, random_state=1)).pooled(POOL)
+    pooled = made.reports(made.randomize(true, random_state=1)).pooled(POOL)
     for ask in (
         lambda r: r.measure("cramers-v", "a", "b").value,
         lambda r: r.test("a", "b").statistic,
@@ -92,8 +92,10 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         lambda r: r.regress("b ~ a + c").to_pandas()["estimate"].to_numpy(float),
     ):
         np.testing.assert_allclose(ask(pooled), ask(merged), rtol=1e-4, atol=1e-6)
-    ours = made.reports(made.perturb(true, random_state=1).append_column("w", weights)).pooled(POOL)
-    theirs = small.reports(small.perturb(true.set_column(0, "a", [texts]), random_state=1).append_column("w", weights))
+    ours = made.reports(made.randomize(true, random_state=1).append_column("w", weights)).pooled(POOL)
+    theirs = small.reports(
+        small.randomize(true.set_column(0, "a", [texts]), random_state=1).append_column("w", weights)
+    )
     for ask in (
         lambda r: r.table("a", "b", weights="w").tables[0].proportions,
         lambda r: r.test("a", "b", weights="w").statistic,
@@ -116,7 +118,7 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
 )
 def test_what_cannot_be_pooled_is_refused(pool, said):
     made = design(DOMAIN, 2.0)
-    reports = made.reports(made.perturb(records(200, 5), random_state=1))
+    reports = made.reports(made.randomize(records(200, 5), random_state=1))
     with pytest.raises(InvalidInput, match=said):
         reports.pooled(pool)
     with pytest.raises(InvalidInput, match="once"):

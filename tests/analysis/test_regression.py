@@ -169,7 +169,7 @@ def test_scores_are_gradients_and_curvatures_their_derivatives(formula: str, fam
     mechanism = design(
         DOMAIN, [1.0, 2.0, 1.5, 3.0], method=method, **({} if method == "kronecker" else {"preserve": "pairs"})
     ).mechanism
-    made, _ = read(formula, mechanism, mechanism.perturb_codes(people(400), random_state=2), family)
+    made, _ = read(formula, mechanism, mechanism.randomize_codes(people(400), random_state=2), family)
     rng, step = np.random.default_rng(3), 1e-5
     curved = made.profile_curvature if isinstance(made, LikelihoodEquations) else made.curvature
     theta = made.start() + 0.1 * rng.normal(size=(1, made.parameters)) / np.sqrt(
@@ -194,7 +194,7 @@ def slow_contributions(codes: np.ndarray, mechanism: object, columns: np.ndarray
 
 def test_linear_moments_are_those_of_the_whole_inverse_record_by_record() -> None:
     mechanism = design(DOMAIN, [1.0, 2.0, 1.5, 3.0], method="kronecker").mechanism
-    codes = mechanism.perturb_codes(people(300), random_state=4)
+    codes = mechanism.randomize_codes(people(300), random_state=4)
     sex, age, edu, income = np.unravel_index(np.arange(36), tuple(DOMAIN.sizes))
     mid, high = edu == 1, edu == 2
     columns = np.stack(
@@ -242,7 +242,7 @@ def test_without_noise_score_z_is_that_of_statsmodels() -> None:
 
 def test_a_term_of_one_column_is_tested_as_its_coefficient() -> None:
     mechanism = design(DOMAIN, 3.0).mechanism
-    result = regress(mechanism.perturb_codes(people(3000), random_state=6), mechanism, "income ~ sex + edu")
+    result = regress(mechanism.randomize_codes(people(3000), random_state=6), mechanism, "income ~ sex + edu")
     assert [t.term for t in result.terms] == ["sex", "edu"]
     assert result.terms[0].p_value == pytest.approx(result.coefficients[1].p_value)
     assert result.terms[1].df == 2
@@ -300,7 +300,7 @@ def test_noise_of_other_parameters_is_not_counted_twice() -> None:
 @pytest.mark.slow
 def test_many_data_sets_at_once_are_those_one_by_one() -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
-    codes = [mechanism.perturb_codes(people(5000, seed), random_state=seed) for seed in range(3)]
+    codes = [mechanism.randomize_codes(people(5000, seed), random_state=seed) for seed in range(3)]
     tables = np.stack([count(c, DOMAIN, DOMAIN.names).table.ravel() for c in codes]).astype(float)
     cells = np.argwhere(np.ones(tuple(DOMAIN.sizes)))
     for formula, family in FORMULAS[:2]:
@@ -318,7 +318,7 @@ def test_public_and_randomized_predictors_together() -> None:
     hidden = DOMAIN.subset(["age", "income"])
     mechanism = design(hidden, [2.0, 1.5], method="kronecker").mechanism
     codes = people(4000)
-    codes[:, [1, 3]] = mechanism.perturb_codes(codes[:, [1, 3]], random_state=8)
+    codes[:, [1, 3]] = mechanism.randomize_codes(codes[:, [1, 3]], random_state=8)
     matrices = {name: from_probabilities(mechanism.kernel([name]).matrix()) for name in hidden.names}
     other = MatrixMechanism(DOMAIN, tuple(matrices.get(a.name, from_probabilities(np.eye(a.size))) for a in DOMAIN))
     for formula, family in (
@@ -373,7 +373,7 @@ def test_scores_make_numbers_of_categories(unrandomized: MatrixMechanism) -> Non
 
 def test_what_cannot_be_told_from_noise_has_no_limits_and_says_so() -> None:
     mechanism = design(DOMAIN, 0.9, method="kronecker").mechanism
-    codes = mechanism.perturb_codes(people(2000), random_state=10)
+    codes = mechanism.randomize_codes(people(2000), random_state=10)
     result = regress(codes, mechanism, "income ~ sex + age + edu", family="linear")
     open_ended = [c.parameter for c in result.coefficients if isinf(c.lower) or isinf(c.upper)]
     assert open_ended
@@ -494,7 +494,7 @@ def test_categories_without_numbers_have_no_linear_model() -> None:
 
 def test_a_constant_alone_is_the_mean() -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
-    codes = mechanism.perturb_codes(people(2000), random_state=11)
+    codes = mechanism.randomize_codes(people(2000), random_state=11)
     table = mechanism.kernel(["income"]).solve(count(codes, DOMAIN, "income").proportions)
     assert regress(codes, mechanism, "income ~ 1", family="linear").estimates[0] == pytest.approx(table[1])
     assert regress(codes, mechanism, "income ~ 1").estimates[0] == pytest.approx(np.log(table[1] / table[0]))
@@ -519,7 +519,7 @@ def test_reports_that_are_all_alike_have_no_standard_error_and_no_test(seed: int
 
 def test_counts_serve_as_well_as_records() -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
-    codes = mechanism.perturb_codes(people(2000), random_state=12)
+    codes = mechanism.randomize_codes(people(2000), random_state=12)
     counts = count(codes, DOMAIN, ["income", "sex", "age"])
     assert isinstance(counts, Counts)
     np.testing.assert_allclose(
@@ -560,7 +560,7 @@ def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pyt
         return solving.Tested(signed**2, signed, start)
 
     monkeypatch.setattr(solving, "test", stepped)
-    made = SimpleNamespace(reach=np.array([inf]), parameters=1, clear=lambda theta, among: np.ones(1, bool))
+    made = SimpleNamespace(reach=np.array([inf]), parameters=1, clear=lambda theta, where: np.ones(1, bool))
     low, high = limits(made, 0, np.zeros(1), 1.0, 1.96)
     assert low == pytest.approx(-((16 * 1.96) ** (1 / 3)), abs=1e-5)
     assert high == inf

@@ -136,7 +136,7 @@ def answers(epsilon: float, n: int) -> tuple[np.ndarray, Mechanism]:
     chance = 1 / (1 + np.exp(1.5 - 1.2 * sex - 0.2 * race))
     codes = np.stack([sex, race, (rng.uniform(size=n) < chance).astype(int)], axis=1)
     mechanism = design(RACE, epsilon, preserve="pairs").mechanism
-    return mechanism.perturb_codes(codes, random_state=2), mechanism
+    return mechanism.randomize_codes(codes, random_state=2), mechanism
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def table_of(records: np.ndarray, weights: np.ndarray, pair: tuple[int, int], do
 @pytest.mark.parametrize("seed", range(4))
 def test_pair_tables_are_proper_agree_and_lie_near_the_estimates(seed: int) -> None:
     mechanism = design(DOMAIN, 1.0, preserve="pairs").mechanism
-    counts = pair_counts(mechanism.perturb_codes(people(2000, seed), random_state=seed))
+    counts = pair_counts(mechanism.randomize_codes(people(2000, seed), random_state=seed))
     tables = proper_pairs(counts, mechanism)
     shares: dict[int, np.ndarray] = {}
     for pair, table in tables.items():
@@ -76,13 +76,13 @@ def test_pair_tables_without_noise_are_the_true_ones_and_without_dependence_inde
         np.testing.assert_allclose(table, pair_counts(codes)[pair].proportions, atol=2e-4)
     apart = np.stack([np.random.default_rng(k).integers(0, r, 100_000) for k, r in enumerate(DOMAIN.sizes)], axis=1)
     faint = design(DOMAIN, 0.5, method="kronecker").mechanism
-    drawn = proper_pairs(pair_counts(faint.perturb_codes(apart, random_state=1)), faint)
+    drawn = proper_pairs(pair_counts(faint.randomize_codes(apart, random_state=1)), faint)
     far = [np.abs(t - np.outer(t.sum(axis=1), t.sum(axis=0))).sum() for t in drawn.values()]
     raw = [
         np.abs(r - np.outer(r.sum(axis=1), r.sum(axis=0))).sum()
         for r in (
             faint.kernel(c.domain.names).solve(c.proportions)
-            for c in pair_counts(faint.perturb_codes(apart, random_state=1)).values()
+            for c in pair_counts(faint.randomize_codes(apart, random_state=1)).values()
         )
     ]
     assert sum(far) < sum(raw) / 2
@@ -117,7 +117,7 @@ def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_tho
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_pair_tables_lie_within_the_intervals_of_the_estimates(epsilon: float) -> None:
     mechanism = design(DOMAIN, epsilon, preserve="pairs").mechanism
-    made = mechanism.perturb_codes(people(5000), random_state=3)
+    made = mechanism.randomize_codes(people(5000), random_state=3)
     result = synthesize(made, mechanism, random_state=4)
     assert result.within >= 0.9
     assert len(result.codes) == 5000
@@ -141,7 +141,7 @@ def test_records_have_the_declared_values_and_say_what_they_are() -> None:
     assert frame.d.isin([True, False]).all()
     assert len(frame) == 200
     with pytest.raises(InvalidInput, match="synthetic"):
-        mechanism.perturb(result.to_arrow())
+        mechanism.randomize(result.to_arrow())
     with pytest.raises(InvalidInput, match="synthetic"):
         design(DOMAIN.subset(["b", "c", "d"]), 4.0).estimate(frame, "b")
     assert "errors from the randomized records" in result.warnings[0]
@@ -167,7 +167,7 @@ def test_the_command_writes_records_that_estimate_and_perturb_refuse(suffix, tmp
     optrr.save(made, tmp_path / "d.json")
     codes = people(1000)[:, :2]
     true = pd.DataFrame({"a": codes[:, 0].astype(str), "b": np.array(["x", "y", "z"])[codes[:, 1]]})
-    made.mechanism.perturb(true, random_state=7).to_parquet(tmp_path / "r.parquet")
+    made.mechanism.randomize(true, random_state=7).to_parquet(tmp_path / "r.parquet")
     given, out = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json")], tmp_path / f"s.{suffix}"
     assert run(["synthesize", *given, "-o", str(out), "--random-state", "8", "--size", "300", "--json"]) == 0
     printed = capsys.readouterr()
@@ -177,7 +177,7 @@ def test_the_command_writes_records_that_estimate_and_perturb_refuse(suffix, tmp
     assert "drawn from a model" in printed.err
     assert len(pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)) == 300
     again = [str(out), "--design", str(tmp_path / "d.json")]
-    for command in (["estimate", *again, "--attributes", "a"], ["perturb", *again, "-o", str(tmp_path / "p.csv")]):
+    for command in (["estimate", *again, "--attributes", "a"], ["randomize", *again, "-o", str(tmp_path / "p.csv")]):
         assert run(command) == 2
         assert "synthetic records" in capsys.readouterr().err
     assert run(["synthesize", *given, "-o", str(out)]) == 0
@@ -218,7 +218,7 @@ def test_without_noise_what_is_kept_is_the_data_s(seed: int, largest: int, monke
     monkeypatch.setattr("optrr.analysis.synthesis.laws.MOST_PRODUCTS", largest)
     codes, n = people_of_sets(20_000, seed), 20_000
     mechanism = design(SEVERAL, 25.0, method="kronecker").mechanism
-    made = synthesize(mechanism.perturb_codes(codes, random_state=seed), mechanism, keep="y ~ a*b", random_state=seed)
+    made = synthesize(mechanism.randomize_codes(codes, random_state=seed), mechanism, keep="y ~ a*b", random_state=seed)
     assert made.shrunk == (largest < 10**6)
     has, truth = (count(each, SEVERAL, ["a", "b", "y"]).proportions for each in (made.codes, codes))
     # a systematic sample misses a cell by less than a record for each of the two categories of c
@@ -360,7 +360,7 @@ def test_combined_intervals_hold_and_those_of_one_set_do_not(epsilon: float, kin
 @pytest.mark.slow
 def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() -> None:
     mechanism = design(SEVERAL, 3.0, preserve="pairs").mechanism
-    reports = mechanism.perturb_codes(people_of_sets(5000, 4), random_state=4)
+    reports = mechanism.randomize_codes(people_of_sets(5000, 4), random_state=4)
     made = synthesize(reports, mechanism, keep=["y ~ a*b + c"], sets=6, random_state=5)
     assert made.sets == 6 and len(made.codes) == 30_000 and not made.shrunk
     assert list(made.to_pandas().columns) == ["synthetic_set", *SEVERAL.names]
@@ -402,7 +402,7 @@ def test_sets_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = design(SEVERAL, 3.0, method="kronecker")
     optrr.save(made, tmp_path / "d.json")
-    made.mechanism.perturb(plain(2000, 1), random_state=7).to_parquet(tmp_path / "r.parquet")
+    made.mechanism.randomize(plain(2000, 1), random_state=7).to_parquet(tmp_path / "r.parquet")
     given = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json"), "--random-state", "8"]
     kept, out = ["--keep", "y ~ a + b", "--keep", "a*b*c", "--sets", "3", "--size", "500"], tmp_path / "s.parquet"
     assert run(["synthesize", *given, "-o", str(out), *kept, "--json"]) == 0

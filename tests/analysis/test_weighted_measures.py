@@ -97,7 +97,7 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     one, z = of_mean(frame, top, f)
     other, y = of_mean(frame, top, m)
     same(row(measure("row-shares", "sex", "level"), "5"), one, z)
-    same(row(reports.share("level", 5, among={"sex": "f"}, **SAMPLE)), one, z)
+    same(row(reports.share("level", 5, where={"sex": "f"}, **SAMPLE)), one, z)
     same(row(measure("means", "sex", "level")), *of_mean(frame, frame.level, f))
     same(row(measure("column-shares", "sex", "level"), "5"), *of_mean(frame, f, top))
     # of the first group, against the second
@@ -111,24 +111,24 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     logs, odds = [c / p for p, c in cells], cells[0][0] * cells[3][0] / (cells[1][0] * cells[2][0])
     same(row(measure("odds-ratio", "sex", "level", **how), "5"), odds, odds * (logs[0] - logs[1] - logs[2] + logs[3]))
     terms = [
-        {"of": {"level": 5}, "among": {"sex": "f"}},
-        {"of": {"town": ["a", "b"]}, "among": {"sex": "m", "town": ["a", "b", "c"]}, "weight": -0.5},
+        {"of": {"level": 5}, "where": {"sex": "f"}},
+        {"of": {"town": ["a", "b"]}, "where": {"sex": "m", "town": ["a", "b", "c"]}, "weight": -0.5},
     ]
     share, x = of_mean(frame, frame.town.isin(["a", "b"]), m & frame.town.notna())
     same(row(reports.contrast(*terms, **SAMPLE)), one - share / 2, z - x / 2)
-    table = reports.table("level", among={"sex": "f"}, **SAMPLE)
+    table = reports.table("level", where={"sex": "f"}, **SAMPLE)
     assert table.standard_errors[2] == pytest.approx(taylor(frame, z), rel=1e-6)
     assert table.proportions[2] == pytest.approx(one, abs=1e-9)
     assert "18 clusters of 'school'" in table.headline() and table.summary()["sample"].startswith(
         "600 records, weights 'w'"
     )
     # answers about the town that are missing at random given the level
-    told = reports.table("level", "town", ignorable="town", **SAMPLE)
+    told = reports.table("level", "town", missing_at_random="town", **SAMPLE)
     here, u = of_mean(frame, frame.level == 2, frame.w > 0)
     within, v = of_mean(frame, frame.town == "b", (frame.level == 2) & frame.town.notna())
     assert told.proportions[1, 1] == pytest.approx(here * within, abs=1e-9)
     assert told.standard_errors[1, 1] == pytest.approx(taylor(frame, within * u + here * v), rel=1e-6)
-    median = reports.quantiles("level", [0.3, 0.5, 0.8], among={"sex": "f"}, **SAMPLE)
+    median = reports.quantiles("level", [0.3, 0.5, 0.8], where={"sex": "f"}, **SAMPLE)
     cumulated = [of_mean(frame, frame.level <= v, f)[0] for v in (1, 2, 5)]
     known = [(1, 2, 5)[int(np.searchsorted(cumulated, q))] for q in (0.3, 0.5, 0.8)]
     assert [r.estimate for r in median.rows] == known
@@ -260,7 +260,7 @@ def test_a_stratum_with_one_cluster_and_the_columns_are_said() -> None:
     reports = reported(frame, 3.0)
     with pytest.raises(InvalidInput, match="have only one cluster"):
         reports.share("level", 5, **SAMPLE)
-    centred = reports.share("level", 5, single_cluster="centred", **SAMPLE)
+    centred = reports.share("level", 5, lonely_psu="centred", **SAMPLE)
     assert any("only one cluster" in line for line in centred.warnings)
     assert any("weight 'w', stratum 'region', cluster 'school' are public" in line for line in centred.warnings)
     assert "weighted: 600 records, weights 'w', 3 strata of 'region'" in centred.headline()
@@ -272,7 +272,7 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
     given = reported(frame, 3.0)
     for call in (
         lambda r, **how: r.measure("odds-ratio", "sex", "level", **how),
-        lambda r, **how: r.share("level", 5, among={"sex": "f"}, **how),
+        lambda r, **how: r.share("level", 5, where={"sex": "f"}, **how),
         lambda r, **how: r.quantiles("level", **how),
     ):
         one, other = call(declared), call(given, **SAMPLE)
@@ -291,10 +291,10 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
         (lambda r: r.measure("means", "sex", "level", weights="v"), "column 'v' is missing"),
         (lambda r: r.share("level", 5, weights="sex"), "cannot be public"),
         (lambda r: r.share("level", 5, weights="w", unweighted=True), "``unweighted`` ignores the sample"),
-        (lambda r: r.table("level", among={"sex": "f"}, by="region"), "takes ``among`` or ``by``"),
+        (lambda r: r.table("level", where={"sex": "f"}, by="region"), "takes ``where`` or ``by``"),
         (lambda r: r.table("level", method="mle", weights="w"), "takes ``method`` or the public columns"),
         (lambda r: r.table("level", method="mle", complete_cases=True, weights="w"), "leave one out"),
-        (lambda r: r.quantiles("level", weights="w", single_cluster="ignore"), "single_cluster"),
+        (lambda r: r.quantiles("level", weights="w", lonely_psu="ignore"), "lonely_psu"),
     ],
 )
 def test_what_a_sample_does_not_go_with_is_refused(call: Any, said: str) -> None:
@@ -305,12 +305,12 @@ def test_what_a_sample_does_not_go_with_is_refused(call: Any, said: str) -> None
 def test_answers_to_questions_have_no_sample() -> None:
     domain = DOMAIN.subset(["sex", "level"])
     asking = SampledTables(domain, (("sex", "level"),), np.ones(1), 4.0)
-    reports = asking.reports(asking.perturb(people(1, 400)[["sex", "level"]], 5))
+    reports = asking.reports(asking.randomize(people(1, 400)[["sex", "level"]], random_state=5))
     for call in (
         lambda: reports.measure("means", "sex", "level", weights="w"),
         lambda: reports.share("level", 5, clusters="school"),
         lambda: reports.quantiles("level", strata="region"),
-        lambda: reports.table("level", among={"sex": "f"}, weights="w"),
+        lambda: reports.table("level", where={"sex": "f"}, weights="w"),
     ):
         with pytest.raises(InvalidInput, match="sample's columns"):
             call()
@@ -350,9 +350,9 @@ def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pyt
     reports = reported(frame)
     share = reports.share("town", "(missing)").rows[0]
     assert share == reports.share("town", None).rows[0] and share.estimate == pytest.approx(frame.town.isna().mean())
-    among = reports.share("sex", "f", among={"town": ["a", "(missing)"]})
-    assert among.rows == reports.share("sex", "f", among={"town": ["a", None]}).rows
-    assert among.among == {"town": ["a", "(missing)"]}
+    where = reports.share("sex", "f", where={"town": ["a", "(missing)"]})
+    assert where.rows == reports.share("sex", "f", where={"town": ["a", None]}).rows
+    assert where.where == {"town": ["a", "(missing)"]}
     ratio = reports.measure("odds-ratio", "town", "sex", reference="(missing)")
     assert {row.reference for row in ratio.rows} == {"(missing)"}
     with pytest.raises(InvalidInput, match=r"choose among 'a', 'b', 'c', '\(missing\)'"):
@@ -369,7 +369,7 @@ def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pyt
     optrr.save(optrr.design(DOMAIN, PLAIN), tmp_path / "d.json")
     frame.assign(town=frame.town.fillna("NA")).to_csv(tmp_path / "o.csv", index=False)
     place = [str(tmp_path / "o.csv"), "--design", str(tmp_path / "d.json"), "--json"]
-    assert run(["share", *place, "--of", "town=(missing)", "--among", "sex=f"]) == 0
+    assert run(["share", *place, "--of", "town=(missing)", "--where", "sex=f"]) == 0
     printed = json.loads(capsys.readouterr().out)["rows"][0]["estimate"]
     assert printed == pytest.approx(frame[frame.sex == "f"].town.isna().mean())
 
@@ -402,7 +402,7 @@ def test_limits_of_two_shares_are_each_others_complement() -> None:
     """Also beyond eight standard errors, where the normal law's tail is nothing beside 1."""
     rng = np.random.default_rng(4)
     design = optrr.design(Domain.of({"a": ["x", "y"]}), [2.0])
-    released = design.mechanism.perturb(pd.DataFrame({"a": rng.choice(["x", "y"], 2000)}), random_state=1)
+    released = design.mechanism.randomize(pd.DataFrame({"a": rng.choice(["x", "y"], 2000)}), random_state=1)
     reports = design.reports(released.assign(c=np.arange(2000) % 2))
     one, other = (reports.share("a", each, clusters="c", confidence=0.99).rows[0] for each in "xy")
     assert one.lower == pytest.approx(1 - other.upper, abs=1e-6)

@@ -120,7 +120,7 @@ def test_equal_weights_change_nothing(family: str) -> None:
     """
     domain, frame = drawn(family, 7, 6000)
     made = design(domain, 4.0, preserve="pairs")
-    reports = made.perturb(frame[["a", "b", "y"]], random_state=3).assign(weight=2.5)
+    reports = made.randomize(frame[["a", "b", "y"]], random_state=3).assign(weight=2.5)
     plain = regress(reports, made.mechanism, "y ~ a + b")
     weighted = regress(reports, made.mechanism, "y ~ a + b", weights="weight")
     assert weighted.method.startswith(plain.method)
@@ -136,7 +136,7 @@ def test_equal_weights_change_nothing(family: str) -> None:
 def test_p_values_are_of_students_law() -> None:
     domain, frame = drawn("logistic", 2)
     made = design(domain, 3.0)
-    reports = pd.concat([made.perturb(frame[["a", "b", "y"]], random_state=1), frame[list(SAMPLE.values())]], axis=1)
+    reports = pd.concat([made.randomize(frame[["a", "b", "y"]], random_state=1), frame[list(SAMPLE.values())]], axis=1)
     result = regress(reports, made.mechanism, "y ~ a + b", **SAMPLE)
     degrees = float(result.method.split("; ")[1].split()[0])
     assert 20 < degrees < 60
@@ -161,6 +161,6 @@ def test_what_has_no_weights_is_refused_in_one_line() -> None:
     with pytest.raises(InvalidInput, match="have only one cluster"):
         regress(alone, mechanism, "y ~ a", strata="region")
     lone = frame.assign(region=np.where(np.arange(len(frame)) == 0, 9, frame.region))
-    result = regress(lone, mechanism, "y ~ a", strata="region", clusters="school", single_cluster="centred")
+    result = regress(lone, mechanism, "y ~ a", strata="region", clusters="school", lonely_psu="centred")
     assert any("1 of 4 strata have only one cluster" in text for text in result.warnings)
     assert all(c.upper < inf for c in result.coefficients)

@@ -171,7 +171,7 @@ def test_a_stratum_with_one_cluster_is_refused_or_centred():
     with pytest.raises(InvalidInput, match="1 of 3 strata have only one cluster"):
         estimate_weighted(data, mechanism, "a", weights="w", strata="region", clusters="school")
     centred = estimate_weighted(
-        data, mechanism, "a", weights="w", strata="region", clusters="school", single_cluster="centred"
+        data, mechanism, "a", weights="w", strata="region", clusters="school", lonely_psu="centred"
     )
     expected = linearised(scores(data, mechanism, ["a"]), data.w, data.region, data.school, np.ones(len(data), bool))
     np.testing.assert_allclose(centred.table.covariance, expected[2], atol=1e-12)
@@ -180,7 +180,7 @@ def test_a_stratum_with_one_cluster_is_refused_or_centred():
     # nobody of the group is in the cluster that is alone
     data.loc[data.region == 2, "sex"] = "m"
     by = estimate_weighted(
-        data, mechanism, "a", weights="w", strata="region", clusters="school", by="sex", single_cluster="centred"
+        data, mechanism, "a", weights="w", strata="region", clusters="school", by="sex", lonely_psu="centred"
     )
     for table in by.tables:
         y, inside = scores(data, mechanism, ["a"]), data.sex == table.label[0]
@@ -227,7 +227,7 @@ def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
     covered = np.zeros(3, dtype=int)
     for _ in range(60):
         weights = np.where(rng.random(1000) < 0.02, 30.0, 1.0)
-        reports = mechanism.perturb_codes(rng.choice(3, (1000, 1), p=shares), rng)
+        reports = mechanism.randomize_codes(rng.choice(3, (1000, 1), p=shares), rng)
         table = estimate_weighted(pd.DataFrame({"a": reports[:, 0], "w": weights}), mechanism, "a", weights="w").table
         covered += (table.lower <= shares) & (shares <= table.upper)
     assert np.all(covered >= 50)
@@ -245,7 +245,7 @@ WRONG = {
     "an attribute as group": ({}, {"by": "b"}, "'b' cannot be public"),
     "one column twice": ({}, {"strata": "region", "clusters": "region"}, "named twice"),
     "a confidence of 1": ({}, {"confidence": 1.0}, "confidence"),
-    "another way": ({}, {"single_cluster": "ignore"}, "single_cluster"),
+    "another way": ({}, {"lonely_psu": "ignore"}, "lonely_psu"),
 }
 
 
@@ -324,7 +324,7 @@ def test_a_declaration_in_a_design_file_is_under_its_digest(declared):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_files_carry_public_columns_unchanged_and_name_them(declared, capsys, kind):
     target = declared / f"randomized.{kind}"
-    command = ("perturb", declared / "true.csv", "--design", declared / "design.json", "-o", target, "--keep-order")
+    command = ("randomize", declared / "true.csv", "--design", declared / "design.json", "-o", target, "--keep-order")
     _, warned = told(capsys, *command)
     assert "public columns, not protected" in warned
     read = pd.read_csv if kind == "csv" else pd.read_parquet
@@ -348,7 +348,7 @@ def test_frames_carry_public_columns_unchanged(declared, kind):
         given = pytest.importorskip("pyarrow").Table.from_pandas(data, preserve_index=False)
     else:
         given = data
-    out = made.perturb(given, 1)
+    out = made.randomize(given, random_state=1)
     assert type(out) is type(given)
     back = out if kind == "pandas" else out.to_pandas()
     assert list(back.columns) == list(data.columns)
@@ -360,7 +360,7 @@ def test_frames_carry_public_columns_unchanged(declared, kind):
         (origin,) = optrr.core.records.reading.registry.origins_of(out)
         assert origin.provenance.public == PUBLIC
     with pytest.raises(InvalidInput, match="the public column 'w' is missing"):
-        made.perturb(
+        made.randomize(
             given.drop("w", axis=1) if kind == "pandas" else given.drop(["w"]) if kind == "arrow" else given.drop("w")
         )
 
@@ -371,16 +371,16 @@ def test_public_columns_that_no_estimate_could_read_are_not_released(declared, c
     columns, _, said = WRONG[case]
     data = people(np.random.default_rng(9)).assign(**columns)
     with pytest.raises(InvalidInput, match=said):
-        load_design(declared / "design.json").perturb(data)
+        load_design(declared / "design.json").randomize(data)
     data.to_csv(declared / "wrong.csv", index=False)
     design_file, target = declared / "design.json", declared / "released.csv"
-    assert run(["perturb", str(declared / "wrong.csv"), "--design", str(design_file), "-o", str(target)]) == 2
+    assert run(["randomize", str(declared / "wrong.csv"), "--design", str(design_file), "-o", str(target)]) == 2
     assert not target.exists()
 
 
 def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     files = ("--design", declared / "design.json", "--attributes", "a")
-    told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
+    told(capsys, "randomize", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
     weighted, warned = told(capsys, "estimate", declared / "r.csv", *files)
     assert weighted["public"] == {"weight": "w", "stratum": "region", "cluster": "school", "by": []}
     assert "weight 'w', stratum 'region', cluster 'school' are public" in warned
@@ -399,7 +399,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     assert run(["estimate", str(declared / "r.csv"), *map(str, files), "--by", "sex"]) == 0
     assert "a, sex = f" in capsys.readouterr().out
     report = declared / "page.html"
-    told(capsys, "estimate", declared / "r.csv", *files, "--report", report)
+    told(capsys, "estimate", declared / "r.csv", *files, "--html", report)
     assert "are public" in report.read_text()
     assert "public columns, not protected" in report.read_text()
 
@@ -408,7 +408,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     "command", [("test", "--attributes", "a,b", "--test", "trend"), ("model", "--attributes", "a,b", "--terms", "a+b")]
 )
 def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
-    told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
+    told(capsys, "randomize", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
     said, warned = told(capsys, command[0], declared / "r.csv", "--design", declared / "design.json", *command[1:])
     line = "sampled by weight 'w', stratum 'region', cluster 'school', which is ignored here"
     assert line in warned
@@ -448,7 +448,7 @@ def test_every_command_that_reads_a_specification_carries_public_columns_or_says
     _, warned = told(capsys, "allocate", spec, "--total-epsilon", 2, "-o", out)
     kept = optrr.load(out)
     assert getattr(kept, "public", None) == PUBLIC or "are left out" in warned
-    _, warned = told(capsys, "longitudinal-design", spec, "--forever", 4, "-o", out)
+    _, warned = told(capsys, "longitudinal-design", spec, "--lifetime-epsilon", 4, "-o", out)
     assert "are left out" in warned
 
 
@@ -481,7 +481,7 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
     roles = ("--public=weight=w", "--public=stratum=region", "--public=cluster=school", "--public=group=sex")
     given, out = declared / "true.csv", declared / "out.csv"
     said, warned = told(
-        capsys, "perturb", given, "--design", declared / "plain.json", "-o", out, *roles, "--keep-order"
+        capsys, "randomize", given, "--design", declared / "plain.json", "-o", out, *roles, "--keep-order"
     )
     assert "public columns, not protected" in warned and said["public"]["weight"] == "w"
     before, after = (pd.read_csv(place, keep_default_na=False) for place in (given, out))
@@ -489,12 +489,12 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
     # beside those that the design declares
     wide = before.assign(town=1)
     wide.to_csv(declared / "wide.csv", index=False)
-    command = ("perturb", declared / "wide.csv", "--design", declared / "design.json", "-o", out)
+    command = ("randomize", declared / "wide.csv", "--design", declared / "design.json", "-o", out)
     assert told(capsys, *command, "--public=group=town")[0]["public"]["group"] == ["sex", "town"]
     assert run(list(map(str, command))) == 2
     optrr.save(optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0), declared / "tables.json")
     capsys.readouterr()
-    assert run(["perturb", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
+    assert run(["randomize", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
     assert "leave out --public" in capsys.readouterr().err
 
 
@@ -519,7 +519,7 @@ def test_a_survey_says_that_its_page_carries_the_attributes_alone(declared, sour
 
 def randomized(mechanism, data: pd.DataFrame, seed: int) -> pd.DataFrame:
     """The records with a and b randomized."""
-    return data.assign(**mechanism.perturb(data[["a", "b"]], random_state=seed))
+    return data.assign(**mechanism.randomize(data[["a", "b"]], random_state=seed))
 
 
 def slow_independence(data, mechanism, shape):
@@ -626,8 +626,8 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
     with pytest.raises(InvalidInput, match="hardly show"):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
-    assert run(["test", *place, "--test", "trend", "--weight", "w"]) == 2
-    assert "--weight, --stratum and --cluster count in independence" in capsys.readouterr().err
+    assert run(["test", *place, "--test", "trend", "--weights", "w"]) == 2
+    assert "--weights, --strata and --psu count in independence" in capsys.readouterr().err
     assert run(["test", *place, "--unweighted", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "which is ignored here" in err and json.loads(out)["calibration"] != "rao-scott"

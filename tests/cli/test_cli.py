@@ -73,7 +73,7 @@ def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixtu
     assert printed["holds"] is printed["digest"] is False
     assert [c["name"] for c in printed["checks"] if not c["holds"]] == ["total epsilon"]
     Path("records.csv").write_text("sex,age\nF,1\n")
-    assert run(["perturb", "records.csv", "--design", "edited.json", "-o", "out.csv"]) == 2
+    assert run(["randomize", "records.csv", "--design", "edited.json", "-o", "out.csv"]) == 2
     assert "changed after" in capsys.readouterr().err and not Path("out.csv").exists()
 
 

@@ -38,7 +38,7 @@ def made(tmp_path_factory) -> dict[str, bytes]:
     (folder / "records.csv").write_text(GOOD)
     design = str(folder / "design.json")
     assert run(["design", str(folder / "spec.toml"), "-o", design, "--preserve", "pairs"]) == 0
-    assert run(["perturb", str(folder / "records.csv"), "--design", design, "-o", str(folder / "out.parquet")]) == 0
+    assert run(["randomize", str(folder / "records.csv"), "--design", design, "-o", str(folder / "out.parquet")]) == 0
     assert run(["design", "--attribute", "sex=2:3", "-o", str(folder / "other.json")]) == 0
     accented = ["design", "--attribute", "réponse=2:1", "--attribute", "x=2:1"]
     assert run([*accented, "-o", str(folder / "accent.json")]) == 0
@@ -62,7 +62,7 @@ def specification(name: str, content: Content, said: str) -> Mistake:
 
 
 def records(content: Content, said: str, options: str = "", name: str = "bad.csv") -> Mistake:
-    return {name: content}, f"perturb {name} --design design.json -o new.parquet {options}", said
+    return {name: content}, f"randomize {name} --design design.json -o new.parquet {options}", said
 
 
 def parquet(said: str, **columns: list) -> Mistake:
@@ -90,8 +90,8 @@ def studied(options: str, said: str) -> Mistake:
     return {"g.csv": "ill,rs0,rs1\nyes,0,1\nno,1,2\n"}, f"gwas-study {options}", said
 
 
-LONGITUDINAL = "longitudinal-perturb records.csv -o new.csv --key k --new-key --person age --round 1 --design"
-GENOTYPES = "gwas-perturb records.csv -o new.csv --design"
+LONGITUDINAL = "longitudinal-randomize records.csv -o new.csv --key k --new-key --id-column age --wave 1 --design"
+GENOTYPES = "gwas-randomize records.csv -o new.csv --design"
 HUGE = "1" + "0" * 400
 MANY = " ".join(f"--attribute a{i}={i + 2}:1" for i in range(21))
 MISTAKES = [
@@ -151,36 +151,36 @@ MISTAKES = [
     called("verify records.csv", "cannot be read as a design or a deployment file"),
     called("estimate out.parquet --design other.json --attributes sex", "out.parquet … design"),
     called(
-        "perturb out.parquet --design design.json -o new.parquet",
+        "randomize out.parquet --design design.json -o new.parquet",
         "out.parquet … already randomized … give the true records",
     ),
     # a file of one kind for another
     called(
-        "perturb records.csv --design spec.toml -o new.csv",
+        "randomize records.csv --design spec.toml -o new.csv",
         "spec.toml … optrr design spec.toml -o design.json makes one",
     ),
     called(
         f"{LONGITUDINAL} spec.toml",
-        "spec.toml is a specification … optrr longitudinal-design spec.toml --forever EPSILON -o design.json makes one",
+        "spec.toml is a specification … longitudinal-design spec.toml --lifetime-epsilon EPSILON -o design.json makes one",
     ),
     called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr longitudinal-design"),
     called(
         f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one"
     ),
     called(f"{GENOTYPES} design.json", "are not 'status' and genotypes … optrr gwas-design"),
-    ({"pipe": os.mkfifo}, "perturb records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
+    ({"pipe": os.mkfifo}, "randomize records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, f"{GENOTYPES} pipe", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, "export design.json -o pipe", "cannot write pipe … name a file"),
     # files of records
     (
         {"bad.csv": GOOD},
-        "perturb bad.csv --design design.json -o bad.csv",
+        "randomize bad.csv --design design.json -o bad.csv",
         "bad.csv is the input itself … another file",
     ),
-    ({"bad.csv": GOOD}, "perturb bad.csv --design design.json -o new.xlsx", "'.xlsx' … .parquet"),
+    ({"bad.csv": GOOD}, "randomize bad.csv --design design.json -o new.xlsx", "'.xlsx' … .parquet"),
     records(b"PK", "'.xlsx' … export it", name="bad.xlsx"),
-    called("perturb bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
-    called("perturb 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
+    called("randomize bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
+    called("randomize 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
     records("", "bad.csv is empty … columns' names"),
     records(HEADER, "bad.csv holds no records … at least one"),
     records(f"F,1,{SECRET}\nM,2,no\n", "the first line of bad.csv … write the columns' names"),
@@ -204,7 +204,7 @@ MISTAKES = [
     ),
     records(GOOD, "bad.parquet … not a whole Parquet file", name="bad.parquet"),
     records(GOOD, "bad.csv.gz … check", name="bad.csv.gz"),
-    called("perturb duckdb:people.duckdb --design design.json -o new.csv", "people.duckdb … --query"),
+    called("randomize duckdb:people.duckdb --design design.json -o new.csv", "people.duckdb … --query"),
     records(GOOD, "bad.csv is a file … leave it out", "--query 'SELECT 1'"),
     records(GOOD, "'cvs' … did you mean 'csv'", "--format cvs"),
     # values
@@ -220,7 +220,7 @@ MISTAKES = [
     parquet("column 'sex' holds a value of", sex=[SECRET * 200_000], age=[1], answer=["yes"]),
     (
         {"bad.csv": unicodedata.normalize("NFD", "réponse") + ",x\na,b\n"},
-        "perturb bad.csv --design accent.json -o new.csv",
+        "randomize bad.csv --design accent.json -o new.csv",
         "Unicode form … \\u0301 … write both names alike",
     ),
     records("sex,age,answer,\x1b[2Jgone\nF,1,yes,x\n", r"'\x1b[2Jgone' is not an attribute … drop it or declare it"),
@@ -251,7 +251,7 @@ MISTAKES = [
             ("--accuracy variance --preserve pairs", "--preserve is for --accuracy flips"),
             ("--accuracy variance --conditional-cap 2", "--conditional-cap is for --accuracy flips"),
             ("--accuracy variance --method lp", "--method is for --accuracy flips"),
-            ("--accuracy variance --report page.html", "--report is for --accuracy flips"),
+            ("--accuracy variance --html page.html", "--html is for --accuracy flips"),
             ("--accuracy variance --n 0", "--n"),
             ("--n 9", "--n is for --accuracy variance"),
         )
@@ -259,8 +259,8 @@ MISTAKES = [
     *(
         called(f"allocate spec.toml {options}", said)
         for options, said in (
-            ("--total-epsilon 1 --floor age=x", "name=epsilon"),
-            ("--total-epsilon 1 --keep records --way sampling", "keeps no records"),
+            ("--total-epsilon 1 --min-epsilon age=x", "name=epsilon"),
+            ("--total-epsilon 1 --keep records --protocol sampling", "keeps no records"),
             ("--total-epsilon 1 --n 2000 --standard-error 0.013", "suffices"),
             ("--standard-error 0.1 --n 500 --method search", "is for a given total epsilon"),
             ("--standard-error 0.2 --n 100 --together sex,age", "clusters are for a given total"),
@@ -282,9 +282,9 @@ MISTAKES = [
     studied("g.csv --total-epsilon 1 --causal 2 --phenotype-column ill --group-column land", "has no column 'land'"),
     # what is read, or a table that cannot be tested
     estimated("sex -o out.parquet", "out.parquet is an input of this command"),
-    estimated("sex --report out.parquet", "a page is written as .html"),
+    estimated("sex --html out.parquet", "a page is written as .html"),
     called("estimate 'o*.parquet' --design design.json --attributes sex -o out.parquet", "out.parquet is an input"),
-    called("design spec.toml --report spec.toml", "a page is written as .html"),
+    called("design spec.toml --html spec.toml", "a page is written as .html"),
     called("test out.parquet --design design.json --attributes sex", "two attributes"),
     called("test out.parquet --design design.json --attributes sex,age --test genotypic", "three categories"),
 ]

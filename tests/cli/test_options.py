@@ -19,9 +19,9 @@ from optrr.core.protocols.clustering import spectral_clusters
 from optrr.genomics.genotypes import required
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
-# Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
+# Paths that commands write to, by their options; all others are read. "--key" of longitudinal-randomize is made by --new-key.
 PLOTS = {"--manhattan", "--qq", "--figures"}
-WRITTEN = {"--output", "--report", "--plant", *PLOTS}
+WRITTEN = {"--output", "--html", "--plant", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:
@@ -36,16 +36,16 @@ def test_every_path_that_is_written_to_is_checked_as_one() -> None:
     assert written == {key for key in kinds if key[1] in WRITTEN}
     # pages and plots are drawn
     drawn = {key for key, kind in kinds.items() if isinstance(kind, Target) and kind.drawn}
-    assert drawn == {key for key in kinds if key[1] in {"--report", *PLOTS}} | {("demo", "--output")}
+    assert drawn == {key for key in kinds if key[1] in {"--html", *PLOTS}} | {("demo", "--output")}
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ([*DESIGN, "-o", "d.json", "--report", "d.html"], "figures need matplotlib, which is not installed"),
+        ([*DESIGN, "-o", "d.json", "--html", "d.html"], "figures need matplotlib, which is not installed"),
         (["demo", "-o", "demo.html"], "figures need matplotlib, which is not installed"),
         ([*DESIGN, "-o", "none/d.json"], "cannot write none/d.json: there is no directory none; create it first"),
-        ([*DESIGN, "-o", "d.json", "--report", "."], "cannot write .: it is a directory; name a file in it"),
+        ([*DESIGN, "-o", "d.json", "--html", "."], "cannot write .: it is a directory; name a file in it"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_a_solve(call, said, tmp_path, monkeypatch, capsys):
@@ -65,7 +65,7 @@ def test_what_cannot_be_written_is_said_before_a_solve(call, said, tmp_path, mon
 
 def test_plink_files_need_their_library_before_anybody_is_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "bed_reader", None)
-    assert run(["gwas-perturb", "in.csv", "--design", "d.json", "-o", str(tmp_path / "out.bed")]) == 2
+    assert run(["gwas-randomize", "in.csv", "--design", "d.json", "-o", str(tmp_path / "out.bed")]) == 2
     assert "bed-reader, which is not installed" in capsys.readouterr().err
 
 
@@ -89,7 +89,7 @@ SHARES = ("--proportions", "0.3,0.2,0.1,0.4")
 TEST = ("test", "records.csv", *CALL)
 GOODNESS = ("--test", "goodness-of-fit", *SHARES)
 HOMOGENEITY = ("--test", "homogeneity", "--group", "others.csv")
-WEIGHTED = ("--weight", "w")
+WEIGHTED = ("--weights", "w")
 POWER = ("power", *CALL, *SHARES)
 WIDTH = (*POWER, "--width", "0.2")
 REFUSED = [
@@ -100,9 +100,9 @@ REFUSED = [
     ("--random-state", "7", (*TEST, "--calibration", "asymptotic")),
     ("--bootstrap", "7", (*TEST, *WEIGHTED)),
     ("--random-state", "7", (*TEST, *WEIGHTED)),
-    ("--single-cluster", "centred", TEST),
-    ("--single-cluster", "centred", ("estimate", "records.csv", *CALL)),
-    ("--level", "0.05", WIDTH),
+    ("--lonely-psu", "centred", TEST),
+    ("--lonely-psu", "centred", ("estimate", "records.csv", *CALL)),
+    ("--alpha", "0.05", WIDTH),
     ("--power", "0.8", WIDTH),
     ("--n", "9", WIDTH),
     ("--confidence", "0.95", POWER),
@@ -112,7 +112,7 @@ REFUSED = [
     ("--control", "no", ("gwas-study", "g.csv", "--total-epsilon", "1")),
     ("--each", None, ("audit", "design.json")),
     ("--timeout", "3", ("audit", "design.json")),
-    ("--level", "0.01", ("audit", "design.json", "--plant", "planted.jsonl")),
+    ("--alpha", "0.01", ("audit", "design.json", "--plant", "planted.jsonl")),
     ("--queries", "5000", ("audit", "design.json", "--planted", "p.jsonl", "--received", "r.jsonl")),
 ]
 
@@ -180,7 +180,7 @@ def test_a_seed_is_taken_by_drawn_tests_of_records_with_public_columns(tmp_path,
     made = 'epsilon = 1\n[public]\nweight = "w"\n[[attributes]]\nname = "a"\nsize = 2\n'
     (tmp_path / "s.toml").write_text(made)
     pd.DataFrame({"a": [0, 1] * 20, "w": 1.0}).to_csv(tmp_path / "t.csv", index=False)
-    for call in ("design s.toml -o d.json", "perturb t.csv --design d.json -o r.csv"):
+    for call in ("design s.toml -o d.json", "randomize t.csv --design d.json -o r.csv"):
         assert run(call.split()) == 0
     tested = "test r.csv --design d.json --attributes a --proportions 0.5,0.5 --random-state 1 --json"
     assert run(tested.split()) == 0

@@ -76,7 +76,7 @@ def test_reports_and_commands_take_it(carriers):
     made = design(DOMAIN, {"g": 6.0, "status": 6.0})
     save_design(made, carriers / "d.json")
     g, s = np.repeat(np.argwhere(TABLE >= 0), TABLE.ravel(), axis=0).T
-    randomized = made.mechanism.perturb_codes(np.stack([g, s], axis=1).astype(np.int8), random_state=1)
+    randomized = made.mechanism.randomize_codes(np.stack([g, s], axis=1).astype(np.int8), random_state=1)
     lines = ["g,status", *(",".join(map(str, row)) for row in randomized)]
     (carriers / "r.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     run = "import sys, carriers; from optrr.cli.main import run; sys.exit(run(sys.argv[1:]))"

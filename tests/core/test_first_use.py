@@ -58,7 +58,7 @@ ANALYSES = {
     "measure": lambda d, data: optrr.analysis.measures.measure(
         counted_table(count(data, d.domain, NAMES), d.mechanism), "odds-ratio"
     ),
-    "among": lambda d, data: optrr.analysis.measures.estimate_among(
+    "where": lambda d, data: optrr.analysis.measures.estimate_where(
         counted_table(count(data, d.domain, NAMES), d.mechanism), {}
     ),
     "model": lambda d, data: optrr.analysis.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
@@ -74,7 +74,7 @@ def test_raw_records_are_doubted_in_python(design, analysis):
     raw = adult().select(NAMES)
     said = said_in_python(lambda: ANALYSES[analysis](design, raw))
     assert any("has no provenance metadata" in line for line in said), said
-    released = design.perturb(raw)
+    released = design.randomize(raw)
     assert not said_in_python(lambda: ANALYSES[analysis](design, released))
 
 
@@ -88,13 +88,13 @@ def test_python_doubts_what_the_command_doubts(place, design, capsys):
 def test_strict_writes_nothing_where_there_is_a_warning(place, capsys):
     before = sorted(p.name for p in place.iterdir())
     estimate = ["estimate", "raw.csv", "--design", "design.json", "--attributes", "sex", "-o", "t.csv", "--strict"]
-    perturb = ["perturb", "raw.csv", "--design", "design.json", "-o", "r.csv", "--strict"]
-    for call in (estimate, [*perturb, "--random-state", "1"]):
+    randomize = ["randomize", "raw.csv", "--design", "design.json", "-o", "r.csv", "--strict"]
+    for call in (estimate, [*randomize, "--random-state", "1"]):
         assert run(call) == 1
         out, err = capsys.readouterr()
         assert not out and "warning: " in err and "error: --strict" in err
         assert sorted(p.name for p in place.iterdir()) == before
-    assert run(perturb) == 0
+    assert run(randomize) == 0
     assert {"r.csv", "r.csv.optrr.json"} <= {p.name for p in place.iterdir()}
 
 
@@ -104,7 +104,7 @@ def test_strict_writes_nothing_where_there_is_a_warning(place, capsys):
         "estimate raw.csv --design design.json --attributes sex --attributes income",
         "regress raw.csv --design design.json --formula income~sex --scores sex=0,1 --scores sex=0,1",
         "spec raw.csv --bins sex=3 --bins sex=4",
-        "allocate --attribute a=2 --attribute b=2 --total-epsilon 1 --floor a=.1 --floor a=.2",
+        "allocate --attribute a=2 --attribute b=2 --total-epsilon 1 --min-epsilon a=.1 --min-epsilon a=.2",
     ],
 )
 def test_of_two_options_none_is_forgotten(place, capsys, repeated):
@@ -132,7 +132,7 @@ def test_odd_columns_are_said(name):
 
 
 def test_rows_that_are_no_people_are_left_out_and_said(tmp_path, monkeypatch, capsys):
-    """Qualtrics' questions and ImportId rows, which perturb leaves out, too."""
+    """Qualtrics' questions and ImportId rows, which randomize leaves out, too."""
     monkeypatch.chdir(tmp_path)
     ids = ",".join(f'"{{""ImportId"":""QID{k}""}}"' for k in (1, 2))
     Path("q.csv").write_text(f'Q1,Q2\n"How are\nyou?","Your ""sex"", please"\n{ids}\nGood,F\nPoor,M\nGood,F\n')
@@ -141,7 +141,9 @@ def test_rows_that_are_no_people_are_left_out_and_said(tmp_path, monkeypatch, ca
     assert said in capsys.readouterr().err
     assert [list(a.categories) for a in read_specification("q.toml").domain] == [["Good", "Poor"], ["F", "M"]]
     assert (
-        run(["design", "q.toml", "-o", "d.json"]) == run(["perturb", "q.csv", "--design", "d.json", "-o", "o.csv"]) == 0
+        run(["design", "q.toml", "-o", "d.json"])
+        == run(["randomize", "q.csv", "--design", "d.json", "-o", "o.csv"])
+        == 0
     )
     assert said in capsys.readouterr().err and len(pd.read_csv("o.csv")) == 3
 
@@ -192,7 +194,7 @@ def test_what_spec_prints_next_works(place, capsys):
     frame.to_csv("people.csv", index=False)
     assert run(["spec", "people.csv", "-o", "people.toml"]) == 0
     commands = capsys.readouterr().out.splitlines()[-1].removeprefix("then: ").split("; ")
-    assert run(["perturb", "people.csv", "--design", "design.json", "-o", "released.csv"]) == 2
+    assert run(["randomize", "people.csv", "--design", "design.json", "-o", "released.csv"]) == 2
     assert "columns 'id', 'day' are not attributes" in capsys.readouterr().err
     for line in commands:
         assert run(line.split()[1:]) == 0
@@ -205,19 +207,19 @@ def test_among_is_the_ratio_of_the_unbiased_table():
     design, rng = optrr.design(domain, 1.5, preserve="pairs"), np.random.default_rng(1)
     counts = optrr.Counts(domain, rng.multinomial(5000, [0.3, 0.2, 0.15, 0.2, 0.1, 0.05]).reshape(3, 2))
     table = np.linalg.solve(design.mechanism.matrix().T, counts.table.ravel() / counts.n).reshape(3, 2)[:2]
-    result = optrr.analysis.measures.estimate_among(counted_table(counts, design.mechanism), {"vote": ["yes", "no"]})
+    result = optrr.analysis.measures.estimate_where(counted_table(counts, design.mechanism), {"vote": ["yes", "no"]})
     np.testing.assert_allclose(result.proportions, table / table.sum(), atol=1e-9)
     assert result.domain["vote"].categories == ("yes", "no") and result.share == pytest.approx(table.sum())
     assert np.all(result.lower <= result.proportions) and np.all(result.proportions <= result.upper)
     restricted = optrr.analysis.measures.measure(
-        counted_table(counts, design.mechanism), "odds-ratio", among={"vote": ["yes", "no"]}
+        counted_table(counts, design.mechanism), "odds-ratio", where={"vote": ["yes", "no"]}
     )
     assert restricted.rows[0].estimate == pytest.approx(
         table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=0.1
     )
     for wrong in ({"vote": ["yes", "maybe"]}, {"vote": ["yes"]}, {"age": ["1", "2"]}):
         with pytest.raises(InvalidInput):
-            optrr.analysis.measures.estimate_among(counted_table(counts, design.mechanism), wrong)
+            optrr.analysis.measures.estimate_where(counted_table(counts, design.mechanism), wrong)
 
 
 @pytest.mark.slow
@@ -230,7 +232,7 @@ def test_intervals_among_cover():
     hits = []
     for _ in range(150):
         counts = optrr.Counts(domain, rng.multinomial(2000, reports / reports.sum()).reshape(3, 2))
-        result = optrr.analysis.measures.estimate_among(counted_table(counts, mechanism), {"vote": ["yes", "no"]})
+        result = optrr.analysis.measures.estimate_where(counted_table(counts, mechanism), {"vote": ["yes", "no"]})
         hits.append((result.lower <= shares) & (shares <= result.upper))
     assert np.mean(hits) > 0.9
 
@@ -254,7 +256,7 @@ def test_notebooks_show_figures_and_short_errors():
     [
         ["worksheet", "design.json", "-o", "x.html"],
         ["design", "--attribute", "a=2:1", "-o", "x.html"],
-        ["design", "--attribute", "a=2:1", "-o", "x.json", "--report", "x.pdf"],
+        ["design", "--attribute", "a=2:1", "-o", "x.json", "--html", "x.pdf"],
         ["export", "design.json", "-o", "x.csv"],
         ["audit", "design.json", "--plant", "x.html"],
         ["demo", "-o", "x.json"],

@@ -80,10 +80,10 @@ def test_tables(reports: Reports, design: optrr.Design, people: pd.DataFrame) ->
     # four cells: exceeded once in 30,000 times
     assert np.abs((table.proportions - true) / table.standard_errors).max() < 4.5
     assert {"sex", "income", "estimate", "lower", "upper"} <= set(table.to_pandas().columns)
-    among = reports.table("sex", "race", among={"race": ["White", "Black"]})
-    assert among.proportions.shape == (2, 2) and among.proportions.sum() == pytest.approx(1)
+    where = reports.table("sex", "race", where={"race": ["White", "Black"]})
+    assert where.proportions.shape == (2, 2) and where.proportions.sum() == pytest.approx(1)
     assert reports.table("sex", method="adjusted").proportions.sum() == pytest.approx(1)
-    for wrong in ({"among": {}, "method": "mle"}, {"weights": "w", "unweighted": True}):
+    for wrong in ({"where": {}, "method": "mle"}, {"weights": "w", "unweighted": True}):
         with pytest.raises(optrr.InvalidInput, match="leave one out"):
             reports.table("sex", **wrong)
 
@@ -192,7 +192,7 @@ def test_what_a_design_can_see(design: optrr.Design) -> None:
 def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(design, people, tmp_path):
     for target in ([], [tmp_path / "out.csv"]):
         with pytest.raises(optrr.InvalidInput, match="got a Design for a mechanism; give a Mechanism"):
-            optrr.perturb(people, design, *target)
+            optrr.randomize(people, design, *target)
     with pytest.raises(optrr.InvalidInput, match="got a dict for a domain; give a Domain"):
         optrr.count(people, {"sex": ["F", "M"]}, "sex")
     with pytest.raises(optrr.InvalidInput, match="give a number of people of at least 1"):
@@ -284,9 +284,9 @@ def test_a_command_reads_its_records_once(same_design, monkeypatch, capsys):
     monkeypatch.setattr(
         counts, "count", lambda place, *a, of=counts.count, **k: read.append(place) or of(place, *a, **k)
     )
-    asked = ["estimate", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]
-    assert run([*asked, "--derive", "entropy", "--derive", "g-square", "--fake-reports", "3"]) == 0
-    assert run(["test", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]) == 0
+    asked = ["estimate", "out.csv", "--design", "d.json", "--attributes", "a,b", "--html", "page.html"]
+    assert run([*asked, "--derive", "entropy", "--derive", "g-square", "--poisoning", "3"]) == 0
+    assert run(["test", "out.csv", "--design", "d.json", "--attributes", "a,b", "--html", "page.html"]) == 0
     assert len(read) == 2
     capsys.readouterr()
 
@@ -321,7 +321,7 @@ def test_another_design_and_a_copy_are_refused_whoever_opened_them(same_design):
 
 
 def test_frames_say_what_they_were_given(same_design):
-    frame = same_design.perturb(pa.table({"a": ["x", "y"] * 50, "b": [0, 1] * 50}))
+    frame = same_design.randomize(pa.table({"a": ["x", "y"] * 50, "b": [0, 1] * 50}))
     reports = same_design.reports(frame)
     assert reports.doubts == []
     assert reports.counts("a")[0].origins == reports.origins[0]

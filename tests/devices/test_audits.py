@@ -438,7 +438,7 @@ def test_the_worst_of_many_counts_them_all() -> None:
     worst = Worst()
     assert worst.adjusted == 1.0
     worst.add([0.5, 0.001], lambda k: f"first {k}")
-    worst.add(0.01, lambda _: "second", among=98)
+    worst.add(0.01, lambda _: "second", where=98)
     worst.add([], lambda _: "none")
     assert (worst.tests, worst.p_value, worst.what) == (100, 0.001, "first 1")
     assert worst.adjusted == pytest.approx(0.1)

@@ -381,7 +381,7 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
     texts = [a.texts for a in label.domain]
     with received.open("w") as file:
         for asked in runs:
-            for record in kernel.perturb_codes(asked.records.astype(int)).tolist():
+            for record in kernel.randomize_codes(asked.records.astype(int)).tolist():
                 file.write(json.dumps([known[c] for known, c in zip(texts, record, strict=True)]) + "\n")
     both = ["audit", str(sampler), "--planted", str(planted), "--received", str(received)]
     assert run(both) == 0

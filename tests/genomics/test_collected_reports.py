@@ -230,7 +230,7 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
                 k = NAMES.index(row["SNP"])
                 assert row["STAT"] == pytest.approx(expected.scores.statistic[k], rel=1e-9)
                 assert (row["A1"], row["A2"]) == ALLELES[k]
-    code, out, _ = command(capsys, "gwas-variants d.jsonl --design d.json --report v.html --json")
+    code, out, _ = command(capsys, "gwas-variants d.jsonl --design d.json --html v.html --json")
     frequency = [row["FREQ"] for row in json.loads(out)["results"]]
     np.testing.assert_allclose(frequency, records.read_reports(Path("d.jsonl")).variants().frequency.estimate)
     Path("c.csv").write_text("sample,age\n1,3\n2,4\n")

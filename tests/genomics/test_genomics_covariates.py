@@ -159,10 +159,10 @@ def files(tmp_path_factory) -> Path:
     lines = (
         "gwas-design true.bed --total-epsilon 12 -o d.json",
         "gwas-design true.bed --total-epsilon 4 --for association -o q.json",
-        "gwas-perturb true.bed --design d.json -o named.bed --keep-names",
-        "gwas-perturb true.bed --design d.json -o numbered.bed",
-        "gwas-perturb true.bed --design d.json -o t.csv --keep-names",
-        "gwas-perturb true.bed --design q.json -o answers.csv",
+        "gwas-randomize true.bed --design d.json -o named.bed --keep-names",
+        "gwas-randomize true.bed --design d.json -o numbered.bed",
+        "gwas-randomize true.bed --design d.json -o t.csv --keep-names",
+        "gwas-randomize true.bed --design q.json -o answers.csv",
     )
     for line in lines:
         words = [str(folder / word) if "." in word else word for word in line.split()]
@@ -179,7 +179,7 @@ def gwas(folder: Path, name: str, *more: object, design: str = "d.json") -> int:
 @pytest.mark.parametrize("name", ["named.bed", "t.csv"])
 def test_the_command_s_table_is_python_s(files, tmp_path, capsys, name):
     asked = ["--covariate", "age", "--covariate", "site", "--json"]
-    asked += ["-o", tmp_path / "out.tsv", "--report", tmp_path / "r.html"]
+    asked += ["-o", tmp_path / "out.tsv", "--html", tmp_path / "r.html"]
     assert gwas(files, name, *asked) == 0
     out, err = capsys.readouterr()
     summary = json.loads(out)
@@ -242,7 +242,7 @@ def test_relatives_in_the_fam_file_are_warned_of(files, tmp_path, capsys):
     for result in (reports.scan(), reports.scan(covariates=np.arange(200.0))):
         assert [line for line in result.warnings if said in line]
     design = ["--design", str(files / "d.json")]
-    assert run(["gwas-perturb", str(tmp_path / "x.bed"), *design, "-o", str(tmp_path / "y.bed")]) == 0
+    assert run(["gwas-randomize", str(tmp_path / "x.bed"), *design, "-o", str(tmp_path / "y.bed")]) == 0
     assert said in capsys.readouterr().err
     assert genomics.read_cohort(files / "true.bed").relatives == 0
 

@@ -249,10 +249,10 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
         return err
 
     done(f"gwas-design x.vcf {where} --total-epsilon 40 --missing category -o d.json")
-    said = done(f"gwas-perturb x.vcf {where} --keep k.txt --design d.json -o r.bed --random-state 3")
+    said = done(f"gwas-randomize x.vcf {where} --keep k.txt --design d.json -o r.bed --random-state 3")
     assert "people not listed in k.txt" in said and "not passed by the file's filters" in said
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("x.vcf").read_bytes())))
-    piped = f"gwas-perturb - {where} --keep k.txt --phenotype x.pheno --phenotype-column status"
+    piped = f"gwas-randomize - {where} --keep k.txt --phenotype x.pheno --phenotype-column status"
     done(f"{piped} --design d.json -o s.bed --random-state 3")
     for suffix in (".bed", ".bim", ".fam"):
         assert Path(f"r{suffix}").read_bytes() == Path(f"s{suffix}").read_bytes()
@@ -262,12 +262,12 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     assert len(Path("a.tsv").read_text().splitlines()) - 1 == int(np.sum(written.variants.chromosome == "2"))
     done(f"gwas-study x.vcf {where} --total-epsilon 60 --repeats 2 --missing exclude --methods kronecker")
     done("gwas-design r.bed --total-epsilon 8 --for association -o q.json")
-    done(f"gwas-perturb x.vcf {where} --design q.json --missing exclude -o q.csv")
+    done(f"gwas-randomize x.vcf {where} --design q.json --missing exclude -o q.csv")
     for line, told in (
         ("gwas q.csv --design q.json --region 2", "--region is of genotypes, and this design's answers are none"),
-        ("gwas-perturb x.vcf --design d.json --region 9 -o t.bed", "no variant is in 9; name chromosomes"),
+        ("gwas-randomize x.vcf --design d.json --region 9 -o t.bed", "no variant is in 9; name chromosomes"),
         ("gwas r.bed --design d.json --all-filters -o t.tsv", "--all-filters is for VCF files, and not for r.bed"),
-        ("gwas-perturb x.vcf --design d.json --region 2:100-150 -o t.bed", "variants are not in the file"),
+        ("gwas-randomize x.vcf --design d.json --region 2:100-150 -o t.bed", "variants are not in the file"),
     ):
         refused(capsys, line, told)
     assert not list(tmp_path.glob("t.*"))

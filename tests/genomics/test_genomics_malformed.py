@@ -75,7 +75,7 @@ def here(tmp_path, monkeypatch, capfd, design_file):
 def call(name: str) -> list[str]:
     """The command that reads a file whole and randomizes it."""
     said = {"vcf": ["--phenotype", "people.csv", *ILL], "csv": ILL, "bed": []}[name.split(".")[1]]
-    return ["gwas-perturb", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
+    return ["gwas-randomize", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
 
 
 def refused(capfd, arguments: list[str]) -> str:
@@ -277,9 +277,9 @@ def test_names_that_are_markup_or_escapes(here):
     Path("x.csv").write_bytes(odd)
     assert "\x1b" not in refused(here, call("x.csv"))
     assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", "odd.json"]) == 0
-    perturb = call("x.csv")
-    perturb[perturb.index("design.json")] = "odd.json"
-    assert run(perturb) == 0
+    randomize = call("x.csv")
+    randomize[randomize.index("design.json")] = "odd.json"
+    assert run(randomize) == 0
     assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.tsv"]) == 0
     assert run(["estimate", "out.parquet", "--design", "odd.json", "--attributes", "[/b]"]) == 0
     captured = here.readouterr()

@@ -114,11 +114,11 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     write_plink(cohort_of(codes, status, "23", male), Path("true.bed"))
     write_plink(cohort_of(codes, status, "23"), Path("nobody.bed"))
     assert command(capsys, "gwas-design true.bed --variant-epsilon 6 --status-epsilon 6 -o d.json")[0] == 0
-    code, out, err = command(capsys, "gwas-perturb nobody.bed --design d.json -o r.bed")
+    code, out, err = command(capsys, "gwas-randomize nobody.bed --design d.json -o r.bed")
     assert (code, out) == (2, "") and "3 variants of chromosome X or Y" in err and "--sex-column" in err
-    code, _, err = command(capsys, "gwas-perturb true.bed --design d.json -o r.csv")
+    code, _, err = command(capsys, "gwas-randomize true.bed --design d.json -o r.csv")
     assert code == 2 and "write .bed" in err and not Path("r.csv").exists()
-    code, _, err = command(capsys, "gwas-perturb true.bed --design d.json -o r.bed --random-state 1 --keep-names")
+    code, _, err = command(capsys, "gwas-randomize true.bed --design d.json -o r.bed --random-state 1 --keep-names")
     assert code == 0 and "everybody's sex is written as it is" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}
@@ -254,7 +254,7 @@ def test_two_files_of_the_same_people_give_the_same_odds_ratios(tmp_path, capsys
     answer(capsys, "gwas-design", "one.bed", *budget, "-o", "d.json")
     odds = []
     for name, out in (("one", "one.out.bed"), ("one", "one.out.csv"), ("two", "two.out.bed"), ("two", "two.out.csv")):
-        answer(capsys, "gwas-perturb", f"{name}.bed", "--design", "d.json", "-o", out, "--random-state", 3, "--json")
+        answer(capsys, "gwas-randomize", f"{name}.bed", "--design", "d.json", "-o", out, "--random-state", 3, "--json")
         top = answer(capsys, "gwas", out, "--design", "d.json", "--json")["top"]
         odds.append(sorted((row["SNP"], row["A1"], row["A2"], round(row["OR"], 9)) for row in top))
     assert odds[0] == odds[1] == odds[2] == odds[3] and odds[0][0][:3] == ("rs0", "A", "G") and odds[0][0][3] > 1
@@ -275,7 +275,7 @@ def test_every_route_keeps_the_places_of_variants(tmp_path, capsys, monkeypatch,
     reports = (asked.drawn_report(record[None], as_source(None)) for record in asked.records(true))
     Path("r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
     for out in ("r.csv", "r.parquet"):
-        answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", out, "--json")
+        answer(capsys, "gwas-randomize", "true.bed", "--design", "d.json", "-o", out, "--json")
     for out in ("r.csv", "r.parquet", "r.jsonl"):
         answer(capsys, "gwas", out, "--design", "d.json", "-o", f"{out}.tsv", "--json")
         table = pd.read_csv(f"{out}.tsv", sep="\t", dtype=str)

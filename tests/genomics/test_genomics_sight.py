@@ -99,7 +99,9 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
     at = odds if math.isfinite(odds) else 5.0
     predicted = power_seen(test, scan, at, frequency, level)
     p = [
-        made.randomize(drawn_cohort(rng, people, variants, cases, frequency, at), rng).scan().scores.p_value
+        made.randomize(drawn_cohort(rng, people, variants, cases, frequency, at), random_state=rng)
+        .scan()
+        .scores.p_value
         for _ in range(60)
     ]
     assert math.isfinite(odds) == (total > 0.5)
@@ -257,7 +259,7 @@ def true_records(n: int, seed: int) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 20_000])
 def test_the_commands_print_the_same(one_design, n, tmp_path, capsys):
-    records = one_design.mechanism.perturb_codes(true_records(n, 1), random_state=2)
+    records = one_design.mechanism.randomize_codes(true_records(n, 1), random_state=2)
     columns = {name: records[:, k] for k, name in enumerate(one_design.domain.names)}
     columns["status"] = np.array(["control", "case"])[columns["status"]]
     table = pa.table(columns)

@@ -168,17 +168,17 @@ def write_csv(path: Path, cohort: Cohort) -> Path:
             "no value 'maybe'",
         ),
         (
-            ("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.bcf"),
+            ("gwas-randomize", "g.csv", "--design", "d.json", "-o", "x.bcf"),
             "written as .bed, .vcf, .vcf.gz, .csv or .parquet",
         ),
         (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
         (("gwas-design", "g.csv", "--budgets", "b.csv"), "lists variant 'v0' twice"),
         (("gwas-design", "g.csv", "--budgets", "b.csv", "-o", "b.csv"), "a design is written as .json"),
-        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "./g.csv"), "g.csv is an input of this command"),
-        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "b.csv", "--phenotype", "b.csv"), "is an input"),
-        (("gwas-perturb", "g.bed", "--design", "d.json", "-o", "g.bed"), "g.bed is an input"),
+        (("gwas-randomize", "g.csv", "--design", "d.json", "-o", "./g.csv"), "g.csv is an input of this command"),
+        (("gwas-randomize", "g.csv", "--design", "d.json", "-o", "b.csv", "--phenotype", "b.csv"), "is an input"),
+        (("gwas-randomize", "g.bed", "--design", "d.json", "-o", "g.bed"), "g.bed is an input"),
         (("gwas", "g.csv", "--design", "d.json", "-o", "no/r.tsv"), "there is no directory no"),
-        (("gwas", "g.csv", "--design", "d.json", "-o", "r", "--report", "r"), "r is to be written twice"),
+        (("gwas", "g.csv", "--design", "d.json", "-o", "r", "--html", "r"), "r is to be written twice"),
         (("gwas", "g.csv", "--design", "d.json", "-o", "r", "--qq", "q.gif"), ".svg, .png or .pdf"),
     ],
 )
@@ -204,7 +204,7 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     design = tmp_path / "d.json"
     made = command(capsys, "gwas-design", data, "--total-epsilon", "4", "--status-epsilon", "2", "-o", design, *who)
     assert made[0] == 0
-    arguments = ("gwas-perturb", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *who)
+    arguments = ("gwas-randomize", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *who)
     code, _, err = command(capsys, *arguments)
     assert code == 0
     assert (
@@ -219,15 +219,15 @@ def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     design, first, second = (tmp_path / name for name in ("d.json", "one.csv", "two.csv"))
     made = command(capsys, "gwas-design", data, "--total-epsilon", "1", "--status-epsilon", "0.5", "-o", design, *who)
     assert made[0] == 0
-    perturb = ("gwas-perturb", data, "--design", design, *who)
-    code, out, _ = command(capsys, *perturb, "-o", first, "--limit", "1", "--json")
+    randomize = ("gwas-randomize", data, "--design", design, *who)
+    code, out, _ = command(capsys, *randomize, "-o", first, "--limit", "1", "--json")
     assert code == 0 and json.loads(out)["epsilon"] <= 1
-    code, out, err = command(capsys, *perturb, "-o", second, "--after", first, "--limit", "1.9")
+    code, out, err = command(capsys, *randomize, "-o", second, "--after", first, "--limit", "1.9")
     assert (code, out) == (2, "") and "above the limit of 1.9" in err and not second.exists()
-    code, out, _ = command(capsys, *perturb, "-o", second, "--after", first, "--limit", "2")
+    code, out, _ = command(capsys, *randomize, "-o", second, "--after", first, "--limit", "2")
     assert code == 0 and "in all (1.000000 + 1.000000)" in out
     # a copy of the first release counts once
     code, out, _ = command(capsys, "account", first, second, "--json")
     assert code == 0 and len(json.loads(out)["releases"]) == 2
-    code, _, err = command(capsys, *perturb, "-o", second, "--limit", "2", "--random-state", "1")
+    code, _, err = command(capsys, *randomize, "-o", second, "--limit", "2", "--random-state", "1")
     assert code == 2 and "drawn from a seed" in err

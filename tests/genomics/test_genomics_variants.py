@@ -249,7 +249,7 @@ def simulated(n: int, frequencies_of: np.ndarray, seed: int, missing: float = 0.
 def test_where_p_values_of_proportions_go_in_steps_it_is_said(frequency, epsilon, said):
     """Homozygotes of a rare allele come one by one, and the mechanism invents no others: 9.3 % of p-values are below 5 %."""
     cohort = simulated(300, np.array([frequency, 0.4]), 18)
-    report = genomics.design(cohort, variants=epsilon, status=epsilon).randomize(cohort, 1).variants()
+    report = genomics.design(cohort, variants=epsilon, status=epsilon).randomize(cohort, random_state=1).variants()
     steps = [
         line for line in report.warnings if "in 1 variant some report" in line and "homozygote by homozygote" in line
     ]
@@ -355,7 +355,7 @@ def test_what_cannot_be_told_from_a_threshold_is_said():
 @pytest.mark.slow
 def test_the_front_door_reports_and_filters():
     cohort = simulated(600, np.array([0.01, 0.2, 0.4]), 13, missing=0.05)
-    reports = genomics.design(cohort, variants=3.0, status=3.0, missing=True).randomize(cohort, 1)
+    reports = genomics.design(cohort, variants=3.0, status=3.0, missing=True).randomize(cohort, random_state=1)
     report = reports.variants(by_status=True)
     assert report.to_arrow().column_names[:7] == ["CHR", "SNP", "BP", "A1", "A2", "N", "FREQ"]
     assert {"F_A", "L95_U", "CALL_SE", "HWE_P_U"} <= set(report.columns)
@@ -378,7 +378,7 @@ def test_answers_about_cells_have_frequencies_and_sets_say_that_they_have_none()
             ("rs0", "rs1", "rs2"), (("A", "G"),) * 3, 6.0, 2, 0.0, (), np.zeros(3, dtype=np.int64)
         )
     )
-    answers = cells.randomize(cohort, 2)
+    answers = cells.randomize(cohort, random_state=2)
     report = answers.variants()
     error = report.frequency.standard_error
     assert np.all(np.abs(report.frequency.estimate - cohort.genotypes.codes.mean(axis=0) / 2) < 5 * error)
@@ -393,7 +393,7 @@ def test_answers_about_cells_have_frequencies_and_sets_say_that_they_have_none()
         sampled_variants(genomics.Wanted(["rs0", "rs1", "rs2"], alleles=[("A", "G")] * 3), 1.0)
     )
     assert sets.design.reports
-    others = sets.randomize(cohort, 2)
+    others = sets.randomize(cohort, random_state=2)
     with pytest.raises(InvalidInput, match="hide frequencies; leave out --maf"):
         others.scan(maf=0.1)
     with pytest.raises(InvalidInput, match="hide frequencies; design without"):
@@ -410,7 +410,7 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     Path("true.csv").write_text("\n".join(lines) + "\n")
     who = ["--phenotype-column", "status", "--case", "1"]
     assert command(capsys, "gwas-design", "true.csv", *who, "--variant-epsilon", 3, "-o", "d.json")[0] == 0
-    assert command(capsys, "gwas-perturb", "true.csv", *who, "--design", "d.json", "-o", "out.csv")[0] == 0
+    assert command(capsys, "gwas-randomize", "true.csv", *who, "--design", "d.json", "-o", "out.csv")[0] == 0
     # nobody has a copy of A1: noise would have shown some
     raw = [",".join(["0"] * 4 + line.split(",")[4:]) for line in lines[1:]]
     Path("raw.csv").write_text("\n".join([lines[0], *raw]) + "\n")
@@ -427,7 +427,7 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     for row, result in zip(rows, said["results"], strict=True):
         assert float(row[header.index("FREQ")]) == pytest.approx(result["FREQ"], rel=1e-5)
     assert said["variants"] == 4
-    code, out, _ = command(capsys, *given, "--report", "page.html")
+    code, out, _ = command(capsys, *given, "--html", "page.html")
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Hardy-Weinberg tests" in page and str(tmp_path) not in page
     assert code == 0 and "4 variants" in out

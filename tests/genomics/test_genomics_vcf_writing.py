@@ -158,7 +158,7 @@ def test_the_same_scan_from_every_file(tmp_path, capsys, monkeypatch):
     assert run(["gwas-design", "true.bed", "--total-epsilon", "12", "-o", "d.json"]) == 0
     seen = {}
     for name in ("r.bed", "s.vcf", "t.vcf.gz"):
-        code = run(["gwas-perturb", "true.bed", "--design", "d.json", "-o", name, "--random-state", "5"])
+        code = run(["gwas-randomize", "true.bed", "--design", "d.json", "-o", name, "--random-state", "5"])
         said = capsys.readouterr()
         assert code == 0 and "everybody's sex is written as it is" in said.err, said.err
         code = run(["gwas", name, "--design", "d.json", "--json", "-o", f"{name}.tsv"])
@@ -195,7 +195,7 @@ def test_refusals(tmp_path, capsys, monkeypatch):
     command = lambda text: run(text.split())  # noqa: E731
     assert command("gwas-design g.csv --phenotype-column D --total-epsilon 5 -o d.json") == 0
     for more, said in (("-o x.vcf", "no letters for both alleles"), ("-o g.csv", "g.csv is an input")):
-        assert command(f"gwas-perturb g.csv --phenotype-column D --design d.json {more}") == 2
+        assert command(f"gwas-randomize g.csv --phenotype-column D --design d.json {more}") == 2
         assert said in capsys.readouterr().err
     assert not Path("x.vcf").exists()
 
@@ -260,7 +260,7 @@ def test_plink2_itself_names_and_counts_so(tmp_path):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     mine = scanned_cohort()
     write_plink(mine, tmp_path / "x.bed")
-    design(mine, 400.0).randomize(mine, 3).scan().write_plink2(tmp_path / "ours")
+    design(mine, 400.0).randomize(mine, random_state=3).scan().write_plink2(tmp_path / "ours")
     order = ["plink2", "--bfile", "x", "--glm", "allow-no-covars", "--out", "y"]
     subprocess.run(order, cwd=tmp_path, capture_output=True, check=True)
     ours, theirs = (
@@ -285,7 +285,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     write_plink(scanned_cohort(), Path("x.bed"))
     for line in (
         "gwas-design x.bed --total-epsilon 600 -o d.json",
-        "gwas-perturb x.bed --design d.json -o r.bed --random-state 1",
+        "gwas-randomize x.bed --design d.json -o r.bed --random-state 1",
         "gwas r.bed --design d.json --format plink2 -o r.glm.gz",
         "gwas r.bed --design d.json -o r.tsv --manhattan m.svg --qq q.pdf",
     ):
@@ -338,7 +338,7 @@ def test_a_manhattan_plot_names_the_best_hit_of_every_chromosome_and_is_put_into
 def test_a_qq_plot_shows_the_naive_test_too():
     rng = np.random.default_rng(8)
     mine = cohort_of(rng.binomial(2, rng.uniform(0.1, 0.6, 40), (300, 40)))
-    result = design(mine, 300.0).randomize(mine, 1).scan(naive=True)
+    result = design(mine, 300.0).randomize(mine, random_state=1).scan(naive=True)
     (axes,) = result.plot("qq").axes
     labels = axes.get_legend_handles_labels()[1]
     assert labels == ["95 %, independent tests", "trend test", "naive test", "uniform"]

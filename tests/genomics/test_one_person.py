@@ -141,8 +141,8 @@ def save(design, name: str) -> None:
     (save_design if name != "q.json" else save_sampled_variants)(design, Path(name))
 
 
-def perturb(*arguments: object, design: str = "d.json", output: str = "r.json") -> int:
-    return run(["gwas-perturb", *map(str, arguments), "--design", design, "-o", output])
+def randomize(*arguments: object, design: str = "d.json", output: str = "r.json") -> int:
+    return run(["gwas-randomize", *map(str, arguments), "--design", design, "-o", output])
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_a_person_is_drawn_once(name, here, capsys):
     """Whatever is entered the second time, wherever it is to be written: the same report, and one ε spent."""
     save(records_design() if name == "d.json" else question_design(), name)
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1], turned=[0]))
-    assert perturb(file, "--status", "case", "--json", design=name) == 0
+    assert randomize(file, "--status", "case", "--json", design=name) == 0
     said = capsys.readouterr()
     first = json.loads(said.out)
     assert "1 variant named A1 and A2 the other way round than the design: turned" in said.err
@@ -159,7 +159,7 @@ def test_a_person_is_drawn_once(name, here, capsys):
     Path("s.txt").write_text("control\n")
     file.write_text("nothing")  # nothing is read again
     for output in ("again.json", "r.json"):
-        assert perturb(file, "--status-file", "s.txt", "--json", design=name, output=output) == 0
+        assert randomize(file, "--status-file", "s.txt", "--json", design=name, output=output) == 0
         said = capsys.readouterr()
         again = json.loads(said.out)
         assert not again["new"] and again["spent"] == pytest.approx(first["epsilon"], abs=1e-14)
@@ -172,7 +172,7 @@ def test_a_person_is_drawn_once(name, here, capsys):
 
 @pytest.mark.slow
 def test_the_python_client_shares_the_diary(here, capsys):
-    """Its ledger counts what gwas-perturb drew; a report that it drew by the exported design is sent again by gwas-perturb."""
+    """Its ledger counts what gwas-randomize drew; a report by the exported design is sent again by gwas-randomize."""
     client = [sys.executable, str(ROOT / "clients" / "python" / "optrr_client.py")]
 
     def by_client(*arguments: str) -> str:
@@ -186,14 +186,14 @@ def test_the_python_client_shares_the_diary(here, capsys):
     answers = {"status": "case", "rs0": "A/G", "rs1": "C/C", "rs2": "A/A", "rs3": "A/T"}
     Path("answers.json").write_text(json.dumps(answers))
     sent = by_client("sampler.json", "p.vcf.diary", "answers.json")
-    assert perturb(file, "--status", "case") == 0
+    assert randomize(file, "--status", "case") == 0
     assert json.loads(Path("r.json").read_text()) == json.loads(sent)
-    assert perturb(file, "--status", "case", design="q.json", output="q1.json") == 0
+    assert randomize(file, "--status", "case", design="q.json", output="q1.json") == 0
     ledger = by_client("p.vcf.diary").splitlines()
     both = design.epsilon + question_design().epsilon
     assert len(ledger) == 3 and float(ledger[-1].split()[-1]) == pytest.approx(both)
     # a limit is that of the diary, and what was sent is sent again, whatever the limit
-    assert perturb(file, "--status", "case", "--limit", "0.1", output="again.json") == 0
+    assert randomize(file, "--status", "case", "--limit", "0.1", output="again.json") == 0
     assert Path("again.json").read_bytes() == Path("r.json").read_bytes()
 
 
@@ -202,8 +202,8 @@ def test_above_the_limit_nothing_is_drawn(here, capsys):
     save(question_design(), "q.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
     limit = records_design().epsilon + 0.5
-    assert perturb(file, "--status", "case", "--limit", limit) == 0
-    assert perturb(file, "--status", "case", "--limit", limit, design="q.json", output="q1.json") == 2
+    assert randomize(file, "--status", "case", "--limit", limit) == 0
+    assert randomize(file, "--status", "case", "--limit", limit, design="q.json", output="q1.json") == 2
     assert "above the limit" in capsys.readouterr().err and not Path("q1.json").exists()
     assert len(list(Path("p.vcf.diary").glob("*.json"))) == 1
 
@@ -213,12 +213,12 @@ def test_who_lacks_the_call_that_is_asked_for_gives_no_answer_and_is_not_asked_a
     """As in a cohort; the question is kept, so that nobody draws until it is one that can be answered."""
     save(question_design(), "q.json")
     file = write_vcf(here / "p.vcf", [line("rs0", "A", "G", -1), *lines_of([0, 1, 2, 0])[1:]])
-    assert perturb(file, "--status", "case", design="q.json") == 2
+    assert randomize(file, "--status", "case", design="q.json") == 2
     assert "missing calls" in capsys.readouterr().err and not list(here.glob("p.vcf.diary/*.json"))
     silent = answered = 0
     for k in range(40):
         more = ("--status", "case", "--missing", "exclude", "--diary", f"d{k}")
-        codes = [perturb(file, *more, design="q.json", output=f"r{k}.json") for _ in range(2)]
+        codes = [randomize(file, *more, design="q.json", output=f"r{k}.json") for _ in range(2)]
         error = capsys.readouterr().err
         assert codes in ([0, 0], [2, 2])
         silent, answered = silent + (codes[0] == 2), answered + (codes[0] == 0)
@@ -233,14 +233,14 @@ def test_missing_calls_are_the_designs_category_or_stay_missing(here, capsys):
     file = write_vcf(here / "p.vcf", lines_of([-1, 2, 0, 1])[:3])
     args = (file, "--status", "case", "--absent", "missing")
     save(records_design(), "d.json")
-    assert perturb(*args) == 2
+    assert randomize(*args) == 2
     assert "has missing calls and the design has no category for them" in capsys.readouterr().err
-    assert perturb(*args, "--missing", "exclude") == 0
+    assert randomize(*args, "--missing", "exclude") == 0
     assert "2 calls missing in the report: no epsilon covers which" in capsys.readouterr().err
     values = json.loads(Path("r.json").read_text())["values"]
     assert [v is None for v in values] == [False, True, False, False, True]
     save(records_design(missing=True, epsilon=30.0), "m.json")
-    assert perturb(*args, design="m.json") == 0
+    assert randomize(*args, design="m.json") == 0
     assert json.loads(Path("r.json").read_text())["values"] == ["case", None, "C/C", "A/A", None]
 
 
@@ -253,12 +253,12 @@ def test_the_status_is_never_shown(here, capsys):
         ("--status-file", "s.txt"),
         ("--status", "case", "--status-file", "s.txt"),
     ):
-        assert perturb(file, *given) == 2
+        assert randomize(file, *given) == 2
         error = capsys.readouterr().err
         assert "Huntington" not in error and ("neither case nor control" in error or "give one of them" in error)
     assert not Path("p.vcf.diary").exists()
     Path("s.txt").write_text("CASE")
-    assert perturb(file, "--status-file", "s.txt") == 0
+    assert randomize(file, "--status-file", "s.txt") == 0
     said = capsys.readouterr()
     assert "case" not in (said.out + said.err).lower()
 
@@ -279,7 +279,7 @@ def test_the_status_is_never_shown(here, capsys):
 def test_options_of_one_person_and_of_many_are_told_apart(arguments, message, here, capsys):
     save(records_design(), "d.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
-    assert run(["gwas-perturb", str(file), "--design", "d.json", *arguments.split()]) == 2
+    assert run(["gwas-randomize", str(file), "--design", "d.json", *arguments.split()]) == 2
     assert message in capsys.readouterr().err and not list(here.glob("r.*"))
 
 
@@ -287,12 +287,12 @@ def test_with_strict_a_warning_leaves_nothing_behind(here, capsys):
     """Neither a report nor an entry: it is said before anything is drawn."""
     save(records_design(), "d.json")
     args = (write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1], turned=[0])), "--status", "case", "--json")
-    assert perturb(*args, "--strict") == 1
+    assert randomize(*args, "--strict") == 1
     assert not Path("r.json").exists() and not list(here.glob("p.vcf.diary/*.json"))
-    assert perturb(*args) == 0 and Path("r.json").exists()
+    assert randomize(*args) == 0 and Path("r.json").exists()
     # nothing is said of a report that is sent again, which may therefore be strict
     capsys.readouterr()
-    assert perturb(*args, "--strict") == 0 and not json.loads(capsys.readouterr().out)["new"]
+    assert randomize(*args, "--strict") == 0 and not json.loads(capsys.readouterr().out)["new"]
 
 
 def test_two_that_answer_at_once_end_with_one_report(here):

@@ -451,7 +451,7 @@ def test_designs_that_cannot_be(change, said):
 
 @pytest.mark.parametrize("answers", [([9], [0]), ([0], [99]), ([-1], [0]), ([0], [-1])])
 def test_answers_that_cannot_be(answers):
-    with pytest.raises(InvalidInput, match="gwas-perturb"):
+    with pytest.raises(InvalidInput, match="gwas-randomize"):
         sampled_variants(Wanted(names(3)), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
 
 
@@ -493,7 +493,7 @@ def test_variants_of_one_copy_are_refused():
     male = np.zeros(cohort.n, dtype=bool)
     of_x = replace(cohort, genotypes=replace(cohort.genotypes, variants=variants), male=male)
     with pytest.raises(InvalidInput, match="two copies"):
-        association_design(of_x, 1.0).randomize(of_x, 1)
+        association_design(of_x, 1.0).randomize(of_x, random_state=1)
 
 
 def write_people(path, rng, n=400, missing=False):
@@ -515,7 +515,7 @@ def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
     (tmp_path / "fewer.csv").write_text("variant,frequency\nrs1,0.2\nrs2,0.9\n")
     assert run(f"{design} --for association --frequencies public.csv -o d.json".split()) == 0
     assert len(optrr.load(tmp_path / "d.json").reports) == 3
-    assert run(f"gwas-perturb people.csv {who} --design d.json -o a.csv".split()) == 0
+    assert run(f"gwas-randomize people.csv {who} --design d.json -o a.csv".split()) == 0
     assert run(f"{design} --for association --case-share .3 -o other.json".split()) == 0
     capsys.readouterr()
     for line, said in (
@@ -526,7 +526,7 @@ def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
         (f"{design} --for association --case-share 2 -o x.json", "between 0 and 1"),
         ("gwas a.csv --design d.json --test genotypic", "trend test alone"),
         ("gwas a.csv --design other.json", "another design"),
-        ("perturb people.csv --design d.json -o x.csv", "gwas-perturb"),
+        ("randomize people.csv --design d.json -o x.csv", "gwas-randomize"),
     ):
         genotypes.refused(capsys, line, said)
     assert not list(tmp_path.glob("x.*"))
@@ -536,9 +536,9 @@ def test_who_lacks_a_call_gives_no_answer(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(21), missing=True)
     people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
     assert run(["gwas-design", people_file, *who, "--total-epsilon", "1", "--for", "association", "-o", made]) == 0
-    assert run(["gwas-perturb", people_file, *who, "--design", made, "-o", answers]) == 2
+    assert run(["gwas-randomize", people_file, *who, "--design", made, "-o", answers]) == 2
     assert "missing calls" in capsys.readouterr().err
-    assert run(["gwas-perturb", people_file, *who, "--design", made, "-o", answers, "--missing", "exclude"]) == 0
+    assert run(["gwas-randomize", people_file, *who, "--design", made, "-o", answers, "--missing", "exclude"]) == 0
     gone = 400 - pa_csv.read_csv(answers).num_rows
     assert 0 < gone <= 40
     assert f"({gone})" in capsys.readouterr().err
@@ -558,7 +558,7 @@ def test_the_plan_says_how_many_missing_calls_leave_without_an_answer(total):
 def test_named_cells_have_every_test():
     rng = np.random.default_rng(23)
     cohort = cohort_of(people(rng, 800, np.full(3, 0.4), 0.5, np.full(3, 0.9)))
-    reports = association_design(cohort, 9.0).randomize(cohort, 5)
+    reports = association_design(cohort, 9.0).randomize(cohort, random_state=5)
     for test in ("trend", "genotypic"):
         scanned = reports.scan(test, naive=test == "genotypic")
         assert np.isfinite(scanned.scores.p_value).all() and list(scanned.variants.a1) == ["A"] * 3

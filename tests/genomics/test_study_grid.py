@@ -494,7 +494,7 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         *["--people", "200,400", "--stretch", "5", "--total-epsilon", "6,40", "--repeats", "2", "--top", "3"],
         *["--methods", "kronecker,association,laplace,naive,unrandomized", "--json"],
     ]  # fmt: skip
-    outputs = ["--report", str(page), "-o", str(table), "--figures", str(figures)]
+    outputs = ["--html", str(page), "-o", str(table), "--figures", str(figures)]
     assert run([*arguments, *outputs]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert len(printed["results"]) == 2 * 2 * 5 and printed["options"]["trait"]["heritability"] == 0.2

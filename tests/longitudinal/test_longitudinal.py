@@ -312,14 +312,14 @@ def rounds(names=("one", "two"), source="true.csv", suffix="csv"):
 
 
 def test_a_round_made_again_replaces_no_other_release(here, capsys):
-    command = ("longitudinal-perturb", "true.csv", "--design", "design.json", "--person", "who")
-    said(capsys, *command, "--round", "1", "--key", "key", "-o", "one.csv")
-    for again in (("--key", "key", "--round", "1"), ("--key", "key", "--round", "2")):
+    command = ("longitudinal-randomize", "true.csv", "--design", "design.json", "--id-column", "who")
+    said(capsys, *command, "--wave", "1", "--key", "key", "-o", "one.csv")
+    for again in (("--key", "key", "--wave", "1"), ("--key", "key", "--wave", "2")):
         assert "held a release" not in said(capsys, *command, *again, "-o", "one.csv").err
     # whoever has rounds of two keys has two permanent answers
     assert (
         "which this one replaces"
-        in said(capsys, *command, "--round", "1", "--key", "other", "--new-key", "-o", "one.csv").err
+        in said(capsys, *command, "--wave", "1", "--key", "other", "--new-key", "-o", "one.csv").err
     )
 
 
@@ -354,20 +354,20 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     assert "for each person over time (all their reports for ever" in said(capsys, "account", *files).out
     # records that another design randomized come on top
     optrr.save(optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5), "other.json")
-    said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
+    said(capsys, "randomize", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
     both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
     assert both["unit"] == "person over time"
     # what follows rounds is of the person, too
     followed = ("--design", "other.json", "-o", "then.csv", "--drop", "who", "--after", files[0])
-    assert "for ever in all" in said(capsys, "perturb", "true.csv", *followed).out
+    assert "for ever in all" in said(capsys, "randomize", "true.csv", *followed).out
     assert json.loads(said(capsys, "account", "then.csv", "--json").out)["unit"] == "person over time"
     assert both["epsilon"] == pytest.approx(design.epsilon + load_design("other.json").epsilon)
-    arguments = ("--design", "design.json", "--key", "key", "--person", "who", "--round", "3", "-o", "three.csv")
+    arguments = ("--design", "design.json", "--key", "key", "--id-column", "who", "--wave", "3", "-o", "three.csv")
     limit = ("--after", "one.csv", "--limit", str(design.epsilon))
-    said(capsys, "longitudinal-perturb", "true.csv", *arguments, *limit)
+    said(capsys, "longitudinal-randomize", "true.csv", *arguments, *limit)
     assert (
         "above the limit"
-        in said(capsys, "longitudinal-perturb", "true.csv", *arguments, *limit, "--after", "other.csv", code=2).err
+        in said(capsys, "longitudinal-randomize", "true.csv", *arguments, *limit, "--after", "other.csv", code=2).err
     )
 
 
@@ -394,20 +394,23 @@ def test_people_and_designs_that_do_not_fit_are_refused(here):
 def test_from_the_command_line(here, capsys):
     attributes = ("--attribute", "a=2:1", "--attribute", "b=3:1")
     made = json.loads(
-        said(capsys, "longitudinal-design", *attributes, "--forever", "4", "-o", "made.json", "--json").out
+        said(capsys, "longitudinal-design", *attributes, "--lifetime-epsilon", "4", "-o", "made.json", "--json").out
     )
     assert made["one_report_epsilon"] < made["reports"][1]["epsilon"] < made["epsilon"] <= 4
-    assert "for ever" in said(capsys, "longitudinal-design", *attributes, "--forever", "4", "--second", "kronecker").out
+    assert (
+        "for ever"
+        in said(capsys, "longitudinal-design", *attributes, "--lifetime-epsilon", "4", "--second", "kronecker").out
+    )
     assert json.loads(said(capsys, "verify", "made.json", "--json").out)["holds"]
     files = []
     for name in ("1", "2", "3"):
         files.append(f"{name}.csv")
         new = ("--new-key",) if name == "1" else ()
         said(
-            *(capsys, "longitudinal-perturb", "true.csv", "--design", "design.json", "--key", "fresh", *new),
-            *("--person", "who", "--round", name, "-o", files[-1]),
+            *(capsys, "longitudinal-randomize", "true.csv", "--design", "design.json", "--key", "fresh", *new),
+            *("--id-column", "who", "--wave", name, "-o", files[-1]),
         )
-    arguments = ("--design", "design.json", "--person", "who", "--attributes", "a")
+    arguments = ("--design", "design.json", "--id-column", "who", "--attributes", "a")
     out = json.loads(said(capsys, "longitudinal-estimate", *files, *arguments, "--change", "--json").out)
     assert sum(out["average"]["estimate"]) == pytest.approx(1) and out["average"]["people"] == 500
     assert sum(out["change"]["estimate"]) == pytest.approx(0, abs=1e-12)
@@ -415,7 +418,7 @@ def test_from_the_command_line(here, capsys):
 
 
 def test_other_commands_say_where_the_file_belongs(here, capsys):
-    for command in (("perturb", "true.csv", "-o", "out.csv"), ("estimate", "true.csv", "--attributes", "a")):
+    for command in (("randomize", "true.csv", "-o", "out.csv"), ("estimate", "true.csv", "--attributes", "a")):
         assert "longitudinal- commands" in said(capsys, *command, "--design", "design.json", code=2).err
 
 
@@ -426,7 +429,7 @@ def test_what_would_draw_on_a_device_says_what_to_do_instead(command, here, caps
     kept = sorted(here.iterdir())
     error = said(capsys, command[0], "design.json", *command[1:], code=2).err
     assert error.count("\n") == 1
-    assert "`optrr longitudinal-perturb`" in error and "`optrr design`" in error
+    assert "`optrr longitudinal-randomize`" in error and "`optrr design`" in error
     assert sorted(here.iterdir()) == kept
 
 
@@ -462,13 +465,15 @@ def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name
 
 def simulated(design, codes, count, rng):
     """Flat cells of everybody's reports in several rounds, shape (n, R); codes of shape (R, n, m), answers kept while alike."""
-    answers = design.permanent.perturb_codes(codes[0], rng)
+    answers = design.permanent.randomize_codes(codes[0], rng)
     out = []
     for t in range(count):
         moved = (codes[t] != codes[t - 1]).any(axis=1) if t else np.zeros(len(answers), dtype=bool)
-        answers = np.where(moved[:, None], design.permanent.perturb_codes(codes[t], rng), answers)
+        answers = np.where(moved[:, None], design.permanent.randomize_codes(codes[t], rng), answers)
         out.append(
-            np.ravel_multi_index(tuple(design.instantaneous.perturb_codes(answers, rng).T), tuple(design.domain.sizes))
+            np.ravel_multi_index(
+                tuple(design.instantaneous.randomize_codes(answers, rng).T), tuple(design.domain.sizes)
+            )
         )
     return np.stack(out, axis=1)
 

@@ -208,7 +208,7 @@ def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
     page.locator("#spend").get_by_text("Of the total, for each answer").wait_for()
     assert page.evaluate("document.activeElement.id") == "way-optimum"
     assert page.locator("#way-optimum").is_checked()
-    assert "--way optimum" in page.locator("#shell").inner_text()
+    assert "--protocol optimum" in page.locator("#shell").inner_text()
     page.get_by_role("radio", name="The best for what is to be learned").check()
     wait_for_exact(page)
 

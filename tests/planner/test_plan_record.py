@@ -485,7 +485,7 @@ def test_the_files_do_what_they_are_for(seed, tmp_path, monkeypatch, capsys):
     assert survey.deployment.to_bytes() == Path("sampler.json").read_bytes()
     # what is randomized by the design is analysed by the script, with the numbers of the reports themselves
     people(plan, 400, seed).to_parquet("true.parquet")
-    assert run(["perturb", "true.parquet", "--design", "design.json", "-o", "reports.parquet"]) == 0
+    assert run(["randomize", "true.parquet", "--design", "design.json", "-o", "reports.parquet"]) == 0
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     call = [sys.executable, "plan/analysis.py", "plan/reports.parquet"]
     done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)

@@ -343,7 +343,9 @@ def test_an_admission_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(design: Design, engine: sa.Engine, n: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    codes = design.mechanism.perturb_codes(np.stack([rng.integers(0, r, n) for r in design.domain.sizes], axis=1), seed)
+    codes = design.mechanism.randomize_codes(
+        np.stack([rng.integers(0, r, n) for r in design.domain.sizes], axis=1), seed
+    )
     packing = Packing(design.domain)
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
     return codes

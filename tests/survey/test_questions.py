@@ -235,7 +235,7 @@ def people(n: int = PEOPLE) -> list[dict[str, str | None]]:
 
 
 def answers_in_memory(reports: list[dict[str, Any]]) -> pa.Table:
-    """The answers as :meth:`SampledTables.perturb` returns them, without what reports have beside."""
+    """The answers as :meth:`SampledTables.randomize` returns them, without what reports have beside."""
     return pa.table({"table": [r["table"] for r in reports], "cells": [r["cells"] for r in reports]})
 
 

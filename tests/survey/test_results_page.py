@@ -45,7 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def fill(source: Path) -> None:
     made = load_design(source.with_name("questions.design.json"))
     rng = np.random.default_rng(0)
-    codes = made.mechanism.perturb_codes(rng.integers(0, made.domain.sizes, (500, 2)), 0)
+    codes = made.mechanism.randomize_codes(rng.integers(0, made.domain.sizes, (500, 2)), 0)
     packing = Packing(made.domain)
     engine = open_database(database_url(str(source.with_name("questions.db"))), lasting=False)
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])

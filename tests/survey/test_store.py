@@ -437,7 +437,7 @@ def test_the_command_line_estimates_from_a_database(opened, new_url, made, tmp_p
     asked = ["--design", str(tmp_path / "other.json"), "--attributes", "income"]
     assert run_command(["estimate", new_url, *asked]) == 2
     assert "another design" in capsys.readouterr().err
-    again = ["perturb", new_url, "--design", str(tmp_path / "d.json"), "-o", str(tmp_path / "twice.csv")]
+    again = ["randomize", new_url, "--design", str(tmp_path / "d.json"), "-o", str(tmp_path / "twice.csv")]
     assert run_command(again) == 2
     assert "already randomized" in capsys.readouterr().err
 

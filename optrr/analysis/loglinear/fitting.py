@@ -463,9 +463,9 @@ class LogLinearEquations(Equations):
         """The information."""
         return self.at(theta).information
 
-    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+    def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
         """Everywhere: the information has no error."""
-        del among
+        del where
         return np.ones(len(theta), dtype=np.bool_)
 
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:

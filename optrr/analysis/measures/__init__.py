@@ -1,15 +1,15 @@
 """Measures of a table: shares within groups, risks, odds, ordinal association, means, contrasts and quantiles, with intervals.
 
-``measure`` serves two attributes. ``among`` restricts tables and measures to people with some true answers and
+``measure`` serves two attributes. ``where`` restricts tables and measures to people with some true answers and
 counts them; ``shares`` has tables of them and sums of shares in sub-populations, ``quantile`` medians. ``quantities`` defines
 every measure by an equation that divides by nothing, makes the interval by testing that equation, and keeps what no table near
 the estimate contradicts.
 """
 
-from optrr.analysis.measures.among import Among, complete_among
 from optrr.analysis.measures.measure import MEASURES, Comparing, Measures, measure
 from optrr.analysis.measures.quantile import quantiles
-from optrr.analysis.measures.shares import EstimateAmong, WeightedShare, contrast, estimate_among
+from optrr.analysis.measures.shares import EstimateAmong, WeightedShare, contrast, estimate_where
+from optrr.analysis.measures.subgroups import Among, complete_where
 
 __all__ = [
     "MEASURES",
@@ -18,9 +18,9 @@ __all__ = [
     "EstimateAmong",
     "Measures",
     "WeightedShare",
-    "complete_among",
+    "complete_where",
     "contrast",
-    "estimate_among",
+    "estimate_where",
     "measure",
     "quantiles",
 ]

@@ -1,7 +1,7 @@
 """Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns.
 
-Each may be of the people whose true answers are among some categories (:mod:`optrr.analysis.measures.among`): a measure is an
-equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
+Each may be of the people whose true answers are among some categories (:mod:`optrr.analysis.measures.subgroups`): a measure is
+an equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.analysis.measures import quantities
-from optrr.analysis.measures.among import Among, Kept, code_of, ignored, said_among
 from optrr.analysis.measures.quantities import Inversion, Odds
+from optrr.analysis.measures.subgroups import Among, Kept, code_of, ignored, said_where
 from optrr.core.display import (
     COLOURS,
     OneTable,
@@ -86,7 +86,7 @@ class Measures(TableResult):
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
     sample Taylor's at the ratio of weighted shares as it is, NaN where there is none; intervals are not made from it.
-    ``scores`` are the numbers by which the outcomes counted, for means; ``among`` what people's true answers were restricted
+    ``scores`` are the numbers by which the outcomes counted, for means; ``where`` what people's true answers were restricted
     to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
     """
 
@@ -98,7 +98,7 @@ class Measures(TableResult):
     rows: tuple[Row, ...]
     warnings: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
-    among: dict[str, list[str]] = field(default_factory=dict)
+    where: dict[str, list[str]] = field(default_factory=dict)
     note: str = ""
     sample: str = ""
 
@@ -111,7 +111,7 @@ class Measures(TableResult):
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
         title = crossed(self.attributes)
         sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
-        return f"{self.measure} of {title}{one}, {sampled}{said_among(self.among)}"
+        return f"{self.measure} of {title}{one}, {sampled}{said_where(self.where)}"
 
     def on_page(self, **_beside: Any) -> OneTable:
         """What stands on its page."""
@@ -119,7 +119,7 @@ class Measures(TableResult):
         together = "all together" if self.simultaneous else "each"
         lead = (
             f"{self.measure.replace('-', ' ').capitalize()} of {title} behind {self.n} randomized records"
-            f"{said_among(self.among)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
+            f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
             "no end, the noise leaves none."
         )
         scores = None if self.scores is None else [self.scores]
@@ -164,7 +164,7 @@ class Measures(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; None for what is not a finite number."""
-        said = {"among": self.among, "note": self.note, "sample": self.sample}
+        said = {"where": self.where, "note": self.note, "sample": self.sample}
         return super().summary() | {name: value for name, value in said.items() if value}
 
 
@@ -190,8 +190,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     confidence: float = 0.95,
     simultaneous: bool = False,
-    among: Among | None = None,
-    ignorable: str | None = None,
+    where: Among | None = None,
+    missing_at_random: str | None = None,
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
@@ -213,18 +213,18 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         their numbers where all categories are numbers, else 0..r−1; the result says which).
     simultaneous
         intervals that hold for all rows together (Bonferroni).
-    among
+    where
         by attribute the categories that a person's true answers must be among to count, two or more of groups and outcomes
-        (:mod:`optrr.analysis.measures.among`); scores are then those of the outcomes that are kept.
-    ignorable
+        (:mod:`optrr.analysis.measures.subgroups`); scores are then those of the outcomes that are kept.
+    missing_at_random
         one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
-        where it would not be (:func:`optrr.analysis.measures.among.ignored`).
+        where it would not be (:func:`optrr.analysis.measures.subgroups.ignored`).
 
     """
     check_confidence(confidence)
-    comparing, restricted, note = comparing or Comparing(), among or {}, ""
-    if ignorable is not None:
-        restricted, note = ignored(table.domain, ignorable, name, restricted)
+    comparing, restricted, note = comparing or Comparing(), where or {}, ""
+    if missing_at_random is not None:
+        restricted, note = ignored(table.domain, missing_at_random, name, restricted)
     # what is counted beside groups and outcomes only restricts who counts
     kept = Kept.of(
         table.domain, restricted, [n for k, n in enumerate(table.domain.names) if k < 2 or n not in restricted]
@@ -246,7 +246,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         rows=rows,
         warnings=(*warnings, *table.notes),
         scores=scores,
-        among=kept.texts,
+        where=kept.texts,
         note=note,
         sample=table.sample,
     )

@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from optrr.analysis.measures import quantities
-from optrr.analysis.measures.among import Among, Kept, check_work, complete_among
 from optrr.analysis.measures.measure import Measures, Row
 from optrr.analysis.measures.quantities import Inversion
+from optrr.analysis.measures.subgroups import Among, Kept, check_work, complete_where
 from optrr.core.domain import Attribute, checked_scores, has_numbers
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import EstimatedTable, check_confidence, check_records, projection
@@ -140,7 +140,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     table: EstimatedTable,
     probabilities: float | Sequence[float] = 0.5,
     *,
-    among: Among | None = None,
+    where: Among | None = None,
     scores: ArrayLike | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
@@ -156,7 +156,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         of the attribute, and behind it of those that only restrict who counts.
     probabilities
         which quantiles, strictly between 0 and 1; the median unless given.
-    among
+    where
         by other attribute the categories that people must truly have to count. Who did not answer never has a quantile: where
         the attribute declares a missing value, it is left out, and the result says so.
     scores
@@ -170,14 +170,14 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(
             f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5"
         )
-    outcome, given = table.domain.attributes[0], dict(among or {})
+    outcome, given = table.domain.attributes[0], dict(where or {})
     if outcome.name in given:
         # its own categories restricted would be another scale, and who did not answer has no place on any
         raise InvalidInput(
             f"quantiles of {outcome.name!r} are among people of all its categories; restrict by other attributes"
         )
     if None in outcome.codes:
-        given = dict(complete_among(table.domain.subset(outcome.name), given))
+        given = dict(complete_where(table.domain.subset(outcome.name), given))
     kept = Kept.of(table.domain, given, [outcome.name])
     check_work(1, table.domain)
     left = kept.domain.attributes[0]
@@ -204,7 +204,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
             *table.notes,
         ),
         scores=None if scale.even else tuple(checked_scores(left, scores).tolist()),
-        among=kept.texts,
+        where=kept.texts,
         note=SPREAD if scale.even else "",
         sample=table.sample,
     )

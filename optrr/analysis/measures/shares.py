@@ -1,15 +1,15 @@
 """Shares of a table's cells among some people, and sums of shares in sub-populations (design §4.5).
 
-Among people who are kept (:mod:`optrr.analysis.measures.among`) a cell's share is π_cell/Σ π. Where missing answers about one
-attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the cells of
-the table's other attributes and y the answer,
+Among people who are kept (:mod:`optrr.analysis.measures.subgroups`) a cell's share is π_cell/Σ π. Where missing answers about
+one attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the
+cells of the table's other attributes and y the answer,
 
     share of (x, y) = π_x/Σ π · π_xy/π_x,answered,
 
 and "it is v" is (1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as the equation of every measure.
 
 A contrast is any sum of shares with weights, θ = Σ w_k (share k): the difference of two shares, in one group or in two; a
-difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``among``. Shares of one
+difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``where``. Shares of one
 group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ = Σ_g A_g/D_g, A_g = Σ s π and
 D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
 (:func:`optrr.analysis.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that
@@ -25,22 +25,22 @@ from typing import Any
 import numpy as np
 
 from optrr.analysis.measures import quantities
-from optrr.analysis.measures.among import (
+from optrr.analysis.measures.measure import Measures, Row, tested
+from optrr.analysis.measures.quantities import Inversion, Odds
+from optrr.analysis.measures.subgroups import (
     Among,
     Kept,
     answers_of,
     check_work,
-    complete_among,
+    complete_where,
     kept_codes,
     marked,
-    said_among,
     said_categories,
-    said_ignorable,
+    said_missing_at_random,
     said_of,
     said_people,
+    said_where,
 )
-from optrr.analysis.measures.measure import Measures, Row, tested
-from optrr.analysis.measures.quantities import Inversion, Odds
 from optrr.core.display import brief
 from optrr.core.domain import Category, Domain
 from optrr.core.errors import InvalidInput
@@ -54,18 +54,18 @@ _BIAS = "a ratio of unbiased estimates, biased less and less as the number of re
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EstimateAmong(Estimate):
-    """Estimated proportions among the people whose true answers are in the categories of ``among``.
+    """Estimated proportions among the people whose true answers are in the categories of ``where``.
 
     ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
     says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
     """
 
-    among: dict[str, list[str]] = field(default_factory=dict)
+    where: dict[str, list[str]] = field(default_factory=dict)
     share: float = 1.0
     note: str = ""
     sample: str = ""
 
-    in_summary = (*Estimate.in_summary, "among", "share", "note")
+    in_summary = (*Estimate.in_summary, "where", "share", "note")
 
     @property
     def counts(self) -> FloatArray:
@@ -79,15 +79,15 @@ class EstimateAmong(Estimate):
     def headline(self) -> str:
         """Which table, of how many records, among whom."""
         note = "".join(f"; {said}" for said in (self.note, self.sample and f"weighted: {self.sample}") if said)
-        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all{note}"
+        return f"{super().headline()}{said_where(self.where)}, estimated as {100 * self.share:.3g}% of all{note}"
 
 
-def estimate_among(  # noqa: PLR0913 (each argument is one question a user answers)
+def estimate_where(  # noqa: PLR0913 (each argument is one question a user answers)
     table: EstimatedTable,
-    among: Among,
+    where: Among,
     *,
     attributes: Sequence[str] | None = None,
-    ignorable: str | None = None,
+    missing_at_random: str | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> EstimateAmong:
@@ -99,20 +99,24 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     Parameters
     ----------
     table
-        of randomized records over the attributes of the table and of ``among``, all records: none is to be left out beforehand.
+        of randomized records over the attributes of the table and of ``where``, all records: none is to be left out beforehand.
        .
-    among
+    where
         by attribute the categories that are kept; attributes that are not named keep all.
     attributes
         of the table, all that are counted unless given; the others only restrict who counts.
-    ignorable
+    missing_at_random
         an attribute of the table whose missing answers depend on its other attributes alone: the shares are those of all people
         who are kept, as if they had answered.
     """
     check_confidence(confidence)
     check_records(table.n)
-    kept = Kept.of(table.domain, among, attributes)
-    wanted = _Cells.of(kept.domain) if ignorable is None else _Cells.without_missing(kept.domain, ignorable, among)
+    kept = Kept.of(table.domain, where, attributes)
+    wanted = (
+        _Cells.of(kept.domain)
+        if missing_at_random is None
+        else _Cells.without_missing(kept.domain, missing_at_random, where)
+    )
     sizes = tuple(int(r) for r in wanted.domain.sizes)
     cells = int(np.prod(sizes))
     check_work(cells, table.domain)
@@ -141,7 +145,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         bias=_BIAS,
         simultaneous=simultaneous,
         warnings=(*_faint(kept, table), *table.notes),
-        among=kept.texts,
+        where=kept.texts,
         share=total,
         note=wanted.note,
         sample=table.sample,
@@ -179,17 +183,17 @@ class _Cells:
         return _Cells(table, tuple(int(r) for r in table.sizes))
 
     @staticmethod
-    def without_missing(table: Domain, name: str, among: Among) -> "_Cells":
+    def without_missing(table: Domain, name: str, where: Among) -> "_Cells":
         if name not in table.names:
             raise InvalidInput(
                 f"{name!r} is no attribute of the table, so none of its answers are missing; name one that is"
             )
-        answers = answers_of(table, name, among)
+        answers = answers_of(table, name, where)
         codes = tuple(table[name].codes[text] for text in table[name].texts if text is not None)
         others = [each for each in table.names if each != name]
         sizes = tuple(int(r) for r in table.sizes)
         left = Kept.of(table, {name: answers}).domain
-        return _Cells(left, sizes, table.index(name), codes, said_ignorable(name, others))
+        return _Cells(left, sizes, table.index(name), codes, said_missing_at_random(name, others))
 
     def odds(self) -> Iterator[Odds]:
         """Each cell's share, of the cells of the table."""
@@ -221,37 +225,37 @@ class _Cells:
 
 @dataclass(frozen=True)
 class WeightedShare:
-    """The share of the people ``of`` some categories among the people ``among`` others, everybody unless given, times a weight.
+    """The share of the people ``of`` some categories among the people ``where`` others, everybody unless given, times a weight.
 
     Both are categories, a list or a single one, by attribute.
     """
 
     of: Mapping[str, Category | Sequence[Category]]
-    among: Mapping[str, Category | Sequence[Category]] = field(default_factory=dict)
+    where: Mapping[str, Category | Sequence[Category]] = field(default_factory=dict)
     weight: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
         """The attributes that it is about."""
-        return tuple(dict.fromkeys([*self.of, *self.among]))
+        return tuple(dict.fromkeys([*self.of, *self.where]))
 
 
 def read_shares(given: Iterable[WeightedShare | Mapping[str, Any]]) -> list[WeightedShare]:
-    """Shares from objects with the keys ``of``, ``among``, ``weight``, as JSON holds them. Raises InvalidInput for others."""
+    """Shares from objects with the keys ``of``, ``where``, ``weight``, as JSON holds them. Raises InvalidInput for others."""
     return [each if isinstance(each, WeightedShare) else _read(each) for each in given]
 
 
 def _read(given: Any) -> WeightedShare:
-    known = {"of", "among", "weight"}
+    known = {"of", "where", "weight"}
     if not isinstance(given, Mapping) or not {"of"} <= set(given) <= known:
         raise InvalidInput(
             f"a share is given as {brief(given)}; give an object with 'of' and, if need be, 'among' and 'weight', such as "
             "{'of': {'income': '>50K'}, 'among': {'sex': 'F'}, 'weight': -1}"
         )
-    for key in ("of", "among"):
+    for key in ("of", "where"):
         if not isinstance(given.get(key, {}), Mapping):
             raise InvalidInput(f"a share has {key!r} {brief(given[key])}; give categories by attribute: {{'sex': 'F'}}")
-    return WeightedShare(given["of"], given.get("among", {}), given.get("weight", 1.0))
+    return WeightedShare(given["of"], given.get("where", {}), given.get("weight", 1.0))
 
 
 def names_of(shares: Iterable[WeightedShare]) -> tuple[str, ...]:
@@ -294,9 +298,9 @@ def contrast(
     check_records(table.n)
     domain, given = table.domain, list(shares)
     if complete_cases:
-        answers = complete_among(domain, None)
+        answers = complete_where(domain, None)
         told = [{name: answers[name] for name in share.names if name in answers} for share in given]
-        given = [replace(share, among={**own, **share.among}) for share, own in zip(given, told, strict=True)]
+        given = [replace(share, where={**own, **share.where}) for share, own in zip(given, told, strict=True)]
     for share in given:
         if not isfinite(real(share.weight)):
             raise InvalidInput(f"a share has the weight {brief(share.weight)}; give a finite number, such as -1")
@@ -314,7 +318,7 @@ def contrast(
         simultaneous=False,
         rows=rows,
         warnings=(*warnings, *table.notes),
-        among=said_categories(domain, kept_codes(domain, given[0].among)) if alone else {},
+        where=said_categories(domain, kept_codes(domain, given[0].where)) if alone else {},
         sample=table.sample,
     )
 
@@ -322,8 +326,8 @@ def contrast(
 def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
     scores: dict[bytes, tuple[FloatArray, FloatArray]] = {}
     for share in shares:
-        kept_codes(domain, {**share.of, **share.among})
-        group, hit = (marked(domain, each).ravel() for each in (share.among, share.of))
+        kept_codes(domain, {**share.of, **share.where})
+        group, hit = (marked(domain, each).ravel() for each in (share.where, share.of))
         none = np.zeros(group.size), group.astype(np.float64)
         scores.setdefault(group.tobytes(), none)[0][:] += share.weight * (hit & group)
     parts = [(s, group) for s, group in scores.values() if np.ptp(s[group > 0]) > 0]
@@ -342,8 +346,8 @@ def _said(domain: Domain, shares: Sequence[WeightedShare], with_group: bool = Fa
     """The sum in words; of a single share what it is among only ``with_group``: a result says that beside it."""
     each = []
     for share in shares:
-        of, among = (said_of(said_categories(domain, kept_codes(domain, s))) for s in (share.of, share.among))
+        of, where = (said_of(said_categories(domain, kept_codes(domain, s))) for s in (share.of, share.where))
         alone = len(shares) == 1 and share.weight == 1
         times = "" if alone else f"{'-' if share.weight < 0 else '+'} {abs(share.weight):g} × "
-        each.append(f"{times}{of}{f' among {among}' if among and (with_group or not alone) else ''}")
+        each.append(f"{times}{of}{f' among {where}' if where and (with_group or not alone) else ''}")
     return " ".join(each).removeprefix("+ ")

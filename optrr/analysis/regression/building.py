@@ -227,7 +227,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
     names: Sequence[str],
     public: Iterable[str | Attribute],
     columns: PublicColumns,
-    single_cluster: Single,
+    lonely_psu: Single,
 ) -> tuple[DistinctReports, DistinctReports, list[str]]:
     """The reports of these attributes as they are counted, the same weighted, and what is to be known of the sample.
 
@@ -246,9 +246,9 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
     columns.apart_from(mechanism.domain)
     domain = domain_of(data, mechanism, names, list(public))
     sample = read_sample(data, domain, columns)
-    clusters = Clusters.of(sample.strata, single_cluster)
+    clusters = Clusters.of(sample.strata, lonely_psu)
     counted, weighted = distinct_sampled(sample, mechanism, clusters)
-    return counted, weighted, sample_warnings(columns, single_cluster, clusters)
+    return counted, weighted, sample_warnings(columns, lonely_psu, clusters)
 
 
 def distinct_sampled(

@@ -267,7 +267,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     weights: str | None = None,
     strata: str | None = None,
     clusters: str | None = None,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Regression:
@@ -288,7 +288,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         attributes of the formula that are columns of the data but were not randomized, by name or declaration.
     scores
         (r,) numbers by attribute, where categories are to count as numbers.
-    weights, strata, clusters, single_cluster
+    weights, strata, clusters, lonely_psu
         as :func:`optrr.analysis.estimate_weighted` takes them: the regression of the population that the sample was drawn from
         (:mod:`optrr.analysis.regression.likelihood`).
     progress
@@ -311,7 +311,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     columns, asked = PublicColumns(weights, strata, clusters), checked_mechanism(mechanism)
     said: list[str] = []
     if columns:
-        counted, reports, said = building.read_sampled(data, asked, read.names, public, columns, single_cluster)
+        counted, reports, said = building.read_sampled(data, asked, read.names, public, columns, lonely_psu)
     else:
         counted = reports = building.read_reports(data, asked, read.names, public)
     warn_of_records(counted.pairs(), counted.mechanism)

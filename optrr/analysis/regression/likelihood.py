@@ -418,9 +418,9 @@ class LikelihoodEquations(Equations):
         """I*."""
         return self.efficient(theta)[1]
 
-    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+    def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
         """Where H is a number: it has no error, and what a direction tells little of weighs little."""
-        del among
+        del where
         return np.asarray(np.isfinite(self.steering(theta)).all(axis=(1, 2)))
 
     def complete(self) -> FloatArray:

@@ -116,12 +116,12 @@ class LinearEquations(Equations):
         """D less what n/(n − k) has answered for."""
         if not free.size:
             return super().twice(theta, weights, free, spread)
-        among = (slice(None), free[:, None], free)
-        block = self.curvature(theta)[among]
+        where = (slice(None), free[:, None], free)
+        block = self.curvature(theta)[where]
         inverse = solve_systems(block, np.broadcast_to(np.eye(free.size), block.shape))
         records = self.effective(free.size)[:, None, None]
         of_theta = np.zeros_like(spread)
-        of_theta[among] = inverse @ spread[among] @ inverse / records
+        of_theta[where] = inverse @ spread[where] @ inverse / records
         answered = weights @ spread @ weights.transpose(0, 2, 1) * (1 - records / self.n[:, None, None])
         return self.added_spread(weights, of_theta) - answered
 
@@ -129,17 +129,17 @@ class LinearEquations(Equations):
         """Of second moments of residuals."""
         return self.n - parameters
 
-    def clear(self, theta: FloatArray, among: IntArray) -> NDArray[np.bool_]:
+    def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
         """By the standard error of M in the direction in which it is least."""
-        if not among.size:
+        if not where.size:
             return np.ones(len(theta), dtype=np.bool_)
-        block = self.curvature(theta)[:, among[:, None], among]
+        block = self.curvature(theta)[:, where[:, None], where]
         scale = np.sqrt(np.maximum(np.diagonal(block, axis1=1, axis2=2), 0.0))
         sound: NDArray[np.bool_] = np.all(np.isfinite(block), axis=(1, 2)) & np.all(np.nan_to_num(scale) > 0, axis=1)
         scale = np.where(sound[:, None], scale, 1.0)
-        scaled = np.where(sound[:, None, None], block / (scale[:, :, None] * scale[:, None, :]), np.eye(among.size))
+        scaled = np.where(sound[:, None, None], block / (scale[:, :, None] * scale[:, None, :]), np.eye(where.size))
         direction = np.zeros(theta.shape)
-        direction[:, among] = np.linalg.eigh(scaled)[1][:, :, 0] / scale
+        direction[:, where] = np.linalg.eigh(scaled)[1][:, :, 0] / scale
         value, error = self.curvature_along(direction)
         return np.asarray(sound & (value > 0) & (value >= CLEAR_OF_ZERO * error))
 

@@ -192,7 +192,7 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     by: str | Iterable[str] = (),
     confidence: float = 0.95,
     simultaneous: bool = False,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
 ) -> WeightedEstimate:
     """Shares and totals of a population from a sample of randomized records with weights, strata, clusters or groups.
 
@@ -218,14 +218,14 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
         columns whose combinations make the groups: one table for each that occurs.
     confidence, simultaneous
         of the intervals: each cell alone, or all cells of all tables together (Bonferroni).
-    single_cluster
+    lonely_psu
         what a stratum with one cluster does, which shows no variance: "refuse", or "centred", the difference from the mean
         of all clusters.
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
     columns = PublicColumns(weights, strata, clusters, groups)
     sample = sample_of(data, mechanism, attributes, columns)
-    return estimate_sample(sample, mechanism, columns, confidence, simultaneous, single_cluster)
+    return estimate_sample(sample, mechanism, columns, confidence, simultaneous, lonely_psu)
 
 
 def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
@@ -234,7 +234,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     columns: PublicColumns,
     confidence: float = 0.95,
     simultaneous: bool = False,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
 ) -> WeightedEstimate:
     """The same from records that are read already; ``columns`` are those they were read with."""
     check_confidence(confidence)
@@ -247,7 +247,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
         raise InvalidInput(
             f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
         )
-    sampled = Clusters.of(sample.strata, single_cluster)
+    sampled = Clusters.of(sample.strata, lonely_psu)
     level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
@@ -255,7 +255,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
     warnings = (
         *without_error(missing, "the reports that tell about them are"),
-        *sample_warnings(columns, single_cluster, sampled),
+        *sample_warnings(columns, lonely_psu, sampled),
     )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
     return WeightedEstimate(sample.domain, *named, warnings)

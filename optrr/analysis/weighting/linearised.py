@@ -107,7 +107,7 @@ class Clusters:
     def of(strata: IntArray, single: Single) -> Clusters:
         """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
         if single not in SINGLE:
-            raise InvalidInput(f"single_cluster = {single!r}; give one of {', '.join(SINGLE)}")
+            raise InvalidInput(f"lonely_psu = {single!r}; give one of {', '.join(SINGLE)}")
         sizes = np.bincount(strata)
         alone = int(np.sum(sizes == 1))
         if strata.size == 1:
@@ -115,7 +115,7 @@ class Clusters:
         if alone and single == "refuse":
             raise InvalidInput(
                 f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "
-                "strata, or take single_cluster='centred' (--single-cluster centred)"
+                "strata, or take lonely_psu='centred' (--lonely-psu centred)"
             )
         factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
         return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
@@ -382,7 +382,7 @@ class WeightedSampling(Sampling):
 
 
 def weighted_table(
-    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
+    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, lonely_psu: Single = "refuse"
 ) -> EstimatedTable:
     """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
 
@@ -395,12 +395,12 @@ def weighted_table(
             f"the table has {kernel.cells} cells; weighted measures are of at most {MAX_DENSE}: name fewer attributes"
         )
     kernel.check_invertible()
-    clusters = Clusters.of(sample.strata, single_cluster)
+    clusters = Clusters.of(sample.strata, lonely_psu)
     reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
     reports.check_enough()
     sampling = WeightedSampling(kernel, reports.n, shown=ShownDesign.of(reports))
     said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
-    observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
+    observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, lonely_psu, clusters))
     return EstimatedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
 
 
@@ -409,7 +409,7 @@ def read_table(
     mechanism: Randomizer,
     attributes: Iterable[str],
     columns: PublicColumns,
-    single_cluster: Single = "refuse",
+    lonely_psu: Single = "refuse",
 ) -> EstimatedTable:
     """The same from randomized records with public columns, as :func:`optrr.analysis.estimate_weighted` takes them."""
-    return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)
+    return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, lonely_psu)

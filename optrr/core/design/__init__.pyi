@@ -24,9 +24,9 @@ from .signing import require_signed as require_signed
 from .signing import sign_file as sign_file
 from .signing import signature_check as signature_check
 from .signing import signature_path as signature_path
+from .solving import Constraints as Constraints
 from .solving import Limits as Limits
 from .solving import Preserve as Preserve
-from .solving import Wishes as Wishes
 from .solving import baseline_design as baseline_design
 from .solving import design as design
 from .solving import epsilon_vector as epsilon_vector

@@ -1,4 +1,4 @@
-"""Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
+"""Design files: versioned JSON that carries everything needed to randomize, estimate and re-check (design §5.2).
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
 ``attributes`` (what :mod:`optrr.core.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,

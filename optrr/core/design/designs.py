@@ -6,7 +6,7 @@ asking by what this type promises:
 
     epsilon              what one person spends in all, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
-    perturb, estimate    the answers, and a table from them, with the error that is promised
+    randomize, estimate    the answers, and a table from them, with the error that is promised
     optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
 
 A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below it. Three
@@ -37,7 +37,7 @@ from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.lazy_methods import LazyMethod
 from optrr.core.mechanisms.kernel import SingularMarginal
-from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
+from optrr.core.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, randomized_frame
 from optrr.core.provenance.accounting import Release, total_epsilon
 from optrr.core.provenance.sealed import DESIGN
 from optrr.core.records.reading.source import Places
@@ -121,7 +121,7 @@ class Asking(ABC):
         """
 
     @abstractmethod
-    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+    def randomize_frame(self, data: Any, random_state: RandomState = None) -> Any:
         """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
 
         None draws random bits from the operating system.
@@ -223,7 +223,7 @@ class Asking(ABC):
                 raise InvalidInput(
                     f"a frame is randomized without {', '.join(options)}; name a target file, or leave it out"
                 )
-            return self.perturb(data, random_state)
+            return self.randomize_frame(data, random_state)
         return self.release_file(data, target, random_state, ReleaseOptions(**options))
 
     @abstractmethod
@@ -272,14 +272,14 @@ class FullRecords(Asking):
         except SingularMarginal:
             return inf
 
-    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Randomized records, as the same kind of frame; see :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb`.
+    def randomize_frame(self, data: Any, random_state: RandomState = None) -> Any:
+        """Randomized records, as the same kind of frame; see :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`.
 
         Public columns go through as they are.
         """
         if self.public:
-            return perturbed_frame(data, self.mechanism, self.public, random_state)
-        return self.mechanism.perturb(data, random_state)
+            return randomized_frame(data, self.mechanism, self.public, random_state)
+        return self.mechanism.randomize(data, random_state=random_state)
 
     @property
     def digest(self) -> str:
@@ -425,7 +425,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """The mechanism to perturb with."""
+        """The mechanism to randomize with."""
         return Mechanism(self.domain, self.law)
 
     @property

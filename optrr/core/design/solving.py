@@ -32,7 +32,7 @@ Limits = float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Constraints:
     """What to ask for beside the accuracies; all limits in nats.
 
     Parameters
@@ -135,7 +135,7 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     """The mechanism of flips with the smallest total ε; parameters, result and errors as of :func:`optrr.design`."""
     declared = Domain.of(domain)
     beside = PublicColumns.of(public).apart_from(declared)
-    wishes = Wishes(preserve, kappa, conditional_cap)
+    wishes = Constraints(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
     if total is None:
         return Design(declared, solve(wishes.problem(declared, asked), method, options), public=beside)
@@ -163,7 +163,7 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
     )
     solution = calibrated.solution
-    if wishes != Wishes() and solution.upper < total * (1 - 2 * TOLERANCE):
+    if wishes != Constraints() and solution.upper < total * (1 - 2 * TOLERANCE):
         said = (
             f"the design spends {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or preserved "
             "pairs allow no more; other proportions may spend the rest"

@@ -17,7 +17,7 @@ from .mechanism import ReleaseOptions as ReleaseOptions
 from .mechanism import checked_mechanism as checked_mechanism
 from .mechanism import flip as flip
 from .mechanism import is_seeded as is_seeded
-from .release import perturb as perturb
+from .release import randomize as randomize
 from .release import release_pipe as release_pipe
 from .spark import BatchKernel as BatchKernel
 from .spark import Randomized as Randomized

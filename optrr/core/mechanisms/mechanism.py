@@ -228,7 +228,7 @@ class Randomizer(ABC):
         """
         return self.kernel(self.domain.names if names is None else names).matrix()
 
-    def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
+    def randomize(self, data: Frame, random_state: RandomState = None) -> Frame:
         """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
 
         Columns and their order are kept. Their types follow from the domain: whole numbers, numbers and booleans where all
@@ -238,10 +238,10 @@ class Randomizer(ABC):
         The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight
         beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an
         order, a row's place or label tells the value. So do not hand out a frame whose order or index may follow what is
-        private; files that optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else
-        that could tell about the true records is left out: metadata, dictionaries and types (many readers make floating point
-        of integers as soon as one is missing). Arrow tables and pandas frames then say in their metadata (``attrs``) by which
-        design they were randomized; polars frames have no place for it.
+        private; files that optrr writes are shuffled (``optrr.randomize(frame, mechanism, "released.parquet")``). Everything
+        else that could tell about the true records is left out: metadata, dictionaries and types (many readers make
+        floating point of integers as soon as one is missing). Arrow tables and pandas frames then say in
+        their metadata (``attrs``) by which design they were randomized; polars frames have no place for it.
 
         Raises InvalidInput naming the column, the kind of value and the first record it stands in, never the value; also for an
         index that is called like an attribute, for records that are randomized already, and for what is not in memory, such as
@@ -256,9 +256,9 @@ class Randomizer(ABC):
             studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
             Generator must not be in the state that the records were drawn from.
         """
-        return perturbed_frame(data, self, NONE, random_state)
+        return randomized_frame(data, self, NONE, random_state)
 
-    def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
+    def randomize_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
 
         O(n m) time; beyond the result, memory for about 4 million cells at a time.
@@ -268,10 +268,10 @@ class Randomizer(ABC):
         return out
 
 
-def perturbed_frame(
+def randomized_frame(
     data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
 ) -> Frame:
-    """As :meth:`Randomizer.perturb`, for a frame that has these public columns as well: they go through as they are.
+    """As :meth:`Randomizer.randomize`, for a frame that has these public columns as well: they go through as they are.
 
     Raises InvalidInput as there, and for public columns that are attributes or are not there.
     """

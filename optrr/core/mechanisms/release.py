@@ -31,7 +31,7 @@ from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 
-def perturb(
+def randomize(
     data: Any,
     mechanism: Randomizer,
     target: str | os.PathLike[str] | None = None,
@@ -40,8 +40,8 @@ def perturb(
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
-    See :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb` and :func:`release_file`. Each call is another release of the
-    same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
+    See :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize` and :func:`release_file`. Each call is another release of
+    the same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
     without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
     and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
 
@@ -58,11 +58,11 @@ def perturb(
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
         known = ReleaseOptions().provenance(mechanism, bits, source)
-        return _perturbed_batches(source, mechanism, bits, known)
-    return mechanism.perturb(data.collect() if is_lazy(data) else data, random_state)
+        return _randomized_batches(source, mechanism, bits, known)
+    return mechanism.randomize(data.collect() if is_lazy(data) else data, random_state)
 
 
-def _perturbed_batches(
+def _randomized_batches(
     source: Source, mechanism: Randomizer, bits: BitSource, provenance: Provenance
 ) -> Iterator[pa.RecordBatch]:
     codec = FrameCodec(mechanism.domain, source.schema)
@@ -84,7 +84,7 @@ def release_file(
 
     Time O(n m); memory for a million records of codes and a few batches of 131,072, however long the file is; beyond a million
     records a temporary file holds them beside the target, randomized, while they are shuffled. CSV values are text: numbers
-    match categories by their digits. Types and columns as in :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb`.
+    match categories by their digits. Types and columns as in :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`.
 
     Raises InvalidInput for unusable paths, columns, categories or missing values, and for a file without records or of records
     that are randomized already; nothing is written.

@@ -46,7 +46,7 @@ _STAGED = "staged"
 _PART = 1 << 20
 
 
-def perturb_once(frame: Any, mechanism: Randomizer, path: str, keep_order: bool = False) -> Any:
+def randomize_once(frame: Any, mechanism: Randomizer, path: str, keep_order: bool = False) -> Any:
     """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
 
     Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
@@ -78,7 +78,7 @@ def check_frame(frame: Any) -> None:
     """Raise InvalidInput for anything but a Spark frame."""
     if not is_spark_frame(frame):
         raise InvalidInput(
-            f"got a {type(frame).__name__} for a Spark frame; frames in memory have a perturb of their own"
+            f"got a {type(frame).__name__} for a Spark frame; frames in memory have a randomize of their own"
         )
 
 

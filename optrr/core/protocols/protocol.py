@@ -25,7 +25,7 @@ its matrix, at the cluster's share of the total ε: Σ ε_A over its attributes 
 
 All but the last spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
 
-A cluster design is MDR §4's second round as an ordinary design, so that files, perturb, estimate, test and verify serve it.
+A cluster design is MDR §4's second round as an ordinary design, so that files, randomize, estimate, test and verify serve it.
 Its law is a BlockLaw over the clusters, each spending the sum of its attributes' requested ε (MDR §6.3.2), so the total is
 the Kronecker total (below it with matrix "least-epsilon"). It claims no optimality: status BASELINE, with the KL bound below
 it, and achieved accuracies that may lie above or below the requested ones (in a joint response large attributes gain, small

@@ -42,14 +42,14 @@ FORMATS: dict[str, dict[str, str]] = {
         "export": "optrr.allocation.sampled_uses:export_questions",
         "exports": "optrr.allocation.sampled_uses:exports_of_questions",
         "worksheet": "optrr.allocation.sampled_uses:questions_worksheet",
-        "instead": "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
-        "this needs a design of whole records (optrr allocate --way optimum)",
+        "instead": "people answer one question each, which randomize, estimate, measure, test, model, export and verify take; "
+        "this needs a design of whole records (optrr allocate --protocol optimum)",
     },
     SAMPLED_VARIANTS: {
         "load": f"{_VARIANTS}:load_sampled_variants",
         "save": f"{_VARIANTS}:save_sampled_variants",
         "verify": f"{_VARIANTS}:verify_sampled_variants",
-        "instead": "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
+        "instead": "people answer about a few variants each, which gwas-randomize, gwas and verify take; this needs a design "
         "of whole records (optrr gwas-design)",
     },
     DEPLOYMENT: {

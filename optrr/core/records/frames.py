@@ -66,7 +66,7 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
         )
         raise InvalidInput(
             f"{which} of the domain ({listed(declared.names)}); drop {'it or declare it' if one else 'them or declare them'} "
-            "(optrr perturb --drop-undeclared leaves out every such column)"
+            "(optrr randomize --drop-undeclared leaves out every such column)"
         )
 
 
@@ -273,7 +273,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
     The columns' types are the domain's, whatever those of the data.
 
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
-    :meth:`optrr.core.mechanisms.mechanism.Randomizer.perturb`, and for public columns that :class:`FrameCodec` refuses.
+    :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`, and for public columns that :class:`FrameCodec` refuses.
     """
     frame = frame_of(data)
     order = frame.columns

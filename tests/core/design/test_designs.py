@@ -15,7 +15,7 @@ import optrr
 from optrr import InvalidInput, allocate, design
 from optrr.cli.main import run
 from optrr.core.design.design_file import decoded_design, encoded_design, load_design, recomputed_design, save_design
-from optrr.core.design.solving import Wishes, epsilon_vector
+from optrr.core.design.solving import Constraints, epsilon_vector
 from optrr.core.design.specification import parse_attributes, read_specification, refuse_specification
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import Infeasible, MethodTooLarge
@@ -366,7 +366,7 @@ def test_too_many_pairs_are_refused_alike():
 
 
 def test_no_limit_is_no_cap():
-    assert Wishes(conditional_cap={"a": math.inf}).problem(DOMAIN, np.ones(3)).caps is None
+    assert Constraints(conditional_cap={"a": math.inf}).problem(DOMAIN, np.ones(3)).caps is None
 
 
 @pytest.mark.parametrize("method", ["auto", "kronecker", "inductive"])

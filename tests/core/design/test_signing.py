@@ -188,8 +188,8 @@ ONCE = {
     "verify": "verify design.json --key public.pem",
     "verify a deployment file": "verify sampler.json --key public.pem",
     "sign": "sign design.json --key key.pem",
-    "perturb": "perturb true.csv --design design.json --key public.pem -o out.csv",
-    "perturb without a key": "perturb true.csv --design design.json -o out.csv",
+    "randomize": "randomize true.csv --design design.json --key public.pem -o out.csv",
+    "randomize without a key": "randomize true.csv --design design.json -o out.csv",
     "export": "export design.json --key public.pem -o other.json",
     "estimate": "estimate out.csv --design design.json --attributes a",
     "account": "account out.csv --design design.json",
@@ -203,7 +203,7 @@ def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.Mo
     for file in ("design.json", "sampler.json"):
         assert run(["sign", file, "--key", "key.pem"]) == 0
     (folder / "true.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50, "utf-8")
-    assert run(["perturb", "true.csv", "--design", "design.json", "-o", "out.csv"]) == 0
+    assert run(["randomize", "true.csv", "--design", "design.json", "-o", "out.csv"]) == 0
     OPENED.clear()
     assert run(ONCE[name].split()) == 0
     expected = "sampler.json" if "sampler" in ONCE[name] else "design.json"
@@ -211,7 +211,7 @@ def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "command", ["perturb true.csv --design design.json", "export design.json", "serve design.json"]
+    "command", ["randomize true.csv --design design.json", "export design.json", "serve design.json"]
 )
 def test_a_design_that_somebody_else_signed_is_refused(command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)

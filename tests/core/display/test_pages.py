@@ -134,7 +134,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def report(place: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Read:
     monkeypatch.chdir(place[0])
-    assert run([*arguments, "--report", "page.html"]) == 0
+    assert run([*arguments, "--html", "page.html"]) == 0
     markup = Path("page.html").read_text(encoding="utf-8")
     # nothing is fetched, markup from outside is text, and no folder of this machine is named
     assert not re.search(r"url\((?!#)|(src|href)=\"(?!#)|@import", markup) and "secret-folder" not in markup
@@ -175,7 +175,7 @@ def test_the_digest_on_a_page_is_what_verify_prints(place: Any, capsys: pytest.C
 
 
 def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wished = ("--derive", "cramers-v", "--derive", "entropy", "--fake-reports", "4", "--confidence", "0.9")
+    wished = ("--derive", "cramers-v", "--derive", "entropy", "--poisoning", "4", "--confidence", "0.9")
     page = report(place, monkeypatch, "estimate", "out.csv", *CALL, f"grade,{ODD}", *wished)
     counts = counted(place, "grade", ODD)
     # unbiased proportions by the plain inverse of the distortion matrix
@@ -234,7 +234,7 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
     # a seed of 0 is a seed
     page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--random-state", "0")
-    assert "--random-state 0 --report" in page.text
+    assert "--random-state 0 --html" in page.text
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_where_no_page_can_be_written_nothing_is(command: Any, place: Any, monke
     monkeypatch.chdir(place[0])
     way = Path(".late.html.partial")
     way.touch()
-    assert run([*command, "--report", "late.html"]) == 2
+    assert run([*command, "--html", "late.html"]) == 2
     way.unlink()
     assert not Path("new.json").exists() and not Path("late.html").exists()
 
@@ -328,7 +328,7 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
     rng = np.random.default_rng(0)
     status = rng.integers(0, 2, 3000)
     codes = np.stack([rng.binomial(2, 0.3 + 0.2 * status), status], axis=1)
-    drawn = design.mechanism.perturb_codes(codes, 1)
+    drawn = design.mechanism.randomize_codes(codes, 1)
     (tmp_path / "r.csv").write_text("snp,status\n" + "".join(f"{a},{b}\n" for a, b in drawn))
     call = ["test", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "snp,status"]
     call += ["--test", "trend", "--calibration", "saddlepoint"]
@@ -340,7 +340,7 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
 
 COMMANDS = {
     "design": ["design", "spec.json", "--preserve", "pairs"],
-    "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--fake-reports", "3"],
+    "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--poisoning", "3"],
     "one": ["estimate", "out.csv", *CALL, "grade"],
     "test": ["test", "unbound.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic"],
     "measure": ["measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "odds-ratio"],

@@ -49,7 +49,7 @@ def scanned():
 
 def reported():
     people = cohort()
-    return genomics.design(people, 8.0).randomize(people, 3)
+    return genomics.design(people, 8.0).randomize(people, random_state=3)
 
 
 def asked_twice():
@@ -75,7 +75,7 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
-    "EstimateAmong": lambda: optrr.analysis.measures.estimate_among(
+    "EstimateAmong": lambda: optrr.analysis.measures.estimate_where(
         counted_table(counts(), optrr.design(DOMAIN, 2.0).mechanism), {}
     ),
     "WeightedEstimate": weighted,

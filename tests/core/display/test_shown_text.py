@@ -68,7 +68,7 @@ DONE = {
     "design": ["design", "s.json", "-o", "made.json"],
     "compare": ["compare", "s.json"],
     "allocate": ["allocate", "s.json", "--total-epsilon", "6"],
-    "perturb": ["perturb", "true.parquet", "--design", "d.json", "-o", "again.parquet"],
+    "randomize": ["randomize", "true.parquet", "--design", "d.json", "-o", "again.parquet"],
     "estimate": ["estimate", "out.parquet", "--design", "d.json", "--attributes", FIRST],
     "estimate of the longest": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3]],
     "test": ["test", "out.parquet", "--design", "d.json", "--attributes", f"{FIRST},{SECOND}"],
@@ -80,12 +80,12 @@ DONE = {
     "spec": ["spec", "true.parquet"],
 }
 REFUSED = {
-    "perturb": ["perturb", "wrong.parquet", "--design", "d.json", "-o", "x.parquet"],
+    "randomize": ["randomize", "wrong.parquet", "--design", "d.json", "-o", "x.parquet"],
     "estimate": ["estimate", "wrong.parquet", "--design", "d.json", "--attributes", SECOND],
     "test": ["test", "wrong.parquet", "--design", "d.json", "--attributes", f"{FIRST},{SECOND}"],
     "cluster": ["cluster", "wrong.parquet", "--design", "d.json", "--max-combinations", "50", "--min-dependence", "0"],
     "no such attribute": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3] + "x"],
-    "no such column": ["perturb", "true.parquet", "--design", "d.json", "-o", "x.parquet", "--drop", NAMES[2] + "x"],
+    "no such column": ["randomize", "true.parquet", "--design", "d.json", "-o", "x.parquet", "--drop", NAMES[2] + "x"],
     "no such file": ["verify", f"{NAMES[1]}.json"],
     "no such command": [NAMES[1]],
     "no such option": ["verify", f"--{NAMES[1]}"],
@@ -106,7 +106,7 @@ def test_a_command_shows_them_escaped_and_cut(command, folder, monkeypatch, caps
     # what looks like markup is shown as it is
     assert FIRST in text or command not in ("design", "estimate")
     # as JSON they are whole, and escaped by JSON's own rules
-    if command not in ("perturb",):
+    if command not in ("randomize",):
         assert run([*DONE[command], "--json"]) == 0
         assert "\x1b" not in json.dumps(json.loads(capsys.readouterr().out))
 
@@ -133,7 +133,7 @@ def test_a_refusal_is_one_short_line_without_the_true_value(mistake, folder, mon
 @pytest.mark.slow
 def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    assert run(["allocate", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
+    assert run(["allocate", "s.json", "--total-epsilon", "6", "--html", "r.html"]) == 0
     design = load_design("d.json")
     pages = [
         Path("r.html").read_text(encoding="utf-8"),

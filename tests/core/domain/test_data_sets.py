@@ -18,7 +18,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.design.infer import Proposing
 from optrr.core.design.specification import Specification, read_specification
 from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.core.mechanisms.release import perturb
+from optrr.core.mechanisms.release import randomize
 from optrr.core.records.counts import count, count_many
 from optrr.core.records.observed import observed_domain
 
@@ -119,12 +119,12 @@ def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
         missing = design.domain[column].missing_code
         if missing is not None:
             assert truth[column].table[missing] == frame[column].isin(["NA", "."]).sum() + frame[column].isna().sum()
-    covered(design.mechanism.perturb(frame, 7), design, truth)
+    covered(design.mechanism.randomize(frame, random_state=7), design, truth)
     frame.to_csv(tmp_path / "true.csv", index=False, sep=";", encoding="latin-1")
-    perturb(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
+    randomize(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
     covered(tmp_path / "released.parquet", design, truth)
     if not any(isinstance(d, pd.PeriodDtype) or "interval" in str(frame.dtypes.to_dict()) for d in frame.dtypes):
-        covered(design.mechanism.perturb(pl.from_pandas(frame), 9), design, truth)
+        covered(design.mechanism.randomize(pl.from_pandas(frame), random_state=9), design, truth)
 
 
 def test_the_shape_of_adult():

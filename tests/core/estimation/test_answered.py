@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from optrr import InvalidInput
-from optrr.allocation.combining import Answered, answered_table, error_among
+from optrr.allocation.combining import Answered, answered_table, error_where
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.analysis.estimated import test_estimated
 from optrr.analysis.measures import Comparing
@@ -76,7 +76,7 @@ def check_covariance(rng):
             first, second = first + chance * weight, second + chance * np.outer(weight, weight)
         mean, covariance = mean + first, covariance + (second - np.outer(first, first)) / numbers[k]
     shaped = margin(population, wanted)
-    assert error_among(told(asking, wanted, numbers, none), shaped) == pytest.approx(np.trace(covariance), rel=1e-9)
+    assert error_where(told(asking, wanted, numbers, none), shaped) == pytest.approx(np.trace(covariance), rel=1e-9)
     true = shaped.ravel()
     np.testing.assert_allclose(mean, true, atol=1e-10)
     np.testing.assert_allclose(empty.sampling.covariance(true), covariance, atol=1e-10 * np.abs(covariance).max())
@@ -99,7 +99,7 @@ def test_without_noise_answers_say_what_true_records_do():
     """At ε = 30 everybody names the own cell: Pearson's statistics, plain odds ratios, and a model's."""
     counts, frame = people(3000)
     whole = SampledTables(DOMAIN, (DOMAIN.names,), np.ones(1), 30.0)
-    reports = whole.reports(whole.perturb(frame, 1))
+    reports = whole.reports(whole.randomize(frame, random_state=1))
     pair = counts.sum(axis=2)
     pearson = stats.chi2_contingency(pair, correction=False)
     tested = reports.test("sex", "income")
@@ -129,7 +129,7 @@ def test_reports_of_one_cell_have_the_law_of_a_matrix():
     pair = DOMAIN.subset(("sex", "income"))
     asking = SampledTables(pair, (pair.names,), np.ones(1), 1.5, (SubsetReport((1,)),))
     _, frame = people(4000)
-    answers = asking.perturb(frame[list(pair.names)], 3)
+    answers = asking.randomize(frame[list(pair.names)], 3)
     table = asking.counted(answers, pair.names)
     named = np.bincount([int(text) for text in answers["cells"].to_pylist()], minlength=6).reshape(2, 3)
     own = math.exp(1.5) / (math.exp(1.5) + 5)
@@ -154,7 +154,7 @@ ASKING = SampledTables(DOMAIN, (("sex", "income"), DOMAIN.names, ("age",)), np.a
 
 def test_axes_are_in_the_order_that_is_asked_for():
     _, frame = people(4000)
-    reports = ASKING.reports(ASKING.perturb(frame, 5))
+    reports = ASKING.reports(ASKING.randomize(frame, random_state=5))
     one, other = (ASKING.counted(reports, names) for names in (("sex", "income"), ("income", "sex")))
     np.testing.assert_allclose(one.observed, other.observed.T)
     assert reports.measure("row-shares", "income", "sex").attributes == ("income", "sex")
@@ -162,7 +162,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     together = reports.table("sex", "income", simultaneous=True)
     alone = reports.table("sex", "income")
     assert together.simultaneous and (together.lower < alone.lower).all() and (together.upper > alone.upper).all()
-    assert reports.table("sex", "income", among={"income": ["low", "high"]}).proportions.sum() == pytest.approx(1)
+    assert reports.table("sex", "income", where={"income": ["low", "high"]}).proportions.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_axes_are_in_the_order_that_is_asked_for():
 def test_what_answers_do_not_tell_is_refused(ask, said):
     _, frame = people(500)
     with pytest.raises(InvalidInput, match=said):
-        ask(ASKING.reports(ASKING.perturb(frame, 5)))
+        ask(ASKING.reports(ASKING.randomize(frame, random_state=5)))

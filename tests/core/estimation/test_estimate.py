@@ -232,7 +232,7 @@ def test_the_wrong_kind_of_argument_is_named_with_the_right_one():
         (lambda: estimate({"a": [0]}, made.mechanism), "got a dict for counts; count records first"),
         (lambda: Domain.of(["a"]), "got a list for a domain"),
         (lambda: design(domain, "much"), "epsilons are numbers of nats"),
-        (lambda: made.mechanism.perturb({"a": 0, "b": 1}), "cannot read records from a dict"),
+        (lambda: made.mechanism.randomize({"a": 0, "b": 1}), "cannot read records from a dict"),
     ):
         with pytest.raises(InvalidInput, match=message):
             call()
@@ -297,7 +297,7 @@ def test_right_data_never_warn():
         # mostly a few of the cells, often one: estimates of the others scatter around 0
         cells = rng.choice(int(np.prod(sizes)), size=int(rng.integers(1, 4)))
         codes = np.stack(np.unravel_index(rng.choice(cells, n), sizes), axis=1)
-        randomized = mechanism.perturb_codes(codes, int(rng.integers(1 << 30)))
+        randomized = mechanism.randomize_codes(codes, int(rng.integers(1 << 30)))
         counts = count(randomized, mechanism.domain, mechanism.domain.names)
         assert impossible([counts], mechanism) == [], (k, sizes, n)
 
@@ -311,12 +311,12 @@ def test_wrong_data_warn():
     (line,) = impossible([unrandomized], design.mechanism)
     assert line.startswith("this does not look like data randomized by this design") and "standard errors" in line
     # a design with far less noise
-    other = optrr.design(domain, 6.0).mechanism.perturb_codes(true, 3)
+    other = optrr.design(domain, 6.0).mechanism.randomize_codes(true, 3)
     assert impossible([count(other, domain, "party")], design.mechanism)
-    right = design.mechanism.perturb_codes(true, 3)
+    right = design.mechanism.randomize_codes(true, 3)
     assert not impossible([count(right, domain, ["party", "sex"])], design.mechanism)
     # wrong, but possible: noise is added, not taken away
-    assert not impossible([count(design.mechanism.perturb_codes(right, 4), domain, "party")], design.mechanism)
+    assert not impossible([count(design.mechanism.randomize_codes(right, 4), domain, "party")], design.mechanism)
 
 
 def test_many_tables_at_once():
@@ -325,7 +325,7 @@ def test_many_tables_at_once():
     kernel = mechanism.kernel(mechanism.domain.names)
     good = np.stack(
         [
-            count(mechanism.perturb_codes(rng.integers(0, 2, (2000, 2)), 1), mechanism.domain, ["a0", "a1"]).table
+            count(mechanism.randomize_codes(rng.integers(0, 2, (2000, 2)), 1), mechanism.domain, ["a0", "a1"]).table
             for _ in range(20)
         ]
     )
@@ -350,7 +350,7 @@ def test_every_group_is_looked_at():
     rng = np.random.default_rng(4)
     true = np.stack([rng.choice(5, 5000, p=[0.9, 0.04, 0.03, 0.02, 0.01]), rng.integers(0, 2, 5000)], axis=1)
     unrandomized = count(true, domain, ["party", "sex"])
-    right = count(design.mechanism.perturb_codes(true, 5), domain, ["party", "sex"])
+    right = count(design.mechanism.randomize_codes(true, 5), domain, ["party", "sex"])
     for groups in ([unrandomized, right], [right, unrandomized]):
         assert impossible(groups, design.mechanism)
         with pytest.warns(UserWarning, match="does not look like data randomized by this design"):
@@ -393,7 +393,7 @@ def by_hand(codes, mechanism, groups, names):
 @pytest.mark.parametrize("clustered", [False, True])
 def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(first, clustered):
     made = cluster_design(first, CLUSTERS) if clustered else first
-    codes = made.mechanism.perturb_codes(true_codes(4000), random_state=5).astype(np.int64)
+    codes = made.mechanism.randomize_codes(true_codes(4000), random_state=5).astype(np.int64)
     groups = CLUSTERS if clustered else [(n,) for n in ADJUSTED.names]
     adjusted = estimate_adjusted(codes, made.mechanism, ("d", "a"))
     np.testing.assert_allclose(adjusted.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
@@ -415,7 +415,7 @@ def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_o
     domain = Domain.of({"a": 2, "b": 2})
     made = Mechanism(domain, ProductLaw(domain.sizes, np.array([1.5, 1.5])))
     codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [2000, 500, 500, 2000], axis=0)
-    out = made.perturb_codes(codes, random_state=1).astype(np.int64)
+    out = made.randomize_codes(codes, random_state=1).astype(np.int64)
     adjusted = estimate_adjusted(out, made, ("a", "b"))
     plain = estimate(count(out, domain, ("a", "b")), made)
     assert np.abs(adjusted.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
@@ -432,7 +432,7 @@ def test_the_collector_has_errors_that_hold_where_independence_does_not():
     for protocol in (rr_independent(ADJUSTED, 2.0), rr_clusters(ADJUSTED, CLUSTERS, 2.0)):
         for seed in range(5):
             collector = Collector(protocol)
-            collector.receive_codes(protocol.mechanism.perturb_codes(codes, random_state=seed).astype(np.int64))
+            collector.receive_codes(protocol.mechanism.randomize_codes(codes, random_state=seed).astype(np.int64))
             estimated = collector.estimate(("a", "b"), simultaneous=True)
             plain = estimate(collector_counts(collector, ("a", "b")), protocol.mechanism, simultaneous=True)
             np.testing.assert_allclose(estimated.standard_errors, plain.standard_errors)

@@ -58,21 +58,21 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     frame = people(3000, seed)
     reports = reported(frame)
     young = frame[(frame.sex == "F") & frame.age.isin(AGES[:2])]
-    among = {"sex": "F", "age": list(AGES[:2])}
-    share = reports.share("income", ">=50K", among=among)
+    where = {"sex": "F", "age": list(AGES[:2])}
+    share = reports.share("income", ">=50K", where=where)
     assert share.rows[0].estimate == pytest.approx((young.income == ">=50K").mean(), abs=1e-6)
-    assert share.among == {"sex": ["F"], "age": list(AGES[:2])} and share.n == 3000
-    two = reports.share("income", [">=50K", "top"], among=among, complete_cases=True)
+    assert share.where == {"sex": ["F"], "age": list(AGES[:2])} and share.n == 3000
+    two = reports.share("income", [">=50K", "top"], where=where, complete_cases=True)
     told = young.income.dropna()
     assert two.rows[0].estimate == pytest.approx(told.isin([">=50K", "top"]).mean(), abs=1e-6)
-    assert two.among["income"] == ["low", ">=50K", "top"]
-    table = reports.table("school", "income", among=among, complete_cases=True)
+    assert two.where["income"] == ["low", ">=50K", "top"]
+    table = reports.table("school", "income", where=where, complete_cases=True)
     both = young.dropna(subset=["income", "school"])
     expected = pd.crosstab(both.school, both.income, normalize=True)
     expected = expected.reindex(index=["none", "some", "much"], columns=["low", ">=50K", "top"], fill_value=0)
     np.testing.assert_allclose(table.proportions, expected, atol=1e-6)
     assert table.share == pytest.approx(len(both) / len(frame), abs=1e-6)
-    rows = reports.measure("row-shares", "school", "income", among=among, complete_cases=True)
+    rows = reports.measure("row-shares", "school", "income", where=where, complete_cases=True)
     within = (expected.T / expected.sum(axis=1)).T.to_numpy().ravel()
     np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
 
@@ -103,7 +103,7 @@ def test_without_noise_contrasts_are_those_of_pandas(seed: int) -> None:
 def test_a_difference_of_two_groups_is_the_risk_difference() -> None:
     frame = people(4000, 5)
     reports = reported(frame, 2.0)
-    terms = [{"of": {"income": "top"}, "among": {"sex": sex}, "weight": w} for sex, w in (("M", 1), ("F", -1))]
+    terms = [{"of": {"income": "top"}, "where": {"sex": sex}, "weight": w} for sex, w in (("M", 1), ("F", -1))]
     (row,) = reports.contrast(*terms).rows
     known = next(r for r in reports.measure("risk-difference", "sex", "income").rows if r.outcome == "top")
     for of in ("estimate", "standard_error", "lower", "upper"):
@@ -111,8 +111,8 @@ def test_a_difference_of_two_groups_is_the_risk_difference() -> None:
     one = reports.contrast({"of": {"income": "low"}}, {"of": {"income": "top"}, "weight": 1})
     both = reports.share("income", ["low", "top"])
     assert one.rows[0].lower == pytest.approx(both.rows[0].lower, abs=1e-8)
-    cell = reports.table("income", among={"sex": "F"}).to_pandas().set_index("income")
-    share = reports.share("income", "top", among={"sex": "F"}).rows[0]
+    cell = reports.table("income", where={"sex": "F"}).to_pandas().set_index("income")
+    share = reports.share("income", "top", where={"sex": "F"}).rows[0]
     assert (share.lower, share.upper) == pytest.approx((cell.lower["top"], cell.upper["top"]), abs=1e-6)
 
 
@@ -150,7 +150,7 @@ def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) 
     reports = reported(frame)
     young = frame[(frame.sex == "F") & frame.school.isin(["none", "some"])]
     wanted = [0.1, 0.5, 0.77]
-    result = reports.quantiles("age", wanted, among={"sex": "F", "school": ["none", "some"]})
+    result = reports.quantiles("age", wanted, where={"sex": "F", "school": ["none", "some"]})
     shares = young.age.value_counts(normalize=True).reindex(AGES, fill_value=0).to_numpy()
     expected = np.interp(wanted, np.append(0, np.cumsum(shares)), EDGES)
     np.testing.assert_allclose([row.estimate for row in result.rows], expected, atol=1e-3)
@@ -159,14 +159,14 @@ def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) 
     ranks = told.map({"none": 0, "some": 1, "much": 2}).quantile(wanted, interpolation="lower")
     position = [float(r.estimate) for r in steps.rows if not np.isnan(r.estimate)]
     assert position == [v for v, r in zip(ranks, steps.rows, strict=True) if not np.isnan(r.estimate)]
-    assert steps.among == {"school": ["none", "some", "much"]}
+    assert steps.where == {"school": ["none", "some", "much"]}
 
 
 def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
     domain = Domain((Attribute("x", tuple(range(12))), Attribute("g", ("a", "b"))))
     table = np.random.default_rng(1).integers(5, 40, (12, 2))
     result = quantiles(
-        counted_table(optrr.Counts(domain, table), optrr.design(domain, PLAIN).mechanism), [0.25, 0.5], among={}
+        counted_table(optrr.Counts(domain, table), optrr.design(domain, PLAIN).mechanism), [0.25, 0.5], where={}
     )
     below, n = np.cumsum(table.sum(axis=1)), table.sum()
     for q, row in zip([0.25, 0.5], result.rows, strict=True):
@@ -184,17 +184,17 @@ def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
     [
         (lambda r: r.share("income", "much"), "has no category"),
         (lambda r: r.share("wealth", "much"), "there is no attribute"),
-        (lambda r: r.share("income", "low", among={"sex": []}), "no category of 'sex' is kept"),
+        (lambda r: r.share("income", "low", where={"sex": []}), "no category of 'sex' is kept"),
         (lambda r: r.share("income", list(("low", ">=50K", "top", None))), "same whatever people answered"),
         (
-            lambda r: r.share("income", ["low", ">=50K", "top", None], among={"sex": "F"}),
+            lambda r: r.share("income", ["low", ">=50K", "top", None], where={"sex": "F"}),
             "among sex 'F' is the same whatever",
         ),
         (lambda r: r.tables(["sex"], ["income"], simultaneous=False), "all hold together"),
         (lambda r: r.tests([("sex", "income"), ("income", "sex")]), "is the same hypothesis as test 1"),
         (lambda r: r.table("sex", complete_cases=True), "declares a missing value"),
         (lambda r: r.table("income", complete_cases=True, method="mle"), "leave one out"),
-        (lambda r: r.table("income", "sex", among={"sex": "F"}), "leave it out of the table"),
+        (lambda r: r.table("income", "sex", where={"sex": "F"}), "leave it out of the table"),
         (lambda r: r.measure("entropy", "income", complete_cases=True), "takes no complete_cases"),
         (lambda r: r.contrast(), "no share names"),
         (lambda r: r.contrast({"if": 1}), "give an object with 'of'"),
@@ -214,29 +214,30 @@ def test_mistakes_are_named(call: Any, said: str) -> None:
 def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     frame = people(4000, seed)
     reports = reported(frame)
-    table = reports.table("sex", "age", "income", ignorable="income")
+    table = reports.table("sex", "age", "income", missing_at_random="income")
     told = frame.dropna(subset=["income"])
     within = pd.crosstab([told.sex, told.age], told.income, normalize="index")[["low", ">=50K", "top"]]
     alike = frame.groupby(["sex", "age"]).size() / len(frame)
     expected = within.mul(alike, axis=0).reindex(pd.MultiIndex.from_product([["F", "M"], AGES]))
     np.testing.assert_allclose(table.proportions.reshape(8, 3), expected, atol=1e-6)
     assert "does not depend on the answer" in table.summary()["note"] and table.proportions.sum() == pytest.approx(1)
-    alone = reports.table("income", ignorable="income")
+    alone = reports.table("income", missing_at_random="income")
     np.testing.assert_allclose(alone.proportions, reports.table("income", complete_cases=True).proportions, atol=1e-9)
     # an odds ratio is that of everybody whichever of the two has missing answers, and shares within groups if outcomes have
     ratios = [
-        reports.measure("odds-ratio", *names, ignorable="income") for names in (("sex", "income"), ("income", "sex"))
+        reports.measure("odds-ratio", *names, missing_at_random="income")
+        for names in (("sex", "income"), ("income", "sex"))
     ]
     assert ratios[0].rows[0].estimate == pytest.approx(ratios[1].rows[0].estimate, rel=1e-6)
     assert "alike in 'sex'" in ratios[1].note
     for wrong, said in (
-        (lambda: reports.measure("row-shares", "income", "sex", ignorable="income"), "not that of everybody"),
-        (lambda: reports.measure("row-shares", "sex", "income", ignorable="age"), "is none of"),
-        (lambda: reports.measure("row-shares", "sex", "age", ignorable="age"), "no missing value"),
-        (lambda: reports.table("sex", "age", ignorable="age"), "no missing value"),
-        (lambda: reports.table("sex", ignorable="income"), "no attribute of the table"),
+        (lambda: reports.measure("row-shares", "income", "sex", missing_at_random="income"), "not that of everybody"),
+        (lambda: reports.measure("row-shares", "sex", "income", missing_at_random="age"), "is none of"),
+        (lambda: reports.measure("row-shares", "sex", "age", missing_at_random="age"), "no missing value"),
+        (lambda: reports.table("sex", "age", missing_at_random="age"), "no missing value"),
+        (lambda: reports.table("sex", missing_at_random="income"), "no attribute of the table"),
         (
-            lambda: reports.table("income", ignorable="income", among={"income": ["low", "top"]}),
+            lambda: reports.table("income", missing_at_random="income", where={"income": ["low", "top"]}),
             "leave it out of among",
         ),
     ):
@@ -283,17 +284,17 @@ def test_answers_to_questions_have_the_same() -> None:
     frame = people(20000, 1)[["sex", "income", "age"]]
     domain = DOMAIN.subset(["sex", "income", "age"])
     asking = SampledTables(domain, (("sex", "income"), domain.names), np.array([0.4, 0.6]), 4.0)
-    reports = asking.reports(asking.perturb(frame, 5))
+    reports = asking.reports(asking.randomize(frame, random_state=5))
     told = frame[frame.sex == "F"].income.dropna()
-    share = reports.share("income", "top", among={"sex": "F"}, complete_cases=True).rows[0]
+    share = reports.share("income", "top", where={"sex": "F"}, complete_cases=True).rows[0]
     assert abs(share.estimate - (told == "top").mean()) < 4.5 * share.standard_error
     within = reports.measure("row-shares", "sex", "income", complete_cases=True).rows
     assert share.estimate == pytest.approx(next(r for r in within if (r.group, r.outcome) == ("F", "top")).estimate)
-    table = reports.table("sex", "income", among={"age": [AGES[0], AGES[3]]}, ignorable="income")
+    table = reports.table("sex", "income", where={"age": [AGES[0], AGES[3]]}, missing_at_random="income")
     some = frame[frame.age.isin([AGES[0], AGES[3]])]
     cell = (some.sex == "F").mean() * (some[some.sex == "F"].income.dropna() == "top").mean()
     assert abs(table.proportions[0, 2] - cell) < 4.5 * table.standard_errors[0, 2]
-    median = reports.quantiles("age", among={"sex": "F"}).rows[0]
+    median = reports.quantiles("age", where={"sex": "F"}).rows[0]
     assert median.lower < frame[frame.sex == "F"].age.map(dict(zip(AGES, EDGES[1:], strict=True))).median()
     assert reports.tests([("sex", "income"), ("sex", "age")]).names == (("sex", "income"), ("sex", "age"))
 
@@ -301,7 +302,7 @@ def test_answers_to_questions_have_the_same() -> None:
 def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:
     reports = reported(people(500, 1))
     with pytest.raises(InvalidInput, match="among people of all its categories; restrict by other attributes"):
-        reports.quantiles("age", among={"age": list(AGES[:2])})
+        reports.quantiles("age", where={"age": list(AGES[:2])})
 
 
 INCOMPLETE = Domain(

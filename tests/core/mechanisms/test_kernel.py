@@ -222,7 +222,7 @@ def test_the_law_must_fit_the_domain():
 def test_draws_follow_the_matrix(randomizer, seed):
     """100,000 outputs of one record against its row of the matrix, built independently."""
     record, sizes = np.array([1, 2, 0, 1]), tuple(DRAWN.sizes)
-    out = randomizer.perturb_codes(np.tile(record, (100_000, 1)), seed)
+    out = randomizer.randomize_codes(np.tile(record, (100_000, 1)), seed)
     row = _dense(randomizer)[np.ravel_multi_index(record, sizes)]
     assert naive.fit_p_value(np.ravel_multi_index(out.T, sizes), row) > FALSE_ALARM
 
@@ -232,7 +232,7 @@ def test_chunks_are_independent(monkeypatch):
     monkeypatch.setattr(module, "_CELLS", 1)
     domain = Domain.of(dict.fromkeys("abcd", 2))
     randomizer = Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 1e-9)))
-    out = randomizer.perturb_codes(np.zeros((640, 4), dtype=np.int8), 7)
+    out = randomizer.randomize_codes(np.zeros((640, 4), dtype=np.int8), 7)
     chunks = {piece.tobytes() for piece in np.split(out, 10)}
     assert len(chunks) == 10
     # 2560 fair bits: six standard deviations, false alarm 2e-9
@@ -245,21 +245,21 @@ def test_codes_keep_their_type_and_the_input_is_left_alone(dtype):
     codes = np.stack([np.arange(1000) % 128, np.arange(1000) % 3], axis=1).astype(dtype)
     before = codes.copy()
     randomizer = Mechanism(domain, ProductLaw(domain.sizes, np.zeros(2)))
-    out = randomizer.perturb_codes(codes, 3)
+    out = randomizer.randomize_codes(codes, 3)
     assert out.dtype == dtype
     assert np.array_equal(codes, before)
     assert out.min() == 0
     assert out.max(axis=0).tolist() == [127, 2]
-    assert np.array_equal(out, randomizer.perturb_codes(codes, 3))
+    assert np.array_equal(out, randomizer.randomize_codes(codes, 3))
     # 1000 records, three categories or more each: all alike twice has chance below 3^-1000
-    assert not np.array_equal(randomizer.perturb_codes(codes), randomizer.perturb_codes(codes))
+    assert not np.array_equal(randomizer.randomize_codes(codes), randomizer.randomize_codes(codes))
 
 
 def test_all_256_codes_of_a_byte():
     """Adding 1..255 to a code must not wrap where the byte does."""
     domain = Domain.of({"a": 256})
     randomizer = Mechanism(domain, ProductLaw(domain.sizes, np.zeros(1)))
-    out = randomizer.perturb_codes(np.full((256 * 400, 1), 255, dtype=np.uint8), 5)
+    out = randomizer.randomize_codes(np.full((256 * 400, 1), 255, dtype=np.uint8), 5)
     assert naive.fit_p_value(out[:, 0], np.ones(256)) > FALSE_ALARM
 
 
@@ -279,7 +279,7 @@ def test_all_256_codes_of_a_byte():
 )
 def test_bad_codes(codes, message):
     with pytest.raises(InvalidInput, match=message):
-        Mechanism(DRAWN, ProductLaw(DRAWN.sizes, np.ones(4))).perturb_codes(codes)
+        Mechanism(DRAWN, ProductLaw(DRAWN.sizes, np.ones(4))).randomize_codes(codes)
 
 
 def test_memory_is_the_result_and_a_bounded_rest():
@@ -289,7 +289,7 @@ def test_memory_is_the_result_and_a_bounded_rest():
     codes = np.zeros((2_000_000, 8), dtype=np.int8)
     tracemalloc.start()
     try:
-        randomizer.perturb_codes(codes, 1)
+        randomizer.randomize_codes(codes, 1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

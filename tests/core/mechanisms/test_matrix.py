@@ -12,7 +12,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities, randomized_response
-from optrr.core.mechanisms.release import perturb
+from optrr.core.mechanisms.release import randomize
 from optrr.core.records.counts import count
 from optrr.studies.laplace import (
     exp_enclosure,
@@ -91,7 +91,7 @@ def test_draws_follow_the_matrix():
     p = np.array([[0.6, 0.3, 0.1, 0.0], [0.1, 0.6, 0.2, 0.1], [0.25, 0.25, 0.4, 0.1], [0.01, 0.01, 0.01, 0.97]])
     mechanism = MatrixMechanism(Domain.of({"a": 4}), (from_probabilities(p),))
     codes = np.random.default_rng(5).permutation(np.repeat(np.arange(4), 40_000)).reshape(-1, 1)
-    out = mechanism.perturb_codes(codes, random_state=6)
+    out = mechanism.randomize_codes(codes, random_state=6)
     for u in range(4):
         seen = out[codes[:, 0] == u, 0]
         assert naive.fit_p_value(seen, p[u]) > 2.5e-5
@@ -102,7 +102,7 @@ def test_certain_answers_are_drawn_surely():
     swap = [[0.0, 1.0], [1.0, 0.0]]
     mechanism = MatrixMechanism(Domain.of({"a": 2}), (from_probabilities(swap),))
     codes = np.array([[0], [1], [1]], dtype=np.int8)
-    out = mechanism.perturb_codes(codes)
+    out = mechanism.randomize_codes(codes)
     assert out.dtype == np.int8
     np.testing.assert_array_equal(out, 1 - codes)
 
@@ -111,7 +111,7 @@ def test_mechanism_randomizes_frames_and_files_and_reports_its_epsilons(tmp_path
     domain = Domain.of({"ldl": 6, "tc": ["low", "middle", "high"]})
     mechanism = MatrixMechanism(domain, (laplace(6, 2.0), randomized_response(3, 1.0)))
     frame = pd.DataFrame({"tc": ["low", "high"] * 50, "ldl": [0, 5] * 50})
-    out = mechanism.perturb(frame, random_state=1)
+    out = mechanism.randomize(frame, random_state=1)
     assert list(out.columns) == ["tc", "ldl"] and out["tc"].isin(["low", "middle", "high"]).all()
     assert not out.equals(frame)
     np.testing.assert_allclose(
@@ -121,7 +121,7 @@ def test_mechanism_randomizes_frames_and_files_and_reports_its_epsilons(tmp_path
     assert mechanism.epsilon == pytest.approx(mechanism.conditional_epsilons.sum(), rel=1e-15)
     path = tmp_path / "records.csv"
     frame.to_csv(path, index=False)
-    assert perturb(path, mechanism, tmp_path / "randomized.csv", random_state=1, keep_order=True) == 100
+    assert randomize(path, mechanism, tmp_path / "randomized.csv", random_state=1, keep_order=True) == 100
     assert pd.read_csv(tmp_path / "randomized.csv").equals(out)
     with pytest.raises(InvalidInput, match="one matrix for each attribute"):
         MatrixMechanism(domain, (laplace(6, 2.0),))
@@ -132,7 +132,7 @@ def test_estimate_and_dispersion_are_equations_17_18_22_and_23():
     mechanism = MatrixMechanism(domain, (laplace(6, 3.0), truncated_geometric(3, 1.0)))
     rng = np.random.default_rng(2)
     codes = np.column_stack([rng.integers(0, 6, 5000), rng.integers(0, 3, 5000)])
-    table = count(mechanism.perturb_codes(codes, 3), domain, domain.names)
+    table = count(mechanism.randomize_codes(codes, 3), domain, domain.names)
     for names in (("ldl",), ("tc",), ("ldl", "tc"), ("tc", "ldl")):
         kernel = mechanism.kernel(names)
         dense = np.eye(1)

@@ -1,4 +1,4 @@
-"""optrr cluster, and cluster designs through files, perturb, estimate and verify."""
+"""optrr cluster, and cluster designs through files, randomize, estimate and verify."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def made(tmp_path_factory):
     (folder / "true.csv").write_text("\n".join(lines) + "\n")
     save_design(design(DOMAIN, 1.5, method="kronecker"), folder / "first.json")
     true, first, randomized = (str(folder / name) for name in ("true.csv", "first.json", "randomized.csv"))
-    assert run(["perturb", true, "--design", first, "-o", randomized, "--random-state", "2"]) == 0
+    assert run(["randomize", true, "--design", first, "-o", randomized, "--random-state", "2"]) == 0
     return folder, codes
 
 
@@ -84,7 +84,9 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     assert run(clustered(folder, "--matrix", matrix, "-o", second)) == 0
     assert run(["verify", second]) == 0
     randomized = str(folder / "y.parquet")
-    assert run(["perturb", str(folder / "true.csv"), "--design", second, "-o", randomized, "--random-state", "3"]) == 0
+    assert (
+        run(["randomize", str(folder / "true.csv"), "--design", second, "-o", randomized, "--random-state", "3"]) == 0
+    )
     capsys.readouterr()
     assert run(["estimate", str(folder / "y.parquet"), "--design", second, "--attributes", "c,b", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -154,7 +154,7 @@ def test_learning_from_randomized_records_ranks_as_the_truth():
     rng = np.random.default_rng(6)
     data = records(rng, 40_000)
     mechanism = Mechanism(DOMAIN, ProductLaw(DOMAIN.sizes, np.full(4, 1.5)))
-    randomized = mechanism.perturb_codes(data, 7)
+    randomized = mechanism.randomize_codes(data, 7)
     truth = dependences_of(data, DOMAIN)
     assert math.isinf(truth.account.epsilon)
     attenuated = dependences_from_randomized(randomized, mechanism, correct=False)

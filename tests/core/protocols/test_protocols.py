@@ -66,7 +66,7 @@ def test_every_protocol_estimates_what_it_can_see(name):
     protocol = PROTOCOLS[name]()
     codes = population(60_000)
     collector = protocols.Collector(protocol)
-    collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
+    collector.receive_codes(protocol.mechanism.randomize_codes(codes, 2))
     for names in WITHIN.get(name, [("a", "b"), ("b", "a"), ("d", "c"), ("a", "c"), ("b",)]):
         estimated = collector.estimate(names)
         assert estimated.proportions.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
@@ -79,7 +79,7 @@ def test_independence_is_assumed_between_blocks_only():
     codes = population(60_000)
     independent = protocols.Collector(protocols.rr_independent(DOMAIN, 3.0))
     joint = protocols.Collector(protocols.rr_ind_joint(DOMAIN, 3.0))
-    randomized = independent.protocol.mechanism.perturb_codes(codes, 3)
+    randomized = independent.protocol.mechanism.randomize_codes(codes, 3)
     independent.receive_codes(randomized)
     joint.receive_codes(randomized)
     truth = truth_of(codes, ("a", "b"))
@@ -92,7 +92,7 @@ def test_independence_is_assumed_between_blocks_only():
 def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
     codes = population(200_000)
     collector = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 4.0))
-    collector.receive_codes(collector.protocol.mechanism.perturb_codes(codes, 4))
+    collector.receive_codes(collector.protocol.mechanism.randomize_codes(codes, 4))
     direct, summed = (collector.estimate(("b", "c"), whole_blocks=w).proportions for w in (False, True))
     assert direct == pytest.approx(summed, abs=1e-3)
 
@@ -115,7 +115,7 @@ def test_adjustment_fits_cluster_tables():
 def test_collector_adjusts_as_algorithm_2():
     protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, 3.0).with_adjustment()
     collector = protocols.Collector(protocol)
-    collector.receive_codes(protocol.mechanism.perturb_codes(population(5000), 6))
+    collector.receive_codes(protocol.mechanism.randomize_codes(population(5000), 6))
     rows, counts = collector.records()
     plain = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 3.0))
     plain.receive_codes(np.repeat(rows, counts, axis=0))
@@ -268,7 +268,7 @@ def test_clusters_on_adult_are_near_mdrs_table(data, p, t_v, published, limit):
     domain, codes, dependences = data
     clusters = choose_clusters(domain, dependences, t_v, 0.2)
     collector = protocols.Collector(protocols.rr_clusters(domain, clusters, retention_epsilons(domain.sizes, p)))
-    collector.receive_codes(collector.protocol.mechanism.perturb_codes(codes, 1))
+    collector.receive_codes(collector.protocol.mechanism.randomize_codes(codes, 1))
     assert 0.6 * published < median_error(domain, codes, collector) < limit * published
 
 
@@ -284,7 +284,7 @@ def test_the_optimum_beats_clusters_at_the_same_total(data):
     ):
         assert protocol.epsilon == pytest.approx(epsilons.sum(), rel=1e-5)
         collector = protocols.Collector(protocol)
-        collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
+        collector.receive_codes(protocol.mechanism.randomize_codes(codes, 2))
         errors.append(median_error(domain, codes, collector))
     # the benchmark finds a factor of ten
     assert errors[1] < 0.3 * errors[0]

@@ -26,7 +26,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import PublicColumns
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Mechanism, is_seeded
-from optrr.core.mechanisms.release import perturb, release_file
+from optrr.core.mechanisms.release import randomize, release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.provenance.accounting import Release, distinct_releases, total_epsilon
 from optrr.core.provenance.provenance import Provenance, sidecar_path
@@ -157,16 +157,16 @@ def test_files_of_another_design_and_randomized_ones_are_refused(folder, source,
     with pytest.raises(InvalidInput, match=r"randomized by another design \([0-9a-f]{12}\)"):
         check_design(folder / target, mechanism(1.1).digest)
     with pytest.raises(InvalidInput, match=r"already randomized \(by design [0-9a-f]{12}, epsilon 3\.000"):
-        perturb(folder / target, mechanism(), folder / "again.csv")
+        randomize(folder / target, mechanism(), folder / "again.csv")
     assert not (folder / "again.csv").exists()
     assert check_design(folder / source, mechanism().digest)[0].count("has no provenance metadata") == 1
 
 
 def test_the_note_is_the_same_json_everywhere(folder):
-    perturb(folder / "true.csv", mechanism(), folder / "out.csv", 5)
-    perturb(folder / "true.csv", mechanism(), folder / "out.parquet", 5)
-    table = mechanism().perturb(people(), 5)
-    frame = mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"}), 5)
+    randomize(folder / "true.csv", mechanism(), folder / "out.csv", 5)
+    randomize(folder / "true.csv", mechanism(), folder / "out.parquet", 5)
+    table = mechanism().randomize(people(), random_state=5)
+    frame = mechanism().randomize(people().to_pandas().astype({"smokes": "boolean"}), 5)
     notes = [
         (folder / "out.csv.optrr.json").read_text(),
         pq.read_schema(folder / "out.parquet").metadata[b"optrr"],
@@ -184,7 +184,7 @@ def test_the_note_is_the_same_json_everywhere(folder):
 
 
 def test_a_sidecar_moves_with_its_file_and_a_broken_one_is_refused(folder):
-    perturb(folder / "true.csv", mechanism(), folder / "out.csv")
+    randomize(folder / "true.csv", mechanism(), folder / "out.csv")
     moved = (folder / "out.csv").rename(folder / "moved.csv")
     beside = sidecar_path(folder / "out.csv").rename(sidecar_path(moved))
     assert not check_design(moved, mechanism().digest)
@@ -198,20 +198,20 @@ def test_frames_have_the_note_if_their_library_has_a_place():
     frame = people().to_pandas().astype({"smokes": "boolean"})
     for true in (people(), people().to_batches()[0], frame):
         with pytest.raises(InvalidInput, match=f"the {type(true).__name__} is already randomized"):
-            mechanism().perturb(mechanism().perturb(true))
-    assert origins_of(mechanism().perturb(frame, 5).head(3))[0].provenance.seeded
-    assert origins_of(mechanism().perturb(pl.DataFrame(people())))[0].provenance is None
+            mechanism().randomize(mechanism().randomize(true))
+    assert origins_of(mechanism().randomize(frame, random_state=5).head(3))[0].provenance.seeded
+    assert origins_of(mechanism().randomize(pl.DataFrame(people())))[0].provenance is None
 
 
 def test_pandas_carries_it_through_its_own_parquet(tmp_path):
-    frame = mechanism().perturb(pd.DataFrame({"sex": ["F", "M"], "age": [1, 2], "smokes": ["true", "false"]}))
+    frame = mechanism().randomize(pd.DataFrame({"sex": ["F", "M"], "age": [1, 2], "smokes": ["true", "false"]}))
     frame.to_parquet(tmp_path / "p.parquet")
     assert origins_of(tmp_path / "p.parquet")[0].provenance == origins_of(frame)[0].provenance
 
 
 def test_databases_have_no_note(folder):
     with closing(sqlite3.connect(folder / "r.db")) as base, base:
-        mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"})).to_sql("r", base)
+        mechanism().randomize(people().to_pandas().astype({"smokes": "boolean"})).to_sql("r", base)
     where = RecordsAt(f"sqlite:{folder / 'r.db'}", query="SELECT sex, age, smokes FROM r")
     assert ["has no provenance metadata" in line for line in check_design(where, mechanism().digest)] == [True]
 
@@ -220,12 +220,12 @@ def test_folders_and_lists_are_checked_file_by_file(folder):
     parts = folder / "parts"
     parts.mkdir()
     for k in range(2):
-        perturb(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
+        randomize(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
     assert check_design(parts, mechanism().digest) == []
-    perturb(folder / "true.parquet", mechanism(), parts / "3.csv")
+    randomize(folder / "true.parquet", mechanism(), parts / "3.csv")
     assert check_design(parts, mechanism().digest) == []
     assert str(folder / "true.csv") in check_design([parts, folder / "true.csv"], mechanism().digest)[0]
-    perturb(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
+    randomize(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
     with pytest.raises(InvalidInput, match=r"2\.csv was randomized by another design"):
         check_design(parts, mechanism().digest)
 
@@ -242,7 +242,7 @@ def test_what_somebody_can_repeat_is_marked_as_seeded():
 
 def test_seeded_files_are_marked_and_can_be_made_again(folder):
     for name in ("a.csv", "b.csv"):
-        perturb(folder / "true.csv", mechanism(), folder / name, 5)
+        randomize(folder / "true.csv", mechanism(), folder / name, 5)
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
     assert sidecar_path(folder / "a.csv").read_bytes() == sidecar_path(folder / "b.csv").read_bytes()
     assert "not private" in check_design(folder / "a.csv", mechanism().digest)[0]
@@ -253,14 +253,14 @@ def test_streams_say_so_too(folder):
     def batches(table):
         return iter(table.to_batches(max_chunksize=10))
 
-    out = list(optrr.perturb(batches(people()), mechanism()))
+    out = list(optrr.randomize(batches(people()), mechanism()))
     assert all(origins_of(batch)[0].provenance.epsilon == mechanism().epsilon for batch in out)
     again = pa.Table.from_batches(out)
     for stream in (batches(again), again.to_reader()):
         with pytest.raises(InvalidInput, match="already randomized"):
-            optrr.perturb(stream, mechanism())
+            optrr.randomize(stream, mechanism())
     with pytest.raises(InvalidInput, match="already randomized"):
-        optrr.perturb(batches(again), mechanism(), folder / "x.csv")
+        optrr.randomize(batches(again), mechanism(), folder / "x.csv")
     assert not (folder / "x.csv").exists()
 
 
@@ -268,12 +268,12 @@ def test_streams_say_so_too(folder):
 def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
     """True records (0) and two releases (1, 2): whatever comes first, the others are refused, and nothing is written."""
     true, design = people().combine_chunks().to_batches()[0], optrr.design(DOMAIN, 1.0)
-    batches = [true, *(design.mechanism.perturb(true) for _ in range(2))]
+    batches = [true, *(design.mechanism.randomize(true) for _ in range(2))]
     mixed = [batches[k] for k in order]
     different = "batches of different releases, or true records among randomized ones"
     for use, message in (
-        (lambda: perturb(iter(mixed), design.mechanism, folder / "out.parquet"), f"already randomized|{different}"),
-        (lambda: list(optrr.perturb(iter(mixed), design.mechanism)), f"already randomized|{different}"),
+        (lambda: randomize(iter(mixed), design.mechanism, folder / "out.parquet"), f"already randomized|{different}"),
+        (lambda: list(optrr.randomize(iter(mixed), design.mechanism)), f"already randomized|{different}"),
         (lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True), different),
         (lambda: design.estimate(iter(mixed), ["sex"]), different),
     ):
@@ -285,7 +285,7 @@ def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
 def test_ways_of_asking_refuse_each_other_s_answers():
     first, second = (optrr.design(DOMAIN, epsilon) for epsilon in (1.0, 2.0))
     table = people()
-    answers = first.perturb(table)
+    answers = first.randomize(table)
     assert first.estimate(answers, "sex").n == table.num_rows
     for data in (answers, iter(answers.to_batches())):
         with pytest.raises(InvalidInput, match="another design"):
@@ -294,7 +294,7 @@ def test_ways_of_asking_refuse_each_other_s_answers():
         dependences_from_randomized(answers, second.mechanism)
     asked = SampledTables(DOMAIN, (("sex",), ("age",)), np.array([0.5, 0.5]), 1.0)
     with pytest.raises(InvalidInput, match="another design"):
-        dataclasses.replace(asked, answer_epsilon=2.0).estimate(asked.perturb(table), "sex")
+        dataclasses.replace(asked, answer_epsilon=2.0).estimate(asked.randomize(table), "sex")
 
 
 ANSWERED = {"a": ["x", "y"], "b": 3}
@@ -327,7 +327,7 @@ def kind(request, tmp_path, monkeypatch):
 
 
 def release(source, target, *options):
-    assert run(["perturb", source, "--design", "d.json", "-o", target, *options]) == 0
+    assert run(["randomize", source, "--design", "d.json", "-o", target, *options]) == 0
 
 
 def said(capsys, command, *places, code=0, options=()):

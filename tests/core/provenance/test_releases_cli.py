@@ -57,19 +57,19 @@ def estimate(capsys, file, design="one.json", code=0):
 
 
 def test_silent_mistakes_are_refused_or_warned_of(here, capsys):
-    made = as_json(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
+    made = as_json(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "out.csv")
     assert made["private"] and made["epsilon"] == made["release_epsilon"] == pytest.approx(1.5)
     assert estimate(capsys, "out.csv")[1] == ""
     # an unrandomized file
     err = estimate(capsys, "true.csv")[1]
     assert "has no provenance metadata" in err and "this does not look like data randomized by this design" in err
     # randomized twice
-    err = said(capsys, "perturb", "out.csv", "--design", "one.json", "-o", "twice.csv", code=2)[1]
+    err = said(capsys, "randomize", "out.csv", "--design", "one.json", "-o", "twice.csv", code=2)[1]
     assert "already randomized (by design " in err and ", epsilon 1.5" in err and err.count("\n") == 1
 
 
 def test_every_command_that_reads_randomized_records_refuses_another_design(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "out.csv")
     for command in (
         ("test", "out.csv", "--attributes", "party,sex"),
         ("cluster", "out.csv", "--max-combinations", "6", "--min-dependence", "0.1"),
@@ -82,8 +82,8 @@ def test_every_command_that_reads_randomized_records_refuses_another_design(here
 
 
 def test_accounts_add_up_distinct_releases(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
-    said(capsys, "perturb", "true.csv", "--design", "two.json", "-o", "second.parquet", "--after", "first.csv")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "first.csv")
+    said(capsys, "randomize", "true.csv", "--design", "two.json", "-o", "second.parquet", "--after", "first.csv")
     Path("copy.csv").write_bytes(Path("first.csv").read_bytes())
     Path("copy.csv.optrr.json").write_bytes(Path("first.csv.optrr.json").read_bytes())
     for files, total in (
@@ -115,7 +115,7 @@ def edited(file, **release):
 
 
 def test_the_account_recomputes_what_a_sidecar_states(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "first.csv")
     honest = as_json(capsys, "account", "first.csv", "--design", "one.json", "--design", "two.json")
     assert honest["epsilon"] == pytest.approx(1.5)
     edited("first.csv", epsilon=0.001)
@@ -129,8 +129,8 @@ def test_the_account_recomputes_what_a_sidecar_states(here, capsys):
 
 
 def test_a_limit_is_kept_before_anything_is_written(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
-    second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "first.csv")
+    second = ("randomize", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
     before = sorted(p.name for p in Path().iterdir())
     assert "above the limit of 3" in said(capsys, *second, "--limit", "3", code=2)[1]
     assert (
@@ -147,18 +147,18 @@ def through_a_pipe(monkeypatch, content):
 
 @pytest.mark.parametrize("output", ["again.csv", "-"])
 def test_what_comes_through_a_pipe_is_not_randomized_twice_either(here, capsys, monkeypatch, output):
-    randomized = load_design("one.json").mechanism.perturb(pa_csv.read_csv("true.csv"))
+    randomized = load_design("one.json").mechanism.randomize(pa_csv.read_csv("true.csv"))
     streamed = io.BytesIO()
     with pa.ipc.new_stream(streamed, randomized.schema) as writer:
         writer.write_table(randomized)
-    perturb = ("perturb", "-", "--design", "two.json", "-o", output)
+    randomize = ("randomize", "-", "--design", "two.json", "-o", output)
     through_a_pipe(monkeypatch, streamed.getvalue())
-    out, err = said(capsys, *perturb, code=2)
+    out, err = said(capsys, *randomize, code=2)
     assert "standard input is already randomized (by design " in err and out == ""
     assert not Path("again.csv").exists()
     if output == "again.csv":
         through_a_pipe(monkeypatch, Path("true.csv").read_bytes())
-        assert as_json(capsys, *perturb)["epsilon"] == pytest.approx(2)
+        assert as_json(capsys, *randomize)["epsilon"] == pytest.approx(2)
 
 
 def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(here, capsys, monkeypatch):
@@ -168,12 +168,12 @@ def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(h
 
     handlers = []
     monkeypatch.setattr("optrr.core.mechanisms.release_pipe", release)
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "-")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "-")
     assert handlers == [signal.getsignal(signal.SIGTERM)]
 
 
 def test_a_second_round_prints_the_sum(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "round1.parquet")
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "round1.parquet")
     cluster = [
         "cluster",
         "round1.parquet",
@@ -188,7 +188,7 @@ def test_a_second_round_prints_the_sum(here, capsys):
     second = load_design("second.json")
     assert second.epsilon == pytest.approx(1.5, abs=1e-6) and second.epsilon_in_all == pytest.approx(3, abs=1e-6)
     assert "in all with earlier releases" in repr(second) and second.summary()["epsilon_in_all"] >= 3 - 1e-6
-    out, _ = said(capsys, "perturb", "true.csv", "--design", "second.json", "-o", "round2.csv")
+    out, _ = said(capsys, "randomize", "true.csv", "--design", "second.json", "-o", "round2.csv")
     assert "total epsilon 3.0000" in out and "1.5" in out
     # the first round counts once, whether its file is named or not
     for files in (("round2.csv",), ("round1.parquet", "round2.csv")):
@@ -197,20 +197,20 @@ def test_a_second_round_prints_the_sum(here, capsys):
 
 
 def test_replacing_a_release_says_so(here, capsys):
-    perturb = ("perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
-    assert said(capsys, *perturb)[1] == ""
-    assert "out.csv held a release of epsilon 1.500" in said(capsys, *perturb)[1]
+    randomize = ("randomize", "true.csv", "--design", "one.json", "-o", "out.csv")
+    assert said(capsys, *randomize)[1] == ""
+    assert "out.csv held a release of epsilon 1.500" in said(capsys, *randomize)[1]
 
 
 def test_sampled_tables_are_bound_too(here, capsys):
     domain = optrr.Domain.of({"party": ["a", "b", "c"], "sex": ["F", "M"]})
     optrr.save(optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), 3.0), "asked.json")
-    said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "out.csv")
+    said(capsys, "randomize", "true.csv", "--design", "asked.json", "-o", "out.csv")
     assert estimate(capsys, "out.csv", "asked.json")[1] == ""
-    again = ("perturb", "out.csv", "--design", "asked.json", "-o", "x.csv")
+    again = ("randomize", "out.csv", "--design", "asked.json", "-o", "x.csv")
     assert "already randomized" in said(capsys, *again, code=2)[1]
     true = Path("true.csv").read_bytes()
-    err = said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "true.csv", code=2)[1]
+    err = said(capsys, "randomize", "true.csv", "--design", "asked.json", "-o", "true.csv", code=2)[1]
     assert "is the input itself" in err and Path("true.csv").read_bytes() == true
     # reports that no randomization would give: everybody supports the same cell
     Path("lie.csv").write_text("table,cells\n" + "1,0\n" * N)
@@ -225,14 +225,14 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     write_plink(true, Path("true.bed"))
     for name, total in (("one.json", 4), ("two.json", 5)):
         said(capsys, "gwas-design", "true.bed", "--total-epsilon", total, "--method", "kronecker", "-o", name)
-    made = as_json(capsys, "gwas-perturb", "true.bed", "--design", "one.json", "-o", "out.bed")
+    made = as_json(capsys, "gwas-randomize", "true.bed", "--design", "one.json", "-o", "out.bed")
     assert made["private"] and made["epsilon"] == pytest.approx(4, rel=1e-5)
     assert sorted(p.name for p in Path().glob("out*")) == ["out.bed", "out.bed.optrr.json", "out.bim", "out.fam"]
     assert as_json(capsys, "gwas", "out.bed", "--design", "one.json")["doubts"] == []
     assert "another design" in said(capsys, "gwas", "out.bed", "--design", "two.json", code=2)[1]
-    replacing = said(capsys, "gwas-perturb", "true.bed", "--design", "one.json", "-o", "out.bed")[1]
+    replacing = said(capsys, "gwas-randomize", "true.bed", "--design", "one.json", "-o", "out.bed")[1]
     assert "out.bed held a release of epsilon 4.0000" in replacing
-    again = ("gwas-perturb", "out.bed", "--design", "one.json", "-o", "x.bed")
+    again = ("gwas-randomize", "out.bed", "--design", "one.json", "-o", "x.bed")
     assert "already randomized" in said(capsys, *again, code=2)[1]
     err = said(capsys, "gwas", "true.bed", "--design", "one.json")[1]
     assert "has no provenance metadata" in err and "does not look like data randomized by this design" in err
@@ -242,8 +242,8 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
 
 
 def test_after_a_seeded_release_every_place_says_what_the_account_says(here, capsys):
-    first = ("perturb", "true.csv", "--design", "one.json", "-o", "first.csv", "--random-state", "1")
-    second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
+    first = ("randomize", "true.csv", "--design", "one.json", "-o", "first.csv", "--random-state", "1")
+    second = ("randomize", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
     out, err = said(capsys, *first)
     assert "not private" in err and "1.500000" in out and not as_json(capsys, *first)["private"]
     assert said(capsys, "account", "first.csv", "--limit", "100", code=1)[1].count("not private") == 1
@@ -269,7 +269,7 @@ def weighted_release(name, public, design="bd.json", keep=("w", "v")):
     pa_csv.write_csv(pa.table({c: columns[c] for c in ("y", *keep)}), f"{name}-true.csv")
     options = [part for text in public for part in ("--public", text)]
     dropped = [part for c in keep if f"weight={c}" not in public for part in ("--drop", c)]
-    assert run(["perturb", f"{name}-true.csv", "--design", design, "-o", f"{name}.csv", *options, *dropped]) == 0
+    assert run(["randomize", f"{name}-true.csv", "--design", design, "-o", f"{name}.csv", *options, *dropped]) == 0
 
 
 def share(capsys, *arguments):
@@ -279,7 +279,7 @@ def share(capsys, *arguments):
 def test_weights_that_a_release_names_are_used_as_those_of_its_design(here, capsys):
     optrr.save(optrr.design({"y": 2}, 4.0), "bd.json")
     weighted_release("br", ["weight=w"])
-    by_option = share(capsys, "br.csv", "--weight", "w")
+    by_option = share(capsys, "br.csv", "--weights", "w")
     of_release = share(capsys, "br.csv")
     assert of_release["estimate"] == by_option["estimate"]
     # drawn from the operating system; ±0.1 is six standard errors of a weighted share, seven of the other
@@ -300,7 +300,7 @@ def test_releases_that_name_different_weights_need_a_word(here, capsys):
     optrr.save(dataclasses.replace(design, public=PublicColumns("v")), "bd.json")
     command = ("estimate", "one.csv", "--design", "bd.json", "--attributes", "y")
     assert "different columns as weight" in said(capsys, *command, code=2)[1]
-    assert share(capsys, "one.csv", "--weight", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
+    assert share(capsys, "one.csv", "--weights", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
     assert share(capsys, "one.csv", "--unweighted")["estimate"][1] == pytest.approx(0.5, abs=0.15)
 
 
@@ -312,10 +312,10 @@ def test_what_a_spreadsheet_would_compute(here, capsys):
     rng = np.random.default_rng(5)
     table = pa.table({"=answer": rng.choice(texts, 500), "sex": rng.choice(["F", "M"], 500)})
     pq.write_table(table, "f.parquet")
-    warned = said(capsys, "perturb", "f.parquet", "--design", "f.json", "-o", "out.csv")[1]
+    warned = said(capsys, "randomize", "f.parquet", "--design", "f.json", "-o", "out.csv")[1]
     assert "a spreadsheet would compute '=answer' and others of out.csv" in warned
-    assert "spreadsheet" not in said(capsys, "perturb", "f.parquet", "--design", "f.json", "-o", "out.parquet")[1]
-    assert "spreadsheet" not in said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "plain.csv")[1]
+    assert "spreadsheet" not in said(capsys, "randomize", "f.parquet", "--design", "f.json", "-o", "out.parquet")[1]
+    assert "spreadsheet" not in said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "plain.csv")[1]
     # what was written is read again as the same categories
     assert set(pa_csv.read_csv("out.csv")["=answer"].to_pylist()) == set(texts)
     said(capsys, "estimate", "out.csv", "--design", "f.json", "--attributes", "=answer", "-o", "table.csv")

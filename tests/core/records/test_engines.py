@@ -24,8 +24,8 @@ from optrr.core.domain.bins import Bins
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.release import perturb
-from optrr.core.mechanisms.spark import perturb_once
+from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.spark import randomize_once
 from optrr.core.records.counts import count, count_many, distinct
 from optrr.core.records.observed import observed_domain
 from optrr.core.records.reading.registry import check_design
@@ -57,7 +57,7 @@ def _mechanism(epsilon: float) -> Mechanism:
 def test_randomizes_once(spark, tmp_path):
     rows = [("F", k % 5, [True, False, None][k % 3]) for k in range(2000)]
     frame = spark.createDataFrame(rows, "sex string, age int, smokes boolean")
-    out = perturb_once(frame, _mechanism(1.0), str(tmp_path / "out"))
+    out = randomize_once(frame, _mechanism(1.0), str(tmp_path / "out"))
     first, second = out.collect(), out.collect()
     assert first == second
     assert out.schema.simpleString() == "struct<sex:string,age:bigint,smokes:boolean>"
@@ -71,7 +71,7 @@ def test_types_are_those_of_the_domain(spark, tmp_path, kids):
     domain = Domain((Attribute("kids", (0, 1, None)), Attribute("level", ("low", "high"), ordered=True)))
     read = {"int": int, "double": float, "string": str}[kids]
     frame = spark.createDataFrame([(read(0), "low"), (None, "high")], f"kids {kids}, level string")
-    out = perturb_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0))), str(tmp_path / "out"))
+    out = randomize_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0))), str(tmp_path / "out"))
     assert out.schema.simpleString() == "struct<kids:bigint,level:string>"
     assert sorted(map(tuple, out.collect()), key=str) == [(0, "low"), (None, "high")]
 
@@ -79,10 +79,13 @@ def test_types_are_those_of_the_domain(spark, tmp_path, kids):
 def test_bad_columns_and_values(spark, tmp_path):
     frame = spark.createDataFrame([("F", 1)], "sex string, age int")
     with pytest.raises(InvalidInput, match="smokes"):
-        perturb_once(frame, _mechanism(1.0), str(tmp_path / "a"))
+        randomize_once(frame, _mechanism(1.0), str(tmp_path / "a"))
     rows = [("F", 1, True), ("X", 1, True)]
     bad = spark.createDataFrame(rows, "sex string, age int, smokes boolean").coalesce(1)
-    for refused in (lambda: perturb_once(bad, _mechanism(1.0), str(tmp_path / "b")), lambda: count(bad, DOMAIN, "sex")):
+    for refused in (
+        lambda: randomize_once(bad, _mechanism(1.0), str(tmp_path / "b")),
+        lambda: count(bad, DOMAIN, "sex"),
+    ):
         with pytest.raises(
             InvalidInput, match=r"^partition 1, whose records .*'sex', record 2: unknown category"
         ) as said:
@@ -95,7 +98,7 @@ def test_dots_in_names(spark, tmp_path):
     domain = Domain.of({"a.b": ["x", "y"], "c": 3})
     mechanism = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0)))
     frame = spark.createDataFrame([("x", 1), ("y", 2), ("y", 0)], "`a.b` string, c int")
-    out = perturb_once(frame, mechanism, str(tmp_path / "out"))
+    out = randomize_once(frame, mechanism, str(tmp_path / "out"))
     assert out.columns == ["a.b", "c"] and sorted(out.collect()) == sorted(frame.collect())
     assert count(out, domain, ["a.b", "c"]).table.tolist() == [[0, 1, 0], [1, 0, 1]]
 
@@ -124,9 +127,9 @@ def test_what_would_collect_is_refused(spark):
     frame = spark.createDataFrame([("F", 1, True)], "sex string, age int, smokes boolean")
     tables = SampledTables(DOMAIN, (("sex",),), np.ones(1), 1.0)
     for asked in (
-        lambda: _mechanism(1.0).perturb(frame),
-        lambda: optrr.perturb(frame, _mechanism(1.0)),
-        lambda: tables.perturb(frame),
+        lambda: _mechanism(1.0).randomize(frame),
+        lambda: optrr.randomize(frame, _mechanism(1.0)),
+        lambda: tables.randomize(frame),
     ):
         with pytest.raises(InvalidInput, match="perturb_once"):
             asked()
@@ -155,13 +158,13 @@ def test_answers_to_random_questions_are_drawn_once_and_estimated_from_their_fol
 def test_a_spark_release_has_no_note_and_readers_warn(spark, tmp_path):
     frame = spark.createDataFrame([("F", k % 5, None) for k in range(100)], "sex string, age int, smokes boolean")
     mechanism, folder = _mechanism(1.0), tmp_path / "out"
-    out = perturb_once(frame.repartition(3), mechanism, str(folder))
+    out = randomize_once(frame.repartition(3), mechanism, str(folder))
     for data in (out, spark.read.parquet(str(folder)), folder, next(folder.glob("*.parquet"))):
         assert ["has no provenance metadata" in line for line in check_design(data, mechanism.digest)] == [True]
     # the plain commands read the folder and randomize into files as any other
     assert count(folder, DOMAIN, "sex").n == 100
     frame.write.parquet(str(tmp_path / "true"))
-    assert perturb(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
+    assert randomize(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
 
 
 def test_the_order_of_categories_survives(spark, tmp_path):
@@ -187,9 +190,9 @@ def test_the_order_of_categories_survives(spark, tmp_path):
     # Spark has no categories: the column is text there, whose order is the declaration's
     frame = spark.createDataFrame(data)
     assert dict(frame.dtypes)["grade"] == "string"
-    out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
+    out = randomize_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
-    perturb(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
+    randomize(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
         counted = count(release, made.domain, domain.names)
         assert np.array_equal(counted.table, truth.table)
@@ -200,13 +203,13 @@ def test_retries_after_failed_jobs(spark, tmp_path):
     target = tmp_path / "out"
     # what a failed job of another program leaves: an empty target, or hidden names only
     (target / "_temporary" / "0").mkdir(parents=True)
-    assert perturb_once(frame, _mechanism(1.0), str(target)).count() == 10
+    assert randomize_once(frame, _mechanism(1.0), str(target)).count() == 10
     with pytest.raises(InvalidInput, match="exists and holds something"):
-        perturb_once(frame, _mechanism(1.0), str(target))
+        randomize_once(frame, _mechanism(1.0), str(target))
     before = sorted(p.name for p in target.iterdir())
     # what a killed job of ours leaves
     (tmp_path / ".second.partial" / "a" / "_temporary").mkdir(parents=True)
-    assert perturb_once(frame, _mechanism(1.0), str(tmp_path / "second")).count() == 10
+    assert randomize_once(frame, _mechanism(1.0), str(tmp_path / "second")).count() == 10
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "second"]
     assert sorted(p.name for p in target.iterdir()) == before
 
@@ -314,7 +317,7 @@ def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
     domain = Domain.of({"a": 4})
     mechanism = Mechanism(domain, ProductLaw(domain.sizes, np.ones(1)))
     frame = spark.range(4000).selectExpr("cast(id % 4 as int) as a")
-    perturb_once(frame, mechanism, str(tmp_path / "earlier"))
+    randomize_once(frame, mechanism, str(tmp_path / "earlier"))
     (tmp_path / "notes.csv").write_text("a\n1\n")
     earlier = _contents(tmp_path)
     ways = [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
@@ -324,7 +327,7 @@ def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
         killed += stopped
         published = _contents(tmp_path / "out")
         try:
-            perturb_once(frame, mechanism, str(tmp_path / "out"))
+            randomize_once(frame, mechanism, str(tmp_path / "out"))
             assert not published
         except InvalidInput as refused:
             # the kill came too late: the release is whole, so a second one of the same people is not made

@@ -75,9 +75,9 @@ def test_a_format_from_outside_is_read_and_written(fixed_width, tmp_path, capsys
     with pytest.raises(InvalidInput, match="already randomized"):
         design.randomize(tmp_path / "out.fwf", tmp_path / "again.fwf")
     optrr.save(design, tmp_path / "d.json")
-    perturb = ["perturb", str(tmp_path / "true.fwf"), "--design", str(tmp_path / "d.json"), "-o"]
-    assert run([*perturb, str(tmp_path / "b.fwf")]) == 0
+    randomize = ["randomize", str(tmp_path / "true.fwf"), "--design", str(tmp_path / "d.json"), "-o"]
+    assert run([*randomize, str(tmp_path / "b.fwf")]) == 0
     assert (tmp_path / "b.fwf").read_text().startswith("sex kids\n")
     capsys.readouterr()
-    assert run([*perturb, str(tmp_path / "b.xyz")]) == 2
+    assert run([*randomize, str(tmp_path / "b.xyz")]) == 2
     assert "records are written as .csv or .parquet or .fwf" in capsys.readouterr().err

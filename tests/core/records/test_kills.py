@@ -113,16 +113,16 @@ def killed(folder, name, kills, seed, command, companions):
     return done.stdout
 
 
-def perturb(kind):
+def randomize(kind):
     sidecar = " out.csv.optrr.json" if kind == "csv" else ""
-    return f"perturb true.{kind} --design design.json -o out.{kind}", f"out.{kind}{sidecar}"
+    return f"randomize true.{kind} --design design.json -o out.{kind}", f"out.{kind}{sidecar}"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forked")
 @pytest.mark.parametrize(("name", "kind"), list(itertools.product(SIGNALS, ("csv", "parquet"))))
 def test_kills_of_randomizing_a_table(folders, name, kind):
-    assert "one release and nothing else" in killed(folders[kind], name, 8, 7, *perturb(kind))
+    assert "one release and nothing else" in killed(folders[kind], name, 8, 7, *randomize(kind))
 
 
 def test_the_process_dies_of_the_signal_and_says_so(tmp_path):

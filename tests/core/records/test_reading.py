@@ -25,7 +25,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
-from optrr.core.mechanisms.release import perturb, release_file
+from optrr.core.mechanisms.release import randomize, release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.records.counts import count
 from optrr.core.records.observed import observed_domain
@@ -240,7 +240,7 @@ def test_every_function_on_what_is_in_memory(tmp_path, design, kind):
     assert np.array_equal(count(records(), made.domain, names).table, expected.table)
     assert observed_domain(records(), NAMES) == made.domain
     assert optrr.Specification.from_frame(records(), epsilon=1.0).domain.names == tuple(NAMES)
-    assert perturb(records(), mechanism, tmp_path / "r.csv") == N
+    assert randomize(records(), mechanism, tmp_path / "r.csv") == N
     assert np.array_equal(count(tmp_path / "r.csv", made.domain, names).table, expected.table)
     assert np.array_equal(made.estimate(records(), names).proportions, made.estimate(TABLE, names).proportions)
     learned = dependences_from_randomized(records(), mechanism)
@@ -320,9 +320,9 @@ def test_text_of_parquet_is_read_by_its_dictionary(tmp_path, kind, dictionary_pa
     assert count(path, domain, ["a.b", "n"]).table.tolist() == count(table, domain, ["a.b", "n"]).table.tolist()
     # a value changes with a chance of e^-40
     unchanged = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 40.0)))
-    perturb(path, unchanged, tmp_path / "r.parquet", 1, keep_order=True)
+    randomize(path, unchanged, tmp_path / "r.parquet", 1, keep_order=True)
     released = pq.read_table(tmp_path / "r.parquet")
-    assert released.schema.remove_metadata().equals(unchanged.perturb(table, 1).schema.remove_metadata())
+    assert released.schema.remove_metadata().equals(unchanged.randomize(table, random_state=1).schema.remove_metadata())
     assert released.to_pylist() == table.to_pylist()
     with pytest.raises(InvalidInput, match=r"column 'a\.b', record 4: unknown category"):
         count(path, Domain.of({"a.b": ["a", "b", None]}), ["a.b"], allow_extra=True)
@@ -391,7 +391,9 @@ def test_columns_in_the_names_of_directories(tmp_path, kind):
         expected = count(table, domain, names, allow_extra=True).table
         for data in (place, f"{place}/*/age=*/*", [place]):
             assert np.array_equal(count(data, domain, names).table, expected)
-    assert perturb(place, Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 40.0))), tmp_path / "r.parquet", 1) == N
+    assert (
+        randomize(place, Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 40.0))), tmp_path / "r.parquet", 1) == N
+    )
     assert np.array_equal(
         count(tmp_path / "r.parquet", domain, domain.names).table, count(table, domain, domain.names).table
     )
@@ -525,12 +527,12 @@ def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary
     rows = [f"{k % 2},{k % 3}" for k in range(300)]
     for text, code in (("\n".join(["a,b", *rows, ""]), 0), ("a,b\n0,7\n", 2)):
         standard_input(monkeypatch, text.encode())
-        assert run(["perturb", "-", "--design", "d.json", "-o", "-", "--keep-order"]) == code
+        assert run(["randomize", "-", "--design", "d.json", "-o", "-", "--keep-order"]) == code
         out = capfdbinary.readouterr()
         # the default draws differ each time: at ε 40 each of 600 cells changes with chance below e^-30
         assert out.out.decode().replace('"', "") == (text if code == 0 else "")
         assert (b"300 records" in out.err) if code == 0 else out.err.startswith(b"error: ")
-    assert run(["perturb", "-", "--design", "d.json", "-o", "-", "--json"]) == 2
+    assert run(["randomize", "-", "--design", "d.json", "-o", "-", "--json"]) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.json"]
 
 

@@ -21,7 +21,7 @@ from optrr.core.design.design_file import save_design
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import ReleaseOptions
-from optrr.core.mechanisms.release import perturb
+from optrr.core.mechanisms.release import randomize
 from optrr.core.records import writing
 from optrr.core.records.writing import shuffled
 from optrr.genomics import write_plink
@@ -100,7 +100,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
     assert round(design.epsilon, 2) == 1.49
 
     def right(keep_order):
-        perturb("true.parquet", design.mechanism, "out.parquet", 3, keep_order=keep_order)
+        randomize("true.parquet", design.mechanism, "out.parquet", 3, keep_order=keep_order)
         out = _codes(pq.read_table("out.parquet"))
         return [float(np.mean(majorities(out[:, k], r) == truth[:, k])) for k, r in ((0, 2), (1, AGES))]
 
@@ -114,7 +114,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     read = pa_csv.read_csv if suffix == ".csv" else pq.read_table
-    command = ["perturb", given, "--design", "d.json", "--json", "-o"]
+    command = ["randomize", given, "--design", "d.json", "--json", "-o"]
     assert run([*command, f"out{suffix}"]) == 0
     said = capsys.readouterr()
     assert not said.err
@@ -129,7 +129,7 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
 def test_places_tell_nothing_in_pipes(here, monkeypatch, capfdbinary):
     def through(*options):
         monkeypatch.setattr(sys, "stdin", open("true.csv"))  # noqa: SIM115
-        assert run(["perturb", "-", "--design", "d.json", "-o", "-", *options]) == 0
+        assert run(["randomize", "-", "--design", "d.json", "-o", "-", *options]) == 0
         out, said = capfdbinary.readouterr()
         return _codes(pa_csv.read_csv(pa.BufferReader(out))), said.decode()
 
@@ -230,7 +230,7 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     true = _genotypes(tmp_path)
     assert run(["gwas-design", "true.bed", "--total-epsilon", "1", "-o", "g.json"]) == 0
-    command = ["gwas-perturb", "true.bed", "--design", "g.json", "-o", f"out{suffix}"]
+    command = ["gwas-randomize", "true.bed", "--design", "g.json", "-o", f"out{suffix}"]
     capsys.readouterr()
     assert run(command) == 0
     status, names = _status(suffix)
@@ -258,14 +258,14 @@ def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, tr
         pytest.skip("PySpark needs Java")
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from optrr.core.mechanisms.spark import perturb_once  # noqa: PLC0415
+    from optrr.core.mechanisms.spark import randomize_once  # noqa: PLC0415
 
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     pq.write_table(_table(truth), tmp_path / "true.parquet", row_group_size=1000)
     frame = session.read.parquet(str(tmp_path / "true.parquet")).repartitionByRange(4, "sex", "age")
 
     def released(name, **options):
-        out = perturb_once(frame, design.mechanism, str(tmp_path / name), **options)
+        out = randomize_once(frame, design.mechanism, str(tmp_path / name), **options)
         assert out.columns == ["sex", "age"]
         parts = sorted((tmp_path / name).glob("part-*.parquet"))
         return _codes(pa.concat_tables([pq.read_table(part) for part in parts]))
@@ -282,7 +282,7 @@ def test_pandas_frames_keep_their_index(design, truth):
     frame["w"] = np.arange(N, dtype=float)
     some = frame.sample(2_700, random_state=1)
     sure = optrr.design(design.domain, {"sex": 40.0, "age": 40.0})
-    out = sure.mechanism.perturb(some[["sex", "age"]])
+    out = sure.mechanism.randomize(some[["sex", "age"]])
     assert out.index.equals(some.index)
     out["w"] = some["w"]
     assert out[["sex", "age", "w"]].equals(some)
@@ -290,9 +290,9 @@ def test_pandas_frames_keep_their_index(design, truth):
     labels = pd.MultiIndex.from_arrays([["a", "b", "a"], [1, 2, 1]], names=["group", None])
     few = some.iloc[:3].set_axis(labels)
     with_weight = optrr.design(design.domain, {"sex": 40.0, "age": 40.0}, public={"weight": "w"})
-    assert with_weight.perturb(few).equals(few)
+    assert with_weight.randomize(few).equals(few)
     with pytest.raises(InvalidInput, match="the index is called 'sex' like an attribute"):
-        sure.mechanism.perturb(few[["sex", "age"]].set_index("sex", drop=False))
+        sure.mechanism.randomize(few[["sex", "age"]].set_index("sex", drop=False))
 
 
 def _batches(n, size, extra=None):

@@ -41,14 +41,14 @@ class Kept:
     texts: dict[str, list[str]]
 
     @staticmethod
-    def of(counted: Domain, among: Among, attributes: Sequence[str] | None = None) -> "Kept":
+    def of(counted: Domain, where: Among, attributes: Sequence[str] | None = None) -> "Kept":
         """The table of these ``attributes``, of all that are counted unless given, among people of these categories.
 
         Raises InvalidInput for attributes that are not counted, unknown categories, and an attribute of the table that keeps
         fewer than two.
         """
         names = counted.names if attributes is None else tuple(attributes)
-        codes = kept_codes(counted, among)
+        codes = kept_codes(counted, where)
         alone = next((name for name in names if name in codes and len(codes[name]) < 2), None)
         if alone is not None:
             raise InvalidInput(
@@ -63,7 +63,7 @@ class Kept:
             own = np.zeros(sizes[axis], dtype=np.int64)
             own[codes.get(attribute.name, range(sizes[axis]))] = np.arange(attribute.size)
             place = place * attribute.size + np.expand_dims(own, [k for k in range(counted.m) if k != axis])
-        place[~marked(counted, among)] = -1
+        place[~marked(counted, where)] = -1
         return Kept(Domain(table), place.ravel(), said_categories(counted, codes))
 
     def odds(self, odds: Odds) -> Odds:
@@ -78,20 +78,20 @@ class Kept:
         return np.asarray(flat.reshape(sizes), dtype=np.float64)
 
 
-def kept_codes(domain: Domain, among: Among) -> dict[str, list[int]]:
+def kept_codes(domain: Domain, where: Among) -> dict[str, list[int]]:
     """The codes that are kept of each attribute, in order. Raises InvalidInput for what is not counted or declared."""
-    unknown = [name for name in among if name not in domain.names]
+    unknown = [name for name in where if name not in domain.names]
     if unknown:
         raise InvalidInput(
             f"people are restricted by {unknown[0]!r}, which is not among the counted {listed(domain.names)}; count it, too"
         )
-    return {name: _codes(domain[name], as_list(kept)) for name, kept in among.items()}
+    return {name: _codes(domain[name], as_list(kept)) for name, kept in where.items()}
 
 
-def marked(domain: Domain, among: Among) -> np.ndarray:
+def marked(domain: Domain, where: Among) -> np.ndarray:
     """Which cells of the domain are kept, a table of true and false."""
     out = np.ones(tuple(domain.sizes), dtype=np.bool_)
-    for name, kept in among.items():
+    for name, kept in where.items():
         i = domain.index(name)
         inside = np.zeros(domain.attributes[i].size, dtype=np.bool_)
         inside[[code_of(domain.attributes[i], c) for c in as_list(kept)]] = True
@@ -128,7 +128,7 @@ def said_of(texts: Mapping[str, Sequence[str]]) -> str:
     return " and ".join(f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
 
 
-def said_among(texts: Mapping[str, Sequence[str]]) -> str:
+def said_where(texts: Mapping[str, Sequence[str]]) -> str:
     """Among whom, as the end of a sentence; empty where it is everybody."""
     return f", among {said_people(texts)}" if texts else ""
 
@@ -138,12 +138,12 @@ def said_people(texts: Mapping[str, Sequence[str]]) -> str:
     return f"people with {said_of(texts)}" if texts else "everybody"
 
 
-def complete_among(domain: Domain, among: Among | None) -> Among:
+def complete_where(domain: Domain, where: Among | None) -> Among:
     """The restriction, and for every other attribute of the domain that declares a missing value all its other categories.
 
     Raises InvalidInput where no attribute of the domain declares one, as nobody is left out then.
     """
-    given = dict(among or {})
+    given = dict(where or {})
     missing = [each for each in domain if None in each.codes]
     if not missing:
         raise InvalidInput(
@@ -162,7 +162,7 @@ _IGNORABLE = (
 )
 
 
-def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Among, str]:
+def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Among, str]:
     """The restriction that a measure of the domain's first two attributes takes if missing answers of one are ignorable.
 
     Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
@@ -174,19 +174,19 @@ def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Amon
     two = domain.names[:2]
     if name not in two:
         raise InvalidInput(f"{name!r} is none of {listed(two)}, so none of their answers are missing; name one of them")
-    answers, place = answers_of(domain, name, among), two.index(name)
+    answers, place = answers_of(domain, name, where), two.index(name)
     if measure not in _IGNORABLE[place]:
         fitting = ", ".join(_IGNORABLE[place])
         raise InvalidInput(
             f"{measure} is not that of everybody where answers about {name!r} are left out; {fitting} are with it as "
             f"{'the outcome' if place else 'the groups'}, or take those who answered"
         )
-    return {**among, name: answers}, said_ignorable(name, [two[1 - place]])
+    return {**where, name: answers}, said_missing_at_random(name, [two[1 - place]])
 
 
-def answers_of(domain: Domain, name: str, among: Among) -> list[Category]:
+def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
     """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
-    if name in among:
+    if name in where:
         raise InvalidInput(
             f"people are restricted by their answers about {name!r}; leave it out of among, or of ignorable"
         )
@@ -197,24 +197,28 @@ def answers_of(domain: Domain, name: str, among: Among) -> list[Category]:
     return [c for c in domain[name].categories if c is not None]
 
 
-def said_ignorable(name: str, given: Sequence[str]) -> str:
+def said_missing_at_random(name: str, given: Sequence[str]) -> str:
     """What is taken for granted."""
     alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
     return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
 
 
 def restriction(
-    domain: Domain, attributes: Sequence[str], among: Among | None, complete_cases: bool, ignorable: str | None = None
+    domain: Domain,
+    attributes: Sequence[str],
+    where: Among | None,
+    complete_cases: bool,
+    missing_at_random: str | None = None,
 ) -> tuple[list[str], Among]:
     """What is counted for a table of some people, the table's attributes first, and who they are; errors as `complete_among`.
 
-    Those who did not answer about the ``ignorable`` attribute stay.
+    Those who did not answer about the ``missing_at_random`` attribute stay.
     """
-    names = [*attributes, *(name for name in among or {} if name not in attributes)]
+    names = [*attributes, *(name for name in where or {} if name not in attributes)]
     if not complete_cases:
-        return names, among or {}
-    kept = complete_among(domain.subset(names), among)
-    return names, {name: c for name, c in kept.items() if name != ignorable or name in (among or {})}
+        return names, where or {}
+    kept = complete_where(domain.subset(names), where)
+    return names, {name: c for name, c in kept.items() if name != missing_at_random or name in (where or {})}
 
 
 def check_work(sums: int, domain: Domain) -> None:
