@@ -39,11 +39,25 @@ _PACKAGES = {"sklearn": "scikit-learn"}
 
 
 class TooFewRecords(InvalidInput):
-    """The records say too little of what is asked, though nothing that was given is wrong; the message says what would help."""
+    """The records say too little of what is asked, though nothing that was given is wrong; the message says what would help.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> issubclass(optrr.TooFewRecords, optrr.InvalidInput)
+    True
+    """
 
 
 class OptrrWarning(UserWarning):
-    """What a person should read before relying on a result, where a command would print ``warning: …``."""
+    """What a person should read before relying on a result, where a command would print ``warning: …``.
+
+    Examples
+    --------
+    >>> import optrr, warnings
+    >>> warnings.simplefilter("error", optrr.OptrrWarning)  # stop a script where a result is in doubt
+    >>> warnings.simplefilter("default", optrr.OptrrWarning)
+    """
 
 
 def warn(lines: Iterable[str]) -> None:

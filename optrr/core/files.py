@@ -41,6 +41,14 @@ def save(made: Any, path: str | Path) -> None:
     ------
     InvalidInput
         for a protocol that is for studies and has no file.
+
+    Examples
+    --------
+    >>> import optrr, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "design.json")
+    >>> optrr.save(optrr.design({"sex": 2, "age": 3}, 1.0), path)
+    >>> round(optrr.load(path).epsilon, 4)
+    1.6913
     """
     _of(made, "save", "is for studies and has no file")(made, path)
 
@@ -61,6 +69,14 @@ def export(design: Any, path: str | Path, size: int = DEFAULT_SIZE) -> Any:
     ------
     InvalidInput
         where nothing fits, or a file of another design would be written over.
+
+    Examples
+    --------
+    >>> import optrr, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sampler.json")
+    >>> _ = optrr.export(optrr.design({"sex": 2, "age": 3}, 1.0), path)
+    >>> optrr.verify(path).holds
+    True
     """
     return _of(design, "export", "has no deployment file")(design, path, size)
 
@@ -78,6 +94,14 @@ def load(path: Given, *, limited: bool = True) -> Any:
     ------
     InvalidInput
         where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+
+    Examples
+    --------
+    >>> import optrr, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "design.json")
+    >>> optrr.save(optrr.design({"sex": 2, "age": 3}, 1.0), path)
+    >>> optrr.load(path).domain.names
+    ('sex', 'age')
     """
     held = content_of(path, "design file")
     read = function_of(kind_of(held), "load")
@@ -101,6 +125,12 @@ def verify(made: Any, design: Given | None = None, *, limited: bool = True) -> "
     InvalidInput
         where a file cannot be read as what it should be, or its checks take too long; a number that does not hold is in the
         result.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.verify(optrr.design({"sex": 2, "age": 3}, 1.0)).holds
+    True
     """
     if not is_file(made):
         recomputed: Verification = _of(made, "recompute", "is verified by its file")(made)
@@ -127,6 +157,15 @@ def reports(data: Any, design: Any) -> "Reports":
     InvalidInput
         as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
         or not at all.
+
+    Examples
+    --------
+    >>> import optrr, pandas as pd
+    >>> design = optrr.design({"sex": ["F", "M"]}, 3.0)
+    >>> people = pd.DataFrame({"sex": ["F"] * 600 + ["M"] * 400})
+    >>> reports = optrr.reports(design.randomize(people), design)
+    >>> reports.table("sex").to_pandas()["sex"].tolist()
+    ['F', 'M']
     """
     made = load(design) if is_file(design) else design
     bound = getattr(made, "reports", None)

@@ -19,7 +19,17 @@ _OURS = ("optrr", "optrr_solvers")
 
 
 class OptrrError(Exception):
-    """Anything that optrr refuses or could not do; the message is one line for the user."""
+    """Anything that optrr refuses or could not do; the message is one line for the user.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> try:
+    ...     optrr.design({"sex": 2}, epsilons=-1)
+    ... except optrr.OptrrError as error:
+    ...     print(type(error).__name__)
+    InvalidProblem
+    """
 
     def _render_traceback_(self) -> list[str]:
         """The lines that notebooks (IPython) show: where the user's own code came in, and the message.
@@ -33,19 +43,56 @@ class OptrrError(Exception):
 
 
 class InvalidInput(OptrrError, ValueError):
-    """Data or a specification cannot be used; the message says what was received, where, and the remedy."""
+    """Data or a specification cannot be used; the message says what was received, where, and the remedy.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> try:
+    ...     optrr.Domain.of({"sex": ["F"]})
+    ... except optrr.InvalidInput as error:
+    ...     print(error)
+    attribute 'sex' has 1 categories; an attribute needs 2 to 1000000: drop it, it carries no information
+    """
 
 
 class InvalidProblem(InvalidInput):
-    """The specification cannot be a design problem; the message names the attribute, the value and the remedy."""
+    """The specification cannot be a design problem; the message names the attribute, the value and the remedy.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> try:
+    ...     optrr.design({"sex": 2}, epsilons=-1)
+    ... except optrr.InvalidProblem as error:
+    ...     print(error)
+    attribute 'sex' has epsilon -1.0; give a finite number of nats from 1e-06 to 50
+    """
 
 
 class MethodTooLarge(InvalidInput):
-    """The method cannot take a problem of this size; the message names one that can."""
+    """The method cannot take a problem of this size; the message names one that can.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> try:
+    ...     optrr.design({f"a{k}": 2 for k in range(40)}, 1.0, method="lp")
+    ... except optrr.MethodTooLarge as error:
+    ...     print(error)
+    method 'lp' takes up to 14 attributes, got 40; use 'reduced' or 'auto'
+    """
 
 
 class Infeasible(InvalidInput):
-    """No mechanism satisfies every constraint; the message says which to relax."""
+    """No mechanism satisfies every constraint; the message says which to relax.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> issubclass(optrr.Infeasible, optrr.InvalidInput)
+    True
+    """
 
 
 class InvalidCertificate(InvalidInput):
@@ -53,7 +100,14 @@ class InvalidCertificate(InvalidInput):
 
 
 class SolveFailed(OptrrError, RuntimeError):
-    """The backend's answer did not survive its check; nothing is returned."""
+    """The backend's answer did not survive its check; nothing is returned.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> issubclass(optrr.SolveFailed, RuntimeError)
+    True
+    """
 
 
 def written(value: object, most: int = 60) -> str:

@@ -14,6 +14,13 @@ class SolveOptions:
 
     ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower), bounds in
     nats, infinite and 0 while there are none. Raises InvalidProblem for a tolerance or limit that is not above 0.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> options = optrr.SolveOptions(time_limit=10)
+    >>> round(optrr.design({"sex": 2, "age": 3}, 1.0, options=options).epsilon, 4)
+    1.6913
     """
 
     tolerance: float | None = None

@@ -182,6 +182,13 @@ class Specification:
     """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in).
 
     ``public`` are columns that stand beside the attributes and are not randomized.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> wanted = optrr.Specification.of({"sex": ["F", "M"], "age": 3})
+    >>> wanted.domain.names
+    ('sex', 'age')
     """
 
     domain: Domain
@@ -273,7 +280,16 @@ class Specification:
 
 
 def read_specification(path: Given) -> Specification:
-    """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
+    """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy.
+
+    Examples
+    --------
+    >>> import optrr, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "survey.json")
+    >>> _ = path.write_text('{"epsilon": 1, "attributes": [{"name": "sex", "categories": ["F", "M"]}]}')
+    >>> optrr.read_specification(path).epsilons.tolist()
+    [1.0]
+    """
     raw = read_declared(path, "specification", "attributes")
     if isinstance(raw, Mapping) and str(form := raw.get("format")).startswith("optrr-"):
         raise InvalidInput(

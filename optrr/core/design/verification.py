@@ -86,6 +86,12 @@ class Verification(TableResult):
 
     Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns
     that it does not protect. ``unchecked`` is what a file states that cannot be known from it alone, one line each.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.verify(optrr.design({"sex": 2, "age": 3}, 1.0)).holds
+    True
     """
 
     checks: tuple[Check, ...]

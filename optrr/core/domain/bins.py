@@ -65,6 +65,12 @@ class Bins:
     """The edges of an attribute's categories, all numbers or all dates, ascending; the outer ones may be ±inf.
 
     Raises InvalidInput for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.Bins((0, 18, 65, float("inf"))).labels
+    ('[0, 18)', '[18, 65)', '>= 65')
     """
 
     edges: tuple[Edge, ...]

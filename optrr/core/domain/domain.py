@@ -95,6 +95,14 @@ class Attribute:
         the category that every undeclared value is read as, such as ``other``; None refuses such values.
     label
         text that results show beside the name, such as the place of a variant; it changes nothing.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.Attribute("smokes", ("yes", "no")).size
+    2
+    >>> optrr.Attribute("age", bins=optrr.Bins((0, 18, 65, float("inf")))).categories
+    ('[0, 18)', '[18, 65)', '>= 65')
     """
 
     name: str
@@ -228,6 +236,13 @@ class Domain:
     """Attributes with different names, in the order of a record. Iterates over them.
 
     Raises InvalidInput where it has no attribute, or two of one name.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> domain = optrr.Domain.of({"sex": ["F", "M"], "rooms": 4})
+    >>> domain.names, domain.sizes.tolist()
+    (('sex', 'rooms'), [2, 4])
     """
 
     attributes: tuple[Attribute, ...]

@@ -37,6 +37,12 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         what was sampled first within the stratum, such as a school: records of one cluster depend on each other.
     group
         columns to estimate by.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.PublicColumns(weight="w", stratum="region").names
+    ('w', 'region')
     """
 
     weight: str | None = None

@@ -326,6 +326,14 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         "population" (the records are a sample) or "data" (exactly these records).
     simultaneous
         intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
+
+    Examples
+    --------
+    >>> import numpy as np, optrr
+    >>> design = optrr.design({"sex": ["F", "M"]}, 1.0)
+    >>> counts = optrr.Counts(design.domain, np.array([520, 480]))  # of randomized records
+    >>> optrr.estimate(counts, design.mechanism).to_pandas()["estimate"].round(3).tolist()
+    [0.543, 0.457]
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")

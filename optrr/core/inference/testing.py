@@ -97,6 +97,14 @@ def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
     InvalidInput
         for an unknown test or calibration, or a table it cannot take. SingularMarginal where the mechanism hides the
         association.
+
+    Examples
+    --------
+    >>> import numpy as np, optrr
+    >>> design = optrr.design({"sex": ["F", "M"], "smokes": ["yes", "no"]}, 2.0)
+    >>> counts = optrr.Counts(design.domain, np.array([[300, 200], [200, 300]]))
+    >>> optrr.test(counts, design.mechanism).p_value < 0.001
+    True
     """
     kernel = kernel_from(mechanism, counts.domain.names)
     if counts.table.ndim != 2 or kernel.sizes != counts.table.shape:

@@ -61,7 +61,14 @@ WRITTEN_SUM = 1e-6
 
 
 class SingularMarginal(InvalidInput):
-    """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy."""
+    """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> issubclass(optrr.SingularMarginal, optrr.InvalidInput)
+    True
+    """
 
 
 class Kernel(ABC):

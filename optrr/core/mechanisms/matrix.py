@@ -189,6 +189,15 @@ class MatrixMechanism(Randomizer):
     """Randomizes records of ``domain``, attribute i by ``matrices[i]``, independently.
 
     Raises InvalidInput where the matrices do not fit the domain.
+
+    Examples
+    --------
+    >>> import numpy as np, optrr
+    >>> from optrr.core.mechanisms.matrix import from_probabilities
+    >>> flip = from_probabilities(np.array([[0.8, 0.2], [0.2, 0.8]]))
+    >>> mechanism = optrr.MatrixMechanism(optrr.Domain.of({"sex": ["F", "M"]}), (flip,))
+    >>> round(mechanism.epsilon, 4)
+    1.3863
     """
 
     domain: Domain

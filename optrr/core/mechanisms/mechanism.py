@@ -312,7 +312,17 @@ _RECORDS = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Labelled, Randomizer):
-    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's."""
+    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> mechanism = optrr.design({"sex": 2, "age": 3}, 1.0).mechanism
+    >>> round(mechanism.epsilon, 4)
+    1.6913
+    >>> mechanism.matrix(["sex"]).round(3).tolist()
+    [[0.731, 0.269], [0.269, 0.731]]
+    """
 
     domain: Domain
     law: Law

@@ -49,6 +49,14 @@ def randomize(
     ε covers these: in sorted or grouped data a record's place tells its values.
 
     Raises InvalidInput also for a file without a target, and for a design in place of its mechanism.
+
+    Examples
+    --------
+    >>> import optrr, pandas as pd
+    >>> design = optrr.design({"sex": ["F", "M"]}, 1.0)
+    >>> released = optrr.randomize(pd.DataFrame({"sex": ["F", "M", "F"]}), design.mechanism)
+    >>> len(released)
+    3
     """
     checked_mechanism(mechanism)
     if target is not None:

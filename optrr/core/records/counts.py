@@ -81,6 +81,13 @@ class Counts(CellsResult):
     from codes, which can say nothing.
 
     Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0 with a sum below 2^62.
+
+    Examples
+    --------
+    >>> import numpy as np, optrr
+    >>> counts = optrr.Counts(optrr.Domain.of({"sex": ["F", "M"]}), np.array([60, 40]))
+    >>> counts.n, counts.proportions.tolist()
+    (100, [0.6, 0.4])
     """
 
     domain: Domain
@@ -146,7 +153,15 @@ class Counts(CellsResult):
 
 
 def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extra: bool = False) -> Counts:
-    """Counts of one attribute set; see :func:`count_many`."""
+    """Counts of one attribute set; see :func:`count_many`.
+
+    Examples
+    --------
+    >>> import optrr, pandas as pd
+    >>> domain = optrr.Domain.of({"sex": ["F", "M"]})
+    >>> optrr.count(pd.DataFrame({"sex": ["F", "M", "F"]}), domain, "sex").table.tolist()
+    [2, 1]
+    """
     if not isinstance(domain, Domain):
         raise InvalidInput(f"got a {type(domain).__name__} for a domain; give a Domain, such as design.domain")
     chosen = tuple(domain.names[i] for i in domain.indices(attributes))

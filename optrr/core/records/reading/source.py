@@ -60,6 +60,13 @@ class RecordsAt:
         called after every batch with the records read so far and their share of all, None where that is not known.
     origins
         what the records say of their randomization, where that has been read already.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> place = optrr.RecordsAt("people.csv", delimiter=";", encoding="latin-1")
+    >>> place.named
+    ['people.csv']
     """
 
     place: Place | Sequence[Place]
