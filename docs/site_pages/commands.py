@@ -13,12 +13,17 @@ def page(name: str) -> str:
     return f".. click:: {place}\n   :prog: optrr {name}\n"
 
 
+def file_of(name: str) -> str:
+    """The page of a command, without its folder and suffix."""
+    return name.replace(" ", "-")
+
+
 def pages() -> dict[Path, str]:
     """Every page and its text."""
-    rows = "".join(f"   * - :doc:`optrr {n} <{n}>`\n     - {text}\n" for n, (_, _, text) in COMMANDS.items())
+    rows = "".join(f"   * - :doc:`optrr {n} <{file_of(n)}>`\n     - {text}\n" for n, (_, _, text) in COMMANDS.items())
     index = (
         "Commands\n========\n\n"
         f".. list-table::\n   :widths: 35 65\n\n{rows}\n"
-        ".. toctree::\n   :hidden:\n\n" + "".join(f"   optrr {n} <{n}>\n" for n in COMMANDS)
+        ".. toctree::\n   :hidden:\n\n" + "".join(f"   optrr {n} <{file_of(n)}>\n" for n in COMMANDS)
     )
-    return {FOLDER / "index.rst": index} | {FOLDER / f"{n}.rst": page(n) for n in COMMANDS}
+    return {FOLDER / "index.rst": index} | {FOLDER / f"{file_of(n)}.rst": page(n) for n in COMMANDS}

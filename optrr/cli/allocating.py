@@ -12,7 +12,7 @@ from optrr.allocation.result import LIMITS
 from optrr.cli import designing
 from optrr.cli.options import command, option
 from optrr.cli.outputs import DESIGN, REPORT, write_report
-from optrr.cli.printing import give, late_bar, print_table, say, warn
+from optrr.cli.printing import give, print_table, progress, say, warn
 from optrr.core import files
 from optrr.core.design import Design, Preserve, Specification
 from optrr.core.display import SHOWN, Page, bound_text, epsilon_text
@@ -64,23 +64,22 @@ def allocate(
     wanted = designing.read_wanted(spec, attributes)
     designing.keep_specification(spec, output, report)
     what = "error" if total_epsilon is not None else "total epsilon"
-    with late_bar() as show:
-        allocation = make_allocation(
-            wanted.domain,
-            total_epsilon,
-            learn=workload,
-            n=n,
-            standard_error=standard_error,
-            keep=keep,
-            floors=_by_name(wanted, floors, "--min-epsilon"),
-            ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
-            conditional_cap=conditional_cap,
-            preserve=preserve,
-            method=method,
-            clusters=[[name.strip() for name in c.split(",")] for c in clusters],
-            progress=lambda so_far, lower: show(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}", None),
-            public=wanted.public,
-        )
+    allocation = make_allocation(
+        wanted.domain,
+        total_epsilon,
+        learn=workload,
+        n=n,
+        standard_error=standard_error,
+        keep=keep,
+        floors=_by_name(wanted, floors, "--min-epsilon"),
+        ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
+        conditional_cap=conditional_cap,
+        preserve=preserve,
+        method=method,
+        clusters=[[name.strip() for name in c.split(",")] for c in clusters],
+        progress=lambda so_far, lower: progress(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}"),
+        public=wanted.public,
+    )
     if way is not None:
         allocation = allocation.choosing(way)
     designing.carried(allocation.asking, wanted.public)

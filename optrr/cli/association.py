@@ -202,8 +202,7 @@ class _Collected(_Given):
     def scanned(self, wanted: ScanOptions) -> Associations:
         cohort, turned = self.people()
         cohort.check_varies()
-        with progress_bar("scanning") as progress:
-            made = scan(cohort, self.design.law, layout_of(self.design.domain), wanted, progress)
+        made = scan(cohort, self.design.law, layout_of(self.design.domain), wanted, progress_bar("scanning"))
         return replace(made, warnings=(*turned, *made.warnings))
 
     def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
@@ -212,8 +211,7 @@ class _Collected(_Given):
     def described(self, by_status: bool) -> VariantReport:
         (cohort, turned), law, layout = self.people(), self.design.law, layout_of(self.design.domain)
         warn(turned)
-        with progress_bar("counting") as progress:
-            return variant_report(cohort, law, layout, by_status, progress)
+        return variant_report(cohort, law, layout, by_status, progress_bar("counting"))
 
 
 @dataclass(frozen=True)
@@ -238,8 +236,7 @@ class _Records(_Collected):
                 "--keep-names"
             )
         values = read_covariates(columns, cohort.people)
-        with progress_bar("scanning") as progress:
-            made = adjusted_scan(cohort, self.design.law, layout, values, wanted.thresholds, progress)
+        made = adjusted_scan(cohort, self.design.law, layout, values, wanted.thresholds, progress_bar("scanning"))
         return replace(made, warnings=(*turned, *made.warnings))
 
     def page(self, design_file: Path) -> "Given | None":

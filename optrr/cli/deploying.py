@@ -12,7 +12,7 @@ from optrr.cli.designing import PRESERVE
 from optrr.cli.inputs import Signed, refuse_longitudinal, split_names
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import OUTPUT, Target
-from optrr.cli.printing import give, is_json, late_bar, print_json, warn, watched
+from optrr.cli.printing import give, is_json, print_json, progress, warn, watched
 from optrr.core.design import Design, Preserve, load_design
 from optrr.core.display import amount, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
@@ -109,8 +109,7 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
     Target("a deployment file", ".json").convert(output, None, None)
     from optrr.devices.export import design_beside, fitted_deployment  # noqa: PLC0415
 
-    with late_bar() as show:
-        fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)
+    fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, progress)
     summary: dict[str, Any] = {
         "output": str(output),
         "epsilon": float(fitted.deployment.stated.total),
@@ -196,9 +195,8 @@ def serve(
     refuse_longitudinal(held)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
-    with watched("designing") as options:
-        settings = Settings(held, token, database, wording, public_url, preserve)
-        start = started(settings, options)
+    settings = Settings(held, token, database, wording, public_url, preserve)
+    start = started(settings, watched())
     warn(start.warnings)
     with listening(host, port) as bound:
         base = (public_url or _own_address(host, bound.getsockname()[1])).rstrip("/")

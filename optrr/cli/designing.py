@@ -13,7 +13,6 @@ from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
 from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
 from optrr.core.design import (
     Asking,
-    Constraints,
     Design,
     Preserve,
     Specification,
@@ -22,6 +21,7 @@ from optrr.core.design import (
     read_specification,
     save_design,
 )
+from optrr.core.design import compare as compare_methods
 from optrr.core.design import design as make_design
 from optrr.core.display import SHOWN, Page, amount, bound_text, crossed, epsilon_text
 from optrr.core.domain import PublicColumns
@@ -38,7 +38,7 @@ from optrr.core.protocols import (
 )
 from optrr.core.provenance import Release, Spent
 from optrr.core.records import RecordsAt, held_back, refuse_replacing
-from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
+from optrr_solvers import METHODS, SolveOptions, Status
 from optrr_solvers.allocation.any_mechanism import total_bound
 
 SPEC = argument(required=False)
@@ -111,25 +111,24 @@ def design(
     wanted = read_wanted(spec, attributes)
     keep_specification(spec, output, report)
     beside = wanted.public.merged(PublicColumns.parsed(public))
+    options = watched(tolerance=tolerance, time_limit=time_limit)
     if accuracy == "variance":
         unfit = ("total_epsilon", "method", "preserve", "conditional_cap", "report")
         refuse_options("is for --accuracy flips; leave it out", *unfit)
-        with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
-            flips = make_design(wanted.domain, wanted.required_epsilons(), options=options, public=beside)
-            give_variance_design(flips, options, n, output)
+        flips = make_design(wanted.domain, wanted.required_epsilons(), options=options, public=beside)
+        give_variance_design(flips, options, n, output)
         return
     refuse_options("is for --accuracy variance; leave it out", "n")
-    with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
-        made = make_design(
-            wanted.domain,
-            wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
-            total=total_epsilon,
-            method=method,
-            preserve=preserve,
-            conditional_cap=conditional_cap,
-            options=options,
-            public=beside,
-        )
+    made = make_design(
+        wanted.domain,
+        wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
+        total=total_epsilon,
+        method=method,
+        preserve=preserve,
+        conditional_cap=conditional_cap,
+        options=options,
+        public=beside,
+    )
     with held_back():
         if output is not None:
             save_design(made, output)
@@ -172,57 +171,21 @@ def compare(
     preserve: Preserve = PRESERVE,
     report: Path | None = REPORT,
 ) -> None:
-    """Every applicable method on SPEC, side by side."""
+    """Compare every applicable method on SPEC.
+
+    Example: optrr compare spec.toml --preserve pairs
+    """
     wanted = read_wanted(spec, attributes)
-    made, failed = compare_methods(wanted, preserve)
-    notes = [f"{d.method}: {note}" for d in made for note in d.solution.notes]
-    warn([*notes, *(f"{f['method']}: {f['error']}" for f in failed)])
+    made = compare_methods(wanted.domain, wanted.required_epsilons(), preserve=preserve)
 
     def page() -> Page:
         from optrr.core.design import comparison_page  # noqa: PLC0415 (pages bring charts)
 
-        return comparison_page(made, [(f["method"], f["error"]) for f in failed])
+        return comparison_page(made.designs, list(made.failed.items()))
 
     write_report(report, page)
-    # of whatever people send: flips play no part in it, so that it may lie below every optimum
-    least = total_bound(wanted.domain.sizes, wanted.required_epsilons())
-    if is_json():
-        print_json({"methods": [d.summary() for d in made], "failed": failed, "total_bound": least})
-    else:
-        print_table(
-            "methods, epsilon in nats",
-            ["method", "total", "at least", "gap", "status", "faintest pair", "max conditional", "s"],
-            [
-                (
-                    d.method,
-                    epsilon_text(d.epsilon, TABLE_DECIMALS),
-                    bound_text(d.lower_bound, TABLE_DECIMALS),
-                    f"{max(d.gap, 0.0):.2g}",
-                    d.solution.status,
-                    d.faintest_pair[0] if d.faintest_pair else None,
-                    epsilon_text(float(d.conditional_epsilons.max()), TABLE_DECIMALS),
-                    round(d.solution.seconds, 2),
-                )
-                for d in made
-            ],
-        )
-        say(
-            "no mechanism, whatever people send, estimates every attribute with as little variance at a total below "
-            f"{bound_text(least, TABLE_DECIMALS)}"
-        )
-
-
-def compare_methods(wanted: Specification, preserve: Preserve) -> tuple[list[Design], list[dict[str, Any]]]:
-    """Designs by every applicable method, and the methods that failed with their reasons."""
-    epsilons = wanted.required_epsilons()
-    problem = Constraints(preserve=preserve).problem(wanted.domain, epsilons)
-    made, failed = [], []
-    for method in applicable(problem):
-        try:
-            made.append(make_design(wanted.domain, epsilons, method=method, preserve=preserve))
-        except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
-            failed.append({"method": method, "error": str(error)})
-    return made, failed
+    warn(made.warnings)
+    give(made)
 
 
 @command

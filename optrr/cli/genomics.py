@@ -292,8 +292,7 @@ def _write(
         remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
     records = asked.records(cohort, missing)
-    with progress_bar("randomizing") as progress:
-        randomize.randomize_records(records, asked.design.mechanism, people["random_state"], progress)
+    randomize.randomize_records(records, asked.design.mechanism, people["random_state"], progress_bar("randomizing"))
     with cleaned_up():
         if by_variant is not None:
             by_variant(randomize.randomized_cohort(cohort, records, layout), output, provenance, **people)

@@ -1,7 +1,6 @@
 """What the commands on genotypes share: their options, what is checked of them first, and how a scan is written."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import click
 
 from optrr.cli.options import group, option, refuse_options
 from optrr.cli.outputs import PLOT
+from optrr.cli.printing import progress
 from optrr.core.design import load_design, refuse_specification
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import SAMPLED_VARIANTS, content_of, kind_of
@@ -150,20 +150,6 @@ def _with_siblings(path: Path) -> list[Path]:
     return [path, side_file(path)] if is_written_vcf(path) else [path]
 
 
-@contextmanager
-def progress_bar(description: str) -> Iterator[Progress]:
-    """A bar on standard error, on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task: Any = None
-
-        def report(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(description, total=total)
-            bar.update(task, completed=done, total=total)
-
-        yield report
+def progress_bar(description: str) -> Progress:
+    """What a long computation tells how far it is."""
+    return lambda done, total: progress(description, done / total)

@@ -5,31 +5,30 @@ Options that say nothing of what is asked are refused rather than ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
 import numpy as np
 
 from optrr.cli.options import argument, group, option, refuse_options
-from optrr.core.design import require_signed
+from optrr.core.design import read_declared, require_signed
 from optrr.core.domain import (
     NONE,
     Category,
     Domain,
     GivenScores,
-    PairScores,
     PublicColumns,
     listed,
-    scores_of_pair,
     shown,
 )
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of, read_small
+from optrr.core.provenance import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of
 from optrr.core.records import RecordsAt, file_formats, files_at, refuse_replacing
 from optrr_solvers.arrays import FloatArray
 
@@ -110,50 +109,50 @@ def said_of_input(context: click.Context) -> dict[str, str]:
     return {option: value for option, value in said.items() if value is not None}
 
 
-def by_name(texts: Iterable[str], option: str, meant: str) -> dict[str, str]:
-    """What stands behind the last ``=`` of each text, by the name before it.
+_Value = TypeVar("_Value")
+
+
+def by_name(
+    option: str, texts: Iterable[str], read: Callable[[str], _Value], names: Sequence[str] = ()
+) -> dict[str, _Value]:
+    """Values by name from texts such as ``age=18-29,30-39``; where ``names`` are given, they may hold = themselves.
 
     Raises
     ------
     InvalidInput
-        for a text without a name, or a name that is given twice, of which only the last would count; ``meant`` is an example.
+        for a text without one of the names, and for a name that is given twice.
     """
-    out: dict[str, str] = {}
+    out: dict[str, _Value] = {}
     for text in texts:
-        name, equals, said = text.rpartition("=")
-        if not equals or not name:
-            raise InvalidInput(f"{option} {text} is not understood; write {option} {meant}")
-        if name in out:
-            raise InvalidInput(f"{option} is given twice for {name!r}, and only one can count; give it once")
-        out[name] = said
+        places = [k for k, c in enumerate(text) if k and c == "=" and (not names or text[:k] in names)]
+        if not places:
+            of = f", with NAME one of {listed(names)}" if names else ""
+            raise InvalidInput(f"``{option}`` {shown(text)}: not understood; write NAME=VALUE{of}")
+        at = places[0 if names else -1]
+        if text[:at] in out:
+            raise InvalidInput(f"``{option}``: given twice for {shown(text[:at])}; give it once")
+        out[text[:at]] = read(text[at + 1 :])
     return out
 
 
-def categories_of(texts: Sequence[str], option: str, domain: Domain) -> dict[str, tuple[str, ...]]:
-    """Categories by attribute from texts such as ``age=18-29,30-39``; names and categories may hold = themselves.
-
-    Raises
-    ------
-    InvalidInput
-        for a text that begins with no attribute and =, or an attribute that is given twice.
-    """
-    out: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        names = [text[:k] for k, character in enumerate(text) if character == "=" and text[:k] in domain.names]
-        if not names:
-            raise InvalidInput(
-                f"{option} {text} is not understood; write {option} ATTRIBUTE=CATEGORY,CATEGORY with one of "
-                f"{listed(domain.names)}"
-            )
-        if names[0] in out:
-            raise InvalidInput(f"{option} is given twice for {names[0]!r}, and only one can count; give it once")
-        out[names[0]] = split_names(text[len(names[0]) + 1 :])
-    return out
+def categories_of(option: str, texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
+    """Categories by attribute, as :func:`by_name`."""
+    return by_name(option, texts, split_names, domain.names)
 
 
 def where_of(texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
-    """The categories that --where keeps, by attribute. Raises InvalidInput as :func:`categories_of`."""
-    return categories_of(texts, "--where", domain)
+    """The categories that are kept, by attribute."""
+    return categories_of("where", texts, domain)
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Numbers separated by commas. Raises InvalidInput."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"``{option}`` {shown(text)}: not a number each; write numbers separated by commas"
+        ) from None
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
@@ -183,128 +182,78 @@ def refuse_longitudinal(file: Given) -> None:
         )
 
 
-_HELP = (
-    "Shares of the cells that sum to 1: numbers separated by commas, the last attribute changing fastest, or a JSON file "
-    "with a nested list or what `estimate --json` printed."
-)
-
-
 def proportions_option(purpose: str, required: bool = False) -> Any:
     """The option --proportions; its help opens with what the command does with it."""
-    return option(f"{purpose} {_HELP}", metavar="P,P,…|FILE", required=required)
+    form = "Numbers that sum to 1, the last attribute changing fastest, or a JSON file: a nested list or `estimate --json`."
+    return option(f"{purpose} {form}", metavar="P,P,…|FILE", required=required)
 
 
-def read_numbers(text: str, refusal: str) -> list[float]:
-    """Numbers separated by commas. Raises InvalidInput with the ``refusal`` where one is none."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(refusal) from None
-
-
-def read_proportions(text: str, domain: Domain) -> FloatArray:
-    """Proportions over the domain's cells, in its shape.
+def read_proportions(text: str, domain: Domain, option: str = "proportions") -> FloatArray:
+    """Proportions over the domain's cells, in its shape; whether they are a distribution is checked where they are used.
 
     Raises
     ------
     InvalidInput
-        for a file that cannot be read or holds another table, entries that are not numbers, or another number of them than
-        cells. Whether they are a distribution is checked where they are used.
+        for a file that cannot be read or holds another table, and for entries that are not one number a cell.
     """
-    values, held = _from_file(Path(text), domain) if text.endswith(".json") else (text.split(","), domain)
-    shape = tuple(map(int, held.sizes))
+    values, of = (
+        (read_declared(text, "table", "shares"), domain) if text.endswith(".json") else (text.split(","), domain)
+    )
+    if isinstance(values, dict):
+        try:
+            table = msgspec.convert(values, _Printed)
+        except msgspec.ValidationError as reason:
+            raise InvalidInput(
+                f"{text} is neither a nested list nor what `estimate --json` printed: {reason}"
+            ) from None
+        if sorted(table.attributes) != sorted(domain.names):
+            raise InvalidInput(
+                f"{text} is a table of {listed(table.attributes)}, not of {listed(domain.names)}; estimate that table"
+            )
+        values, of = table.estimate, domain.subset(table.attributes)
+        if table.categories != [list(a.categories) for a in of]:
+            raise InvalidInput(f"{text} has other categories than the design; give an estimate of this design's table")
+    shape = tuple(map(int, of.sizes))
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidInput(f"``{option}`` {shown(text)}: not a number each; give {prod(shape)} shares") from None
+    if given.shape not in (shape, (prod(shape),)):
         raise InvalidInput(
-            f"--proportions {shown(text)} holds something that is not a number; give {prod(shape)} shares"
-        ) from None
-    if given.shape != shape and given.shape != (prod(shape),):
-        raise InvalidInput(
-            f"--proportions {shown(text)} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "
+            f"``{option}`` {shown(text)}: shape {given.shape}; the table of {listed(of.names)} has shape {shape}, so give "
             f"{prod(shape)} shares"
         )
-    return given.reshape(shape).transpose(held.indices(domain.names))
+    # the file's axes may stand in another order than the domain's
+    return given.reshape(shape).transpose(of.indices(domain.names))
 
 
 class _Printed(msgspec.Struct):
-    """The fields of ``estimate --json`` that are read: which attributes, their categories, and the table."""
+    """What is read of ``estimate --json``."""
 
     attributes: list[str]
     categories: list[list[Category]]
     estimate: Any
 
 
-def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
-    """The shares, and the domain with its attributes in the order of the file's axes.
-
-    The order matters where attributes have the same size, because the shape alone does not tell them apart.
-    """
-    try:
-        held = msgspec.json.decode(read_small(path))
-        if not isinstance(held, dict):
-            return held, domain
-        printed = msgspec.convert(held, _Printed)
-    except msgspec.ValidationError as reason:
-        raise InvalidInput(
-            f"{path} is neither a nested list nor what `optrr estimate --json` printed: {reason}"
-        ) from None
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from error
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from None
-    except (msgspec.DecodeError, RecursionError) as reason:
-        raise InvalidInput(
-            f"{path} is not JSON: {reason}; give a nested list or what `estimate --json` printed"
-        ) from None
-    if sorted(printed.attributes) != sorted(domain.names):
-        raise InvalidInput(
-            f"{path} is a table of {listed(printed.attributes)}, not of {listed(domain.names)}; estimate that table"
-        )
-    ordered = domain.subset(printed.attributes)
-    if printed.categories != [list(a.categories) for a in ordered]:
-        raise InvalidInput(f"{path} has other categories than the design; give an estimate of this design's table")
-    return printed.estimate, ordered
-
-
-_TRENDS = ("trend", "common-trend")
 SCORES = option(
     "Numbers for the categories of A, in their declared order, in place of their own (or of 0, 1, 2 …); repeatable.",
     metavar="A=S,S,…",
 )
 
 
-def scores_by_name(texts: Sequence[str]) -> dict[str, list[float]]:
-    """The scores of each attribute that the option names. Raises InvalidInput where a text is not understood."""
-    given = by_name(texts, "--scores", "age=20,30,40")
-    meant = "takes numbers separated by commas; write --scores age=20,30,40"
-    return {name: read_numbers(said, f"--scores {name}={said} {meant}") for name, said in given.items()}
-
-
-def scores_of(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[float]]:
-    """The scores that the option gives to these attributes. Raises InvalidInput where it names another one, too."""
-    given = scores_by_name(texts)
-    for name in given:
-        if name not in names:
-            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names)}")
-    return given
+def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list[float]]:
+    """The scores of each attribute, as :func:`by_name`."""
+    return by_name("scores", texts, partial(numbers, "scores"), names)
 
 
 def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
-    """The scores of the first two of these attributes; None where no option is given. Raises as :func:`scores_of`."""
+    """The scores of the first two of these attributes; None where the option is not given. Raises as :func:`by_name`."""
     given = scores_of(texts, names[:2])
     return (given.get(names[0]), given.get(names[1])) if given else None
 
 
-def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScores | None:
-    """What the categories of the first two attributes count in a trend; None for other tests, which have no scores."""
-    if texts and test not in _TRENDS:
-        raise InvalidInput(f"--scores is for --test {' or '.join(_TRENDS)}; leave it out for {test}")
-    return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
-
-
 POOL = option(
-    "Count as one category the rare ones, such as 1%, whose estimated shares are below that; or those named. Repeatable for "
+    "Count as one category those whose estimated proportions are below this, such as 1%, or those named; repeatable for "
     "several attributes.",
     "--collapse",
     metavar="SHARE|A=X,Y,…",
@@ -312,27 +261,20 @@ POOL = option(
 
 
 def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
-    """The reports with the categories of ``names`` pooled as --collapse says; the same ones where it is not given.
+    """The reports with categories of ``names`` collapsed as the option says.
 
     Raises
     ------
     InvalidInput
-        for what is neither a share nor an attribute's categories, both at once, and as :func:`optrr.analysis.collapsed.pooled`.
+        for what is neither a share nor an attribute's categories, and as :func:`optrr.analysis.collapsed.pooled`.
     """
     if not texts:
         return reports
-    from optrr.analysis.collapsed import Pool, pooled  # noqa: PLC0415 (few commands pool categories)
+    from optrr.analysis.collapsed import pooled  # noqa: PLC0415 (few commands collapse categories)
 
-    if all("=" in text for text in texts):
-        given = dict(text.split("=", 1) for text in texts)
-        if len(given) < len(texts):
-            raise InvalidInput("--collapse names an attribute twice; give all of its categories together, A=X,Y")
-        pool: Pool = {name.strip(): split_names(categories) for name, categories in given.items()}
-    else:
-        if len(texts) > 1:
-            raise InvalidInput("--collapse takes one share, or the categories of attributes, A=X,Y; give one of these")
-        pool = texts[0]
-    return pooled(reports, pool, *names)
+    if len(texts) == 1 and "=" not in texts[0]:
+        return pooled(reports, texts[0], *names)
+    return pooled(reports, categories_of("collapse", texts, reports.asking.domain), *names)
 
 
 PUBLIC = option(

@@ -53,10 +53,9 @@ def longitudinal_design(
     """
     wanted = designing.read_wanted(spec, attributes)
     designing.keep_specification(spec, output)
-    with printing.watched("designing") as options:
-        stages = Stages(second, method, preserve, options=options)
-        asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
-        made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
+    stages = Stages(second, method, preserve, options=printing.watched())
+    asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
+    made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         save_longitudinal(made, output)
     printing.warn([*made.warnings, *designing.left_out(wanted.public)])
@@ -126,8 +125,8 @@ def longitudinal_randomize(
     printing.warn(releasing.replaced_release(output, same=key.release_id(design.digest)))
     if new_key:
         key.save(key_file)
-    with printing.late_bar() as show, cleaned_up():
-        place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
+    with cleaned_up():
+        place = input.watched(lambda done, share: printing.progress(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
     printing.warn(formula_doubts(output, design.domain))
     releasing.report_release(made, output)

@@ -29,6 +29,7 @@ from types import FrameType
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from optrr.cli.printing import Warned
 from optrr.core.display import __version__, one_line
@@ -40,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "plan": ("Plan", "optrr.cli.planning:plan", "From a question to a total epsilon and its statement, on a page."),
     "spec": ("Plan", "optrr.cli.proposing:spec", "Propose a specification from data."),
     "design": ("Plan", "optrr.cli.designing:design", "Find the mechanism with the smallest total epsilon."),
-    "compare": ("Plan", "optrr.cli.designing:compare", "Every applicable method side by side."),
+    "compare": ("Plan", "optrr.cli.designing:compare", "Compare every applicable method on SPEC."),
     "allocate": ("Plan", "optrr.cli.allocating:allocate", "The most accurate way of asking for a workload."),
     "power": ("Plan", "optrr.cli.testing:power", "Records that a test needs, or intervals of a wanted width."),
     "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
@@ -82,26 +83,45 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+# What people who begin need; `optrr` alone lists them.
+_MOST_USED = ("plan", "design", "randomize", "estimate", "test")
+_GROUPS = {"gwas": "Association studies of randomized genotypes.", "waves": "Repeated reports of the same people."}
+
+
 class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+    """The commands of the table whose names begin with ``prefix``; each is imported when it is called."""
+
+    prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        rest = (name.removeprefix(self.prefix) for name in COMMANDS if name.startswith(self.prefix))
+        return list(dict.fromkeys(name.partition(" ")[0] for name in rest))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            hint = did_you_mean(cmd_name, COMMANDS) or "; optrr --help lists them"
+        if cmd_name not in (known := self.list_commands(ctx)):
+            if ctx.resilient_parsing:  # a shell completes what follows a mistake
+                return None
+            hint = did_you_mean(cmd_name, known) or f"; optrr {self.prefix}--help lists them"
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
-        with _no_collection():
-            command: click.Command = resolve_name(COMMANDS[cmd_name][1])
-        return command
+        full = self.prefix + cmd_name
+        if full in COMMANDS:
+            with _no_collection():
+                command: click.Command = resolve_name(COMMANDS[full][1])
+            return command
+        group = _LazyGroup(cmd_name, help=_GROUPS[full])
+        group.prefix = f"{full} "
+        return group
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, COMMANDS))
-        for heading in dict.fromkeys(heading for heading, _, _ in COMMANDS.values()):
-            rows = [(name.ljust(widest), text) for name, (of, _, text) in COMMANDS.items() if of == heading]
+        rows: dict[str, dict[str, str]] = {}
+        for name, (heading, _, text) in COMMANDS.items():
+            if name.startswith(self.prefix):
+                own, _, below = name.removeprefix(self.prefix).partition(" ")
+                rows.setdefault(heading, {})[own] = _GROUPS[self.prefix + own] if below else text
+        widest = max(len(name) for each in rows.values() for name in each)
+        for heading, each in rows.items():
             with formatter.section(heading):
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(widest), text) for name, text in each.items()])
 
 
 @contextmanager
@@ -116,10 +136,42 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+def _print_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+    """Print the shell's script and end; ``resilient_parsing`` is completion itself."""
+    if shell is not None and not ctx.resilient_parsing:
+        kind = get_completion_class(shell)
+        assert kind is not None
+        click.echo(kind(cli, {}, "optrr", "_OPTRR_COMPLETE").source())
+        ctx.exit()
+
+
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 120},
+)
 @click.version_option(__version__)
-def cli() -> None:
-    """Mechanism design for randomized response on multi-attribute records, with certified optimality."""
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    expose_value=False,
+    is_eager=True,
+    callback=_print_completion,
+    help='Print the script that completes commands and options: eval "$(optrr --completion bash)".',
+)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Design, certify and use randomized response for records of several attributes."""
+    if ctx.invoked_subcommand is None:
+        formatter = ctx.make_formatter()
+        formatter.write_text(str(cli.help))
+        with formatter.section("Most used"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in _MOST_USED])
+        formatter.write_paragraph()
+        formatter.write_text(
+            "optrr --help lists all commands, optrr COMMAND --help explains one, optrr demo shows the way."
+        )
+        click.echo(formatter.getvalue().rstrip())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -80,7 +80,7 @@ def share(
 ) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
-    one = {"of": inputs.categories_of(of, "--of", domain), "where": inputs.where_of(where, domain)}
+    one = {"of": inputs.categories_of("of", of, domain), "where": inputs.where_of(where, domain)}
     _give_contrast(run, [one], sample, complete_cases=complete_cases, confidence=confidence)
 
 
@@ -133,9 +133,7 @@ def quantile(
     names = inputs.split_names(attributes)
     if len(names) != 1:
         raise InvalidInput(f"--attributes names {len(names)} of them, and quantiles are of one; name one")
-    wanted = inputs.read_numbers(
-        at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75"
-    )
+    wanted = inputs.numbers("at", at)
     reports = run.open()
     asked: dict[str, Any] = {"where": inputs.where_of(where, run.asking.domain), "confidence": confidence}
     asked |= {"scores": inputs.scores_of(scores, names).get(names[0]), "simultaneous": simultaneous}

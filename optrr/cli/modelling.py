@@ -14,7 +14,7 @@ from optrr.analysis.synthesis.combined import combine as combined
 from optrr.analysis.synthesis.drawing import Closeness
 from optrr.cli import inputs, outputs
 from optrr.cli.options import command, group, option
-from optrr.cli.printing import give, is_json, print_json, print_shown, print_table, say, warn
+from optrr.cli.printing import give, is_json, print_json, print_shown, print_table, progress, say, warn
 from optrr.core.design import load_design
 from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
@@ -90,8 +90,8 @@ def regress(
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
     asked, _ = run.sampled(sample)
     asked |= {"family": family, "complete_cases": complete_cases, "confidence": confidence}
-    asked |= {"public": true, "scores": inputs.scores_by_name(scores)}
-    result = run.made(lambda: reports.regress(formula, progress=lambda done: run.tell("regress", done), **asked))
+    asked |= {"public": true, "scores": inputs.scores_of(scores)}
+    result = run.made(lambda: reports.regress(formula, progress=lambda done: progress("regress", done), **asked))
     run.give(result, lambda: _print_regression(result))
 
 

@@ -2,13 +2,15 @@
 
 The default of a parameter says what it is on the command line: an :func:`option`, an :func:`argument`, or a :func:`group` of
 options that commands share. Its flag is its name, and its type follows from its annotation: a bool is a flag, a Literal a
-choice, a Path a file, and a tuple an option that may be repeated.
+choice, a Path a file, and a tuple an option that may be repeated. The first paragraphs of its docstring are its help, and a
+last one that begins with ``Example:`` stands at the end of it.
 
 Every command has --json and --strict, and refuses an option that is given twice or without the one that it needs.
 """
 
-import re
+import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import getdoc, signature
 from pathlib import Path
@@ -18,14 +20,33 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import click
 from click.core import ParameterSource
 
-from optrr.cli.printing import JSON, STRICT, is_strict
-from optrr.core.errors import InvalidInput
+from optrr.cli.printing import JSON, STRICT, is_strict, with_options, working
+from optrr.core.errors import InvalidInput, OptrrError
 from optrr.core.records import held_back
 
 FILE = click.Path(path_type=Path)
-_PARAMETER = re.compile("``([a-z_]+)``")
 # Commands that show what they have written while they run, so that --strict cannot hold their files back until they end.
 _AT_ONCE = ("plan", "serve")
+# Characters of an option with its choices in the help.
+_WIDEST = 40
+# Headings of the help in their order, and the options under them; the others are the command's own.
+_OWN = "Options"
+_SECTIONS = {
+    _OWN: "",
+    "Privacy": (
+        "attribute total-epsilon conditional-cap min-epsilon max-epsilon ceilings-from-spec report-epsilon lifetime-epsilon "
+        "variant-epsilon status-epsilon budgets epsilon after limit drop drop-undeclared keep-order keep-names public "
+        "signature public-key private-key secret new-secret"
+    ),
+    "Input": (
+        "design format delimiter encoding decimal date-format query where complete-cases missing-at-random collapse region "
+        "samples all-filters phenotype id-column phenotype-column sex-column 1 case control"
+    ),
+    "Sample": "weights strata psu unweighted lonely-psu by",
+    "Intervals": "confidence simultaneous tables",
+    "Output": "output html json strict random-state manhattan qq figures max-bytes help",
+}
+_SECTION = {f"--{name}": title for title, names in _SECTIONS.items() for name in names.split()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +140,7 @@ class Command(click.Command):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         declared = list(_declared(function))
+        help, _, self.example = (getdoc(function) or "").partition("\n\nExample: ")
         self._needs: dict[str, str] = {name: each.needs for name, _, each in declared if each.needs}
         super().__init__(
             function.__name__.replace("_", "-"),
@@ -128,8 +150,26 @@ class Command(click.Command):
                 _noted(JSON, "One JSON object on standard output."),
                 _noted(STRICT, "Where there would be a warning, write nothing and exit with 1."),
             ],
-            help=getdoc(function),
+            help=help,
         )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options under their headings."""
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                records[_SECTION.get(param.opts[-1], _OWN)].append(_short(*record))
+        for title, rows in records.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The example, in lines that a shell takes as one."""
+        if self.example:
+            words = textwrap.wrap(self.example, formatter.width - 6, break_long_words=False, break_on_hyphens=False)
+            with formatter.section("Example"):
+                formatter.write("  " + " \\\n    ".join(words) + "\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, where no option is given twice (only the last would count) or without the one that it needs."""
@@ -143,25 +183,29 @@ class Command(click.Command):
                     )
         rest = super().parse_args(ctx, args)
         for name, needed in self._needs.items():
-            value = ctx.params[needed]
-            if value is None or value is False or value == ():
-                refuse(ctx, f"needs {self._flag(needed)}; give it too, or leave it out", name)
+            if ctx.params[needed] in (None, False, ()):
+                refuse(ctx, with_options(f"needs ``{needed}``; give it too, or leave it out"), name)
         return rest
-
-    def _flag(self, name: str) -> str:
-        return next((each.opts[-1] for each in self.params if each.name == name), name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
         try:
-            if not is_strict() or self.name in _AT_ONCE:
+            if self.name in _AT_ONCE:
                 return super().invoke(ctx)
-            with held_back():
+            with working(ctx.command_path), held_back() if is_strict() else nullcontext():
                 return super().invoke(ctx)
-        except InvalidInput as error:
-            # a function names its parameters ``so``, and a command's are its options
-            error.args = (_PARAMETER.sub(lambda found: self._flag(found[1]), str(error)),)
+        except OptrrError as error:
+            error.args = (with_options(str(error)),)
             raise
+
+
+def _short(flags: str, text: str) -> tuple[str, str]:
+    """An option's flags and help; many choices go from the first to the second."""
+    flag, opened, choices = flags.partition(" [")
+    if len(flags) <= _WIDEST or not opened:
+        return flags, text
+    said, sep, default = text.partition("  [")
+    return f"{flag} NAME", f"{said} One of {choices.rstrip(']').replace('|', ', ')}.{sep}{default}"
 
 
 def command(function: Callable[..., Any]) -> Command:

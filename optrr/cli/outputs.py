@@ -22,7 +22,7 @@ import msgspec
 from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.cli.inputs import DESIGN_FILE, INPUT, Sampled, keep_input, with_pool
 from optrr.cli.options import option
-from optrr.cli.printing import give, heard, late_bar, warn
+from optrr.cli.printing import heard, is_json, print_json, progress, say, warn
 from optrr.core.design import Asking, Design
 from optrr.core.display import Result, TableResult
 from optrr.core.errors import InvalidInput
@@ -227,8 +227,6 @@ class Analysis:
         if self.output is not None:
             check_estimate_suffix(self.output)
         self.doubts: list[str] = []
-        # shows progress while an analysis runs
-        self._show: Callable[[str, float | None], None] | None = None
         # what becomes of records while they are read
         self._verb = "counted"
         self.keep(self.input)
@@ -250,7 +248,7 @@ class Analysis:
         What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
         standard input can be read once.
         """
-        watch = lambda done, share: self.tell(f"{done} records {self._verb}", share)  # noqa: E731
+        watch = lambda done, share: progress(f"{done} records {self._verb}", share)  # noqa: E731
         places = [place.watched(watch) for place in (self.input, *groups)]
         self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
         return self.reports
@@ -261,27 +259,18 @@ class Analysis:
         self._verb = "read" if columns else "counted"
         return keywords, columns
 
-    def tell(self, text: str, share: float | None) -> None:
-        """Show how far the analysis is that runs (:meth:`made`), where one does."""
-        if self._show is not None:
-            self._show(text, share)
-
     def made(self, call: Callable[[], _Made]) -> _Made:
         """What a call of the Python API returns; what it warns of is in doubt about the records."""
         known = self.reports.doubts
-        with late_bar() as show, heard() as lines:
-            self._show = show
-            try:
-                result = call()
-            finally:
-                self._show = None
+        with heard() as lines:
+            result = call()
         self.doubts = list(dict.fromkeys([*known, *self.doubts, *lines]))
         return result
 
     def give(
         self,
         result: Result,
-        show: Callable[[], None],
+        show: Callable[[], None] | None = None,
         page: Callable[[Given], Page] | None = None,
         about: Mapping[str, Any] | None = None,
         **beside: Result | Sequence[Result] | None,
@@ -292,18 +281,22 @@ class Analysis:
         their names results that stand ``beside`` it.
         """
         others = {name: each for name, each in beside.items() if each}
+        several = [one for each in others.values() for one in ([each] if isinstance(each, Result) else each)]
         summary = {**result.summary(), **(about or {}), "doubts": self.doubts}
-        said = [*self.doubts, *result.warnings]
         for name, each in others.items():
-            several = [each] if isinstance(each, Result) else each
-            said += [line for one in several for line in one.warnings]
-            summary[name] = each.summary() if isinstance(each, Result) else [one.summary() for one in several]
+            summary[name] = each.summary() if isinstance(each, Result) else [one.summary() for one in each]
+        said = [*self.doubts, *(line for one in (result, *several) for line in one.warnings)]
         with held_back():
             if self.output is not None and isinstance(result, TableResult):
                 write_estimate(result, summary, self.output)
             write_report(self.report, lambda: self._page(result, page, others))
         warn(dict.fromkeys(said))
-        give(lambda: summary, show)
+        if is_json():
+            print_json(summary)
+        elif show is not None:
+            show()
+        else:
+            say("\n\n".join(map(str, (result, *several))))
 
     def _page(self, result: Result, page: Callable[[Given], Page] | None, others: dict[str, Any]) -> Page:
         given = page_given(self.asking, self.design_file, self.reports, self.doubts)

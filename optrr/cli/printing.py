@@ -1,111 +1,111 @@
-"""What commands print: one JSON object for machines, or tables for people; progress on standard error."""
+"""What commands print: a result as text or one JSON object; warnings, and how far the work is, on standard error."""
 
-import os
+import itertools
+import re
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from optrr.core.display import cell, one_line, printable, reads_as_number
+from optrr.core.display import cell, one_line, page_width, printable
 from optrr.core.errors import OptrrWarning
 
 if TYPE_CHECKING:
-    from optrr.core.display import Table
+    from optrr.core.display import Result, Table
     from optrr_solvers import SolveOptions
 
-# Decimals of a number in a table.
-TABLE_DECIMALS = 4
-# Numbers as large as this are shown by their first digits, because long cells would break over lines.
-_LARGE = 1e7
-# Width, in characters, of a table that is not printed to a terminal, where COLUMNS does not say another.
-_PAGE = 120
-# Seconds of work before a progress bar is worth looking at.
-_PATIENCE = 2.0
-
+# Seconds of work before a line says how far it is, and between two states of that line.
+_PATIENCE, _STEP = 1.0, 0.1
 # Flags that every command has, by which :mod:`optrr.cli.options` notes them.
 JSON, STRICT = "json", "strict"
+_PARAMETER = re.compile(r"``([a-z_]+)(?:=([^`]*))?``")
+# Clears the rest of a terminal's line.
+_ERASE = "\x1b[K"
 
 
-def print_json(value: Any) -> None:
-    """One JSON object on standard output, nothing else."""
-    click.echo(msgspec.json.encode(value).decode())
+# Decimals of an epsilon in a table.
+TABLE_DECIMALS = 4
 
 
-def give(summary: Callable[[], Any], show: Callable[[], object]) -> None:
-    """Print the summary as JSON where the command was asked for it, else show the result to people."""
+def give(result: "Result | Callable[[], Any]", show: Callable[[], object] | None = None, **about: Any) -> None:
+    """Print a result as text, or as one JSON object, which also holds what is ``about`` it."""
     if is_json():
-        print_json(summary())
-    else:
+        print_json((result() if callable(result) else result.summary()) | about)
+    elif show is not None:
         show()
+    else:
+        say(str(result))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table for people; numbers to the right."""
-    # rich takes 60 ms to import, so it comes only where something is shown
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Print a table for people."""
+    from optrr.core.display import Table, table_text  # noqa: PLC0415 (only text needs it)
 
-    # Text, here and below, because a name or a category may contain what rich would read as markup
-    table = Table(title=Text(cell(title)), title_justify="left")
-    cells = [[_cell(v) for v in row] for row in rows]
-    for k, name in enumerate(columns):
-        numeric = bool(cells) and all(row[k] == "" or reads_as_number(row[k]) for row in cells)
-        table.add_column(Text(cell(name)), justify="right" if numeric else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(c) for c in row))
-    console = Console()
-    # a file or a pipe has no width of its own unless COLUMNS says one, and rich's 80 columns would break words
-    known = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    (console if known else Console(width=_PAGE)).print(table)
+    say(table_text(Table(columns, [*rows], title)))
 
 
 def print_shown(title: str, table: "Table") -> None:
-    """A result's table, as its report shows it."""
+    """Print a result's table, as its page shows it."""
     print_table(title, table.columns, table.rows)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        if isnan(value):
-            return ""
-        if abs(value) >= _LARGE:
-            return f"{value:.5g}"
-        return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
-    return "" if value is None else cell(str(value))
+def print_json(value: Any) -> None:
+    """Print one JSON object on standard output."""
+    _done()
+    click.echo(msgspec.json.encode(value).decode())
 
 
 def say(text: str) -> None:
-    """A line for people, with what does not print escaped."""
-    click.echo(printable(text))
+    """Print text for people: what does not print is escaped, and parameters have the names of their options."""
+    _done()
+    click.echo(printable(with_options(text)))
+
+
+def with_options(text: str) -> str:
+    """The text with ``parameter`` or ``parameter=value`` of the library as the running command's options."""
+    context = click.get_current_context(silent=True)
+    known = {} if context is None else {param.name: param for param in context.command.params}
+
+    def option(found: re.Match[str]) -> str:
+        param = known.get(found[1])
+        flag = f"--{found[1].replace('_', '-')}" if param is None else named(param)
+        return flag if found[2] is None else f"{flag} {found[2].strip(chr(39))}"
+
+    return _PARAMETER.sub(option, text)
+
+
+def named(param: click.Parameter) -> str:
+    """How people write an option, or what the help calls an argument."""
+    return param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
 
 
 class Warned(click.ClickException):
-    """That a command had something to warn of, and was told by --strict not to go on then."""
+    """A command with --strict had a warning."""
 
 
 def warn(lines: Iterable[str], always: bool = False) -> None:
-    """Warnings on standard error, one line each; said before anything is printed, because with --strict they end the command.
+    """Print warnings on standard error, before anything is printed or written, because with --strict they end the command.
 
-    ``always`` is for what is said of every run: it is no news, and ends none.
+    ``always`` is for what every run says: it ends none.
 
     Raises
     ------
     Warned
         after the last of them, with --strict.
     """
-    said = 0
-    for said, line in enumerate(lines, start=1):  # noqa: B007 (how many there were)
-        click.echo(f"warning: {one_line(line)}", err=True)
+    _done()
+    said = [f"warning: {one_line(with_options(line))}" for line in lines]
+    for line in said:
+        click.echo(line, err=True)
     if said and not always and is_strict():
         raise Warned(
-            "--strict ends the command at a warning, and nothing was written; mend what it says, or leave out --strict"
+            "--strict: the command ended at a warning and wrote nothing; follow the warning, or leave out --strict"
         )
 
 
@@ -142,40 +142,63 @@ def heard() -> Iterator[list[str]]:
         yield lines
 
 
+class _Line(threading.Thread):
+    """A line on standard error that says what is done, how far it is, and for how many seconds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(daemon=True)
+        self.text, self.ended = text, threading.Event()
+        self.fraction: float | None = None
+
+    def run(self) -> None:
+        started, shown = time.monotonic(), False
+        for mark in itertools.cycle("⠋⠙⠸⠴⠦⠇"):
+            if self.ended.wait(_STEP):
+                break
+            if (seconds := time.monotonic() - started) > _PATIENCE:
+                far = "" if self.fraction is None else f" {100 * self.fraction:.0f} %"
+                text = cell(self.text, page_width() - 16)
+                sys.stderr.write(f"\r{_ERASE}{mark} {text}{far} {seconds:.0f} s")
+                sys.stderr.flush()
+                shown = True
+        if shown:
+            sys.stderr.write(f"\r{_ERASE}")
+            sys.stderr.flush()
+
+
+_lines: list[_Line] = []
+
+
 @contextmanager
-def late_bar() -> Iterator[Callable[[str, float | None], None]]:
-    """A progress bar on standard error, if that is a terminal, which appears once the work has taken two seconds.
-
-    Yields ``show(description, fraction)``; without a fraction the bar only shows that work goes on.
-    """
-    started, bar, task = time.monotonic(), None, None
-
-    def show(description: str, fraction: float | None) -> None:
-        nonlocal bar, task
-        if bar is None and time.monotonic() - started > _PATIENCE and sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415
-            from rich.progress import Progress  # noqa: PLC0415
-
-            bar = Progress(console=Console(stderr=True, markup=False), transient=True)
-            bar.start()
-            task = bar.add_task(description, total=None if fraction is None else 1.0)
-        if bar is not None and task is not None:
-            bar.update(task, completed=fraction, description=description)
-
+def working(text: str) -> Iterator[None]:
+    """Show on a terminal, once work has taken a second, that it goes on, until something is printed or the block ends."""
+    if sys.stderr.isatty():
+        _lines.append(_Line(text))
+        _lines[-1].start()
     try:
-        yield show
+        yield
     finally:
-        if bar is not None:
-            bar.stop()
+        _done()
 
 
-@contextmanager
-def watched(description: str, **options: Any) -> "Iterator[SolveOptions]":
-    """Solver options that report to a late progress bar."""
+def progress(text: str, fraction: float | None = None) -> None:
+    """What the command does now, and how much of it is done."""
+    for line in _lines:
+        line.text, line.fraction = text, fraction
+
+
+def _done() -> None:
+    """Take the line away before anything is printed."""
+    while _lines:
+        line = _lines.pop()
+        line.ended.set()
+        line.join()
+
+
+def watched(**options: Any) -> "SolveOptions":
+    """Solver options that report their progress."""
     from optrr_solvers import SolveOptions  # noqa: PLC0415 (brings numpy, which --help and --version need not wait for)
 
-    with late_bar() as show:
-        yield SolveOptions(
-            progress=lambda fraction, upper, lower: show(f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}", fraction),
-            **options,
-        )
+    return SolveOptions(
+        progress=lambda fraction, upper, lower: progress(f"{lower:.4f} ≤ ε ≤ {upper:.4f}", fraction), **options
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from optrr.cli.inputs import INPUT, PUBLIC, said_of_input
 from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import is_json, late_bar, print_json, print_table, say, warn
+from optrr.cli.printing import is_json, print_json, print_table, progress, say, warn
 from optrr.core.design import Proposal, Proposing, Specification, propose
 from optrr.core.display import SOFTWARE, amount
 from optrr.core.domain import PublicColumns
@@ -48,9 +48,7 @@ def spec(
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
     beside = PublicColumns.parsed(public)
     wanted = Proposing(columns or None, all_bins(bins), missing, rare, beside)
-    with late_bar() as show:
-        watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
-        proposal = propose(input.watched(watch), wanted)
+    proposal = propose(input.watched(lambda done, share: progress(f"{done} records read", share)), wanted)
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
     commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
     text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])

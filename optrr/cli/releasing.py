@@ -14,7 +14,7 @@ from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, Signed
 from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, group, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import give, is_json, is_strict, late_bar, print_json, print_table, warn
+from optrr.cli.printing import give, is_json, is_strict, print_json, print_table, progress, warn
 from optrr.core.design import Asking, Design
 from optrr.core.display import amount, epsilon_text
 from optrr.core.domain import PublicColumns, listed
@@ -230,14 +230,13 @@ def randomize(
         )
     how = {"drop": drop, "drop_undeclared": drop_undeclared, "limit": limit, "public": asked}
     options = following(asking.earlier, after, keep_order=keep_order, **how)
-    with late_bar() as show:
-        place = input.watched(lambda done, share: show(f"{done} records randomized", share))
-        if str(output) == STANDARD_INPUT:
-            # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
-            _release_to_pipe(asking, place, random_state, options)
-            return
-        with cleaned_up():
-            made = asking.release_file(place, output, random_state, options)
+    place = input.watched(lambda done, share: progress(f"{done} records randomized", share))
+    if str(output) == STANDARD_INPUT:
+        # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
+        _release_to_pipe(asking, place, random_state, options)
+        return
+    with cleaned_up():
+        made = asking.release_file(place, output, random_state, options)
     beside = made.provenance.public
     warn([*replaced, *formula_doubts(output, asking.domain), *([beside.warning()] if beside else [])])
     _say_dropped(made, drop_undeclared)

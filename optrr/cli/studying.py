@@ -108,8 +108,7 @@ def gwas_study(
     check_outputs([output, report], [input, phenotype.table, chosen.keep])
     phenotype = replace(checked_phenotype(phenotype, input), group=group_column)
     panel, groups = read_panel(input, phenotype, chosen, status=wanted.trait is None)
-    with progress_bar("study") as progress:
-        study = run_study(panel, wanted, progress, groups=groups)
+    study = run_study(panel, wanted, progress_bar("study"), groups=groups)
     warn([*chosen.absent_names(panel.genotypes.people), *_study_warnings(study)])
     with held_back():
         if output is not None:

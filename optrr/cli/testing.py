@@ -17,7 +17,7 @@ from optrr.cli.outputs import Analysis
 from optrr.cli.printing import is_json, print_json, print_shown, say
 from optrr.core.design import load_design
 from optrr.core.display import Page, crossed
-from optrr.core.domain import Domain, PairScores, plain_scores, told_scores
+from optrr.core.domain import Domain, PairScores, plain_scores, scores_of_pair, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import (
     ASSOCIATIONS,
@@ -161,6 +161,7 @@ _SOURCES = {
     "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
 }
+_TRENDS = ("trend", "common-trend")
 # The options that say nothing of intervals.
 _OF_TESTS = ("name", "given", "against", "shares", "scores", "n", "wanted", "level")
 
@@ -208,7 +209,9 @@ def power(
     refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
     name = name or ("independence" if given is None else "conditional-independence")
     _check_power_options(name, given, [proportions, *against], shares)
-    pair = inputs.scores_of_trend(name, scores, domain)
+    if scores and name not in _TRENDS:
+        raise InvalidInput(f"``scores`` is for {' or '.join(_TRENDS)}; leave it out for {name}")
+    pair = scores_of_pair(domain, inputs.scores_of_two(scores, domain.names)) if name in _TRENDS else None
     tables = [proportions, *against]
     effect = _effect(name, design.mechanism, domain, tables, shares, pair)
     # as good as no randomization, of whatever test
@@ -262,8 +265,7 @@ def _effect(
     if name == "goodness-of-fit":
         return goodness_alternative(tables[0], tables[1], kernel)
     if name == "homogeneity":
-        said = f"--shares {shares} holds something that is not a number; give a share for each group"
-        return homogeneity_alternative(tables, kernel, None if shares is None else inputs.read_numbers(shares, said))
+        return homogeneity_alternative(tables, kernel, None if shares is None else inputs.numbers("shares", shares))
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
     return alternative_of(name, tables[0], kernel, scores, domain)

@@ -1,3 +1,5 @@
+from .comparison import MethodComparison as MethodComparison
+from .comparison import compare as compare
 from .design_file import FORMAT as FORMAT
 from .design_file import DesignRecord as DesignRecord
 from .design_file import checks as checks

@@ -21,6 +21,7 @@ from .parts import Part as Part
 from .parts import Section as Section
 from .parts import Table as Table
 from .parts import Text as Text
+from .parts import number_format as number_format
 from .parts import page_environment as page_environment
 from .parts import page_html as page_html
 from .parts import parts_html as parts_html
@@ -33,6 +34,9 @@ from .result import arrow_rows as arrow_rows
 from .result import in_json as in_json
 from .result import intervals_said as intervals_said
 from .result import named_in_json as named_in_json
+from .terminal import page_width as page_width
+from .terminal import parts_text as parts_text
+from .terminal import table_text as table_text
 from .text import MISSING as MISSING
 from .text import amount as amount
 from .text import bound_text as bound_text

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import isnan
+from math import floor, isfinite, isnan, log10
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _VIEW_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ')
 # Points of a chart up to which a telephone shows it whole and still legible; wider ones can be moved sideways.
 _NARROW = 360.0
+# Decimals of numbers below 100, the most that show the smallest of a column, and numbers that have none.
+_DECIMALS, _MOST_DECIMALS = 4, 6
+_LARGE, _LARGEST = 100.0, 1e7
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Commands:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under column names; numbers have four figures and stand to the right, and what is None or NaN is an empty cell.
+    """Rows under column names; numbers of a column have the same digits, and what is None or NaN is an empty cell.
 
     ``strong`` lists the row numbers to set off.
     """
@@ -65,7 +68,8 @@ class Table:
     @property
     def cells(self) -> list[list[str]]:
         """The rows as text."""
-        return [[cell_text(value) for value in row] for row in self.rows]
+        columns = [_column_text([row[k] for row in self.rows]) for k in range(len(self.columns))]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     @property
     def numeric(self) -> list[bool]:
@@ -173,8 +177,21 @@ def _to_the_right(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def cell_text(value: object) -> str:
-    """Four significant figures for numbers (all digits of whole ones), nothing for None and NaN, text otherwise."""
+def _column_text(values: Sequence[object]) -> list[str]:
+    """The cells of a column: nothing for None and NaN, all digits of whole numbers, the same digits for all others."""
+    written = number_format([float(v) for v in values if isinstance(v, Real) and not isinstance(v, Integral)])
+    return [_cell_text(value, written) for value in values]
+
+
+def number_format(numbers: Sequence[float]) -> str:
+    """The format of a column's numbers: decimals that show two digits of the smallest, or four digits of each."""
+    sizes = [abs(number) for number in numbers if number and isfinite(number)]
+    largest, smallest = max(sizes, default=1.0), min(sizes, default=1.0)
+    decimals = max(_DECIMALS if largest < _LARGE else 1, 1 - floor(log10(smallest)))
+    return f".{decimals}f" if decimals <= _MOST_DECIMALS and largest < _LARGEST else "#.4g"
+
+
+def _cell_text(value: object, number: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -182,7 +199,7 @@ def cell_text(value: object) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}".replace(",", "\u202f")
     if isinstance(value, Real):
-        return "" if isnan(value) else f"{float(value):.4g}"
+        return "" if isnan(value) else format(float(value), number).rstrip(".")
     return cell(str(value))
 
 

@@ -1,7 +1,7 @@
-"""What every result can do: say itself in one line, be rows in any data frame library, JSON and a chart, and show itself.
+"""What every result can do: be text, rows in any data frame library, JSON and a chart.
 
-A result is rows: what each is about, then its estimate, error, interval and whatever else belongs to it. A notebook shows the
-parts that a page of the same result holds (:mod:`optrr.core.display.parts`).
+A result has a headline, tables and notes. Printed, on the command line and in a notebook it shows these three in that order
+(:mod:`optrr.core.display.parts`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import numpy as np
 
 from optrr.core.display.charts import interval_figure
 from optrr.core.display.parts import OneTable, Part, Table, Text, parts_html, warned
-from optrr.core.display.text import MISSING, one_line
+from optrr.core.display.terminal import parts_text
+from optrr.core.display.text import MISSING, amount, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-# Rows that people are shown, in notebooks and on terminals; the table itself, and --json, hold all.
-SHOWN = 40
+# Rows of a table in notebooks and on terminals; the table itself and the JSON object have all.
+SHOWN = 60
 
 
 class Result(ABC):
@@ -43,11 +44,22 @@ class Result(ABC):
     def headline(self) -> str:
         """The result in one line: what it is, and its main numbers."""
 
+    def tables_shown(self, most: int | None = None) -> Sequence[Table]:
+        """The tables as people read them, or the first rows of each."""
+        return ()
+
+    def sentences(self) -> Sequence[str]:
+        """What stands below the tables, one paragraph each."""
+        return ()
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"
 
+    def __str__(self) -> str:
+        return parts_text(self._parts())
+
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: its keys are names of attributes, and what is not a finite number is None."""
+        """The JSON object of the command line: its keys are names of attributes, and a number that is not finite is None."""
         return named_in_json(self, self.in_summary)
 
     def to_arrow(self) -> pa.Table:
@@ -90,10 +102,11 @@ class Result(ABC):
         return self.drawn[0].replace("_", " "), None
 
     def _parts(self) -> list[Part]:
-        return [Text(one_line(self.headline()))]
+        notes = [Text(one_line(note)) for note in self.sentences()]
+        return [Text(one_line(self.headline())), *self.tables_shown(SHOWN), *notes]
 
     def _repr_html_(self) -> str:
-        """The headline, the first rows of a table, and the warnings, for notebooks; all text is escaped."""
+        """The same for notebooks, with the warnings; all text is escaped."""
         return parts_html([*self._parts(), *warned(self.warnings)], type(self).__name__)
 
 
@@ -117,8 +130,8 @@ class TableResult(Result):
             name.replace("_", " ") if k >= keys and name.islower() else name
             for k, name in enumerate(table.column_names)
         ]
-        left_out = rows_in_all - len(rows)
-        return Table(names, rows, note=f"… and {left_out} more rows" if left_out else "")
+        more = rows_in_all - len(rows)
+        return Table(names, rows, note=f"… and {amount(more, 'more row')}" if more else "")
 
     def on_page(self, **beside: Any) -> OneTable:
         """What stands on its page, with what stands ``beside`` it. Raises NotImplementedError where it has none."""
@@ -133,8 +146,9 @@ class TableResult(Result):
         table = self.to_arrow()
         return table.slice(0, count), table.num_rows
 
-    def _parts(self) -> list[Part]:
-        return [*super()._parts(), self.shown(SHOWN)]
+    def tables_shown(self, most: int | None = None) -> Sequence[Table]:
+        """:meth:`shown` alone."""
+        return [self.shown(most)]
 
 
 def in_json(value: Any) -> Any:

@@ -134,7 +134,7 @@ class Estimate(CellsResult):
 
     def headline(self) -> str:
         """Which table, of how many records, by which method."""
-        return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
+        return f"{crossed(self.domain.names)} of {self.n} records, method {self.method}"
 
     def page_parts(self, counts: Counts | None = None) -> list[Part]:
         """The chart, and the table with the randomized reports beside it where ``counts`` are given."""

@@ -74,7 +74,7 @@ def test_text_is_escaped_and_nothing_is_fetched() -> None:
 
 def test_cells() -> None:
     table = Table(["a", "b", "c", "d"], [[1, 0.5, "x", None], [np.int64(20000), np.float64(1e-7), 3, None]])
-    assert table.cells == [["1", "0.5", "x", ""], ["20\u202f000", "1e-07", "3", ""]]
+    assert table.cells == [["1", "0.5000", "x", ""], ["20\u202f000", "1.000e-07", "3", ""]]
     assert table.numeric == [True, True, False, False]
 
 
@@ -183,7 +183,7 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     (table,) = page.tables["Estimate"]
     assert [row[:2] for row in table[1:4]] == [["0", "F"], ["0", "<i>M</i>"], ["0", "(missing)"]]
     shown = numbers(table, "estimate", "lower", "upper")
-    assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
+    assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=5e-5)
     assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
     derived = [
         optrr.core.estimation.derive(counted_table(counts, place[1].mechanism), s, confidence=0.9)

@@ -16,6 +16,7 @@ import optrr.analysis.measures
 import optrr.analysis.regression.fitting
 import optrr.analysis.synthesis.drawing
 import optrr.analysis.weighting.estimating
+import optrr.core.design
 import optrr.core.estimation
 import optrr.core.inference
 import optrr.devices.audit
@@ -69,6 +70,7 @@ def weighted():
 
 MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
+    "MethodComparison": lambda: optrr.core.design.compare(DOMAIN, np.array([1.0, 2.0])),
     "Verification": lambda: recomputed_design(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
@@ -127,7 +129,7 @@ def test_a_table_goes_everywhere(name):
     assert result.to_pandas().shape == result.to_polars().shape == table.shape
     assert list(result.to_pandas().columns) == table.column_names
     page = result._repr_html_()
-    assert page.count("<tr>") == 1 + min(table.num_rows, 40) and "<i>x" not in page
+    assert page.count("<tr>") == 1 + min(table.num_rows, 60) and "<i>x" not in page
     shown = repr(result)
     assert shown.startswith(f"<{name}: ") and len(shown) < 300 and "0x" not in shown
     assert isinstance(result.plot(), Figure) and all(isinstance(line, str) for line in result.warnings)

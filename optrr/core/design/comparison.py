@@ -1,0 +1,112 @@
+"""Every applicable method on one specification, side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optrr.core.design.designs import Design
+from optrr.core.design.solving import Constraints, Preserve, design
+from optrr.core.display.parts import Table
+from optrr.core.display.result import TableResult
+from optrr.core.display.text import amount, bound_text, epsilon_text
+from optrr.core.domain.domain import Domain
+from optrr.core.errors import SolveFailed
+from optrr_solvers import InvalidProblem, MethodTooLarge, applicable
+from optrr_solvers.allocation.any_mechanism import total_bound
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Decimals of an epsilon, and the difference in nats within which two totals are called the same.
+_DECIMALS, _SAME = 4, 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MethodComparison(TableResult):
+    """Designs of one specification, one by each method; ``failed`` has the reasons of the others.
+
+    ``total_bound`` is a total ε, in nats, below which no mechanism estimates every attribute with as little variance, whatever
+    respondents send.
+    """
+
+    designs: tuple[Design, ...]
+    failed: Mapping[str, str]
+    total_bound: float
+
+    def headline(self) -> str:
+        """The smallest total, and how many methods found it."""
+        total = min(each.epsilon for each in self.designs)
+        return f"smallest total epsilon {epsilon_text(total, _DECIMALS)}, of {amount(len(self.designs), 'method')}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the methods have to say, and why some failed."""
+        notes = [f"{each.method}: {note}" for each in self.designs for note in each.solution.notes]
+        return (*notes, *(f"{method}: {reason}" for method, reason in self.failed.items()))
+
+    def to_arrow(self) -> "pa.Table":
+        """One row per method: method, epsilon, lower_bound, gap, status, min_eigenvalue_ratio, conditional_epsilon, seconds."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and text needs none of it)
+
+        return pa.Table.from_pylist([self._row(each) for each in self.designs])
+
+    def _row(self, made: Design) -> dict[str, Any]:
+        names = ("method", "epsilon", "lower_bound", "gap", "status", "seconds")
+        row = {name: value for name, value in made.summary().items() if name in names}
+        faintest = None if made.faintest_pair is None else made.faintest_pair[0]
+        return row | {"min_eigenvalue_ratio": faintest, "conditional_epsilon": float(made.conditional_epsilons.max())}
+
+    def shown(self, most: int | None = None) -> Table:
+        """One row per method, those with the smallest total set off; every ε is rounded up and every bound down."""
+        rows = [
+            (
+                each.method,
+                epsilon_text(each.epsilon, _DECIMALS),
+                bound_text(each.lower_bound, _DECIMALS),
+                f"{max(each.gap, 0.0):.1g}",
+                str(each.solution.status),
+                None if each.faintest_pair is None else each.faintest_pair[0],
+                epsilon_text(float(each.conditional_epsilons.max()), _DECIMALS),
+                f"{each.solution.seconds:.2f}",
+            )
+            for each in self.designs
+        ]
+        least = min(each.epsilon for each in self.designs)
+        winners = [k for k, each in enumerate(self.designs) if each.epsilon <= least + _SAME]
+        heads = ["method", "total", "lower bound", "gap", "status", "faintest pair", "largest conditional", "seconds"]
+        return Table(heads, rows[:most], note="* smallest total epsilon; epsilons in nats", strong=winners)
+
+    def sentences(self) -> Sequence[str]:
+        """The bound for every mechanism."""
+        bound = bound_text(self.total_bound, _DECIMALS)
+        return [f"any mechanism that estimates every attribute with as little variance has a total of at least {bound}"]
+
+    def summary(self) -> dict[str, Any]:
+        """The JSON object: the summaries of the designs, the methods that failed, and the bound for every mechanism."""
+        failed = [{"method": method, "error": reason} for method, reason in self.failed.items()]
+        return {
+            "methods": [each.summary() for each in self.designs],
+            "failed": failed,
+            "total_bound": self.total_bound,
+            "warnings": list(self.warnings),
+        }
+
+
+def compare(domain: Domain, epsilons: FloatArray, *, preserve: Preserve = "marginals") -> MethodComparison:
+    """Design for the required accuracies by every applicable method.
+
+    Parameters
+    ----------
+    epsilons
+        accuracy of each attribute, as that of randomized response at this ε, in nats.
+    preserve
+        "pairs" where every pair is to stay at least as visible as under independent randomized response.
+    """
+    made, failed = [], {}
+    for method in applicable(Constraints(preserve=preserve).problem(domain, epsilons)):
+        try:
+            made.append(design(domain, epsilons, method=method, preserve=preserve))
+        except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
+            failed[method] = str(error)
+    return MethodComparison(tuple(made), failed, total_bound(domain.sizes, epsilons))
