@@ -47,12 +47,14 @@ _LISTED = 10
 _LONGEST = 60
 
 
-def category_text(value: Category) -> str | None:
-    """Canonical text of a category; None stays None."""
+def category_text(value: Category | date) -> str | None:
+    """Canonical text of a category or a date; None stays None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return number_text(value)
+    if isinstance(value, date):
+        return edge_text(value)
     return value if value is None or isinstance(value, str) else str(value)
 
 

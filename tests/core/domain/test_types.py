@@ -383,6 +383,24 @@ def _sqlite(records, path):
     connection.close()
 
 
+LABELS = {"works": {1: "true", 0: "false"}, "level": {1: "low", 2: "high"}, "sex": {1: "F", 2: "M", 3: "never told"}}
+NUMBERS = {"works": {True: 1, False: 0}, "level": {"low": 1, "high": 2}, "sex": {"F": 1, "M": 2}}
+
+
+def _numbered(records):
+    """Numbers for what LABELS gives a label."""
+    columns = {n: [NUMBERS[n].get(v) if n in NUMBERS else v for v in values] for n, values in _columns(records).items()}
+    return pd.DataFrame(columns, dtype="float64")
+
+
+def _stata(records, path):
+    _numbered(records).to_stata(path, write_index=False, value_labels=LABELS)
+
+
+def _spss(records, path):
+    pytest.importorskip("pyreadstat").write_sav(_numbered(records), path, variable_value_labels=LABELS)
+
+
 FILES = {
     "a.csv": lambda records, path: pa_csv.write_csv(_arrow(records), path),
     "a.jsonl": _jsonl,
@@ -390,13 +408,20 @@ FILES = {
     "b.parquet": lambda records, path: _categorical(records).to_parquet(path),
     "c.parquet": lambda records, path: pd.DataFrame(_columns(records)).to_parquet(path),
     "a.feather": lambda records, path: feather.write_feather(_arrow(records), path),
+    "a.xlsx": lambda records, path: pd.DataFrame(_columns(records), dtype=object).to_excel(path, index=False),
+    "a.dta": _stata,
+    "a.sav": _spss,
 }
+# blank rows at the end of a sheet are no records
+WRITTEN = [
+    (*file, records) for file, records in product(FILES.items(), FEW) if (file[0], records) != ("a.xlsx", FEW[-1])
+]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_files_of_neighbours_are_alike_whatever_they_are_read_from(tmp_path, suffix):
     released = set()
-    for (name, write), records in product(FILES.items(), FEW):
+    for name, write, records in WRITTEN:
         write(records, tmp_path / name)
         randomize(tmp_path / name, MECHANISM, tmp_path / f"released{suffix}", 1)
         released.add((tmp_path / f"released{suffix}").read_bytes())
@@ -496,7 +521,7 @@ def test_answers_of_neighbours_have_one_schema(tmp_path, suffix):
     """Answers are drawn from the true records here, so that values differ and all else is compared."""
     asking = optrr.SampledTables(DOMAIN, (("kids", "works"), ("share", "level", "sex")), np.array([0.5, 0.5]), 1.0)
     seen = set()
-    for (name, write), records in product(FILES.items(), FEW):
+    for name, write, records in WRITTEN:
         write(records, tmp_path / name)
         target = tmp_path / f"released{suffix}"
         asking.randomize(tmp_path / name, target, random_state=1)

@@ -189,7 +189,7 @@ def test_json_that_is_nested_deeply_is_refused(tmp_path, opened, closed):
     """20,000 levels of one record take 60 to 120 kB."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"sex": "]]]]"}\n{"sex": "F", "y": ' + opened * 20_000 + "1" + closed * 20_000 + "}\n")
-    with pytest.raises(InvalidInput, match=r"a\.jsonl: line 2 holds lists or objects too deep"):
+    with pytest.raises(InvalidInput, match=r"a\.jsonl: line 2 is not one whole JSON object, or is nested too deeply"):
         open_source(path)
 
 
@@ -198,37 +198,6 @@ def refused_at_once(said: str, read: Callable[[], object]) -> None:
     with pytest.raises(InvalidInput, match=said) as refused:
         read()
     assert time.process_time() - start < 2 and "\n" not in str(refused.value) and len(str(refused.value)) < 1000
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind):
-    """Of 100,000 keys in one record Arrow makes a column each, which takes seconds for one megabyte."""
-    domain, path = Domain.of({"sex": ["F", "M"]}), tmp_path / f"a.{kind}"
-    names = ["sex", *(f"k{i}" for i in range(100_000))]
-
-    def write(some: list[str]) -> None:
-        record = json.dumps(dict.fromkeys(some, "F"))
-        path.write_text((f"{','.join(some)}\nF{',1' * (len(some) - 1)}" if kind == "csv" else record) + "\n")
-
-    write(names[:9001])
-    assert open_source(path, domain).column_names() == names[:9001]
-    write(names)
-    refused_at_once("has 100001 columns, and 10001 are the most", lambda: open_source(path, domain))
-    if kind == "jsonl":
-        refused_at_once("has 100001 columns, and 32768 are the most", lambda: open_source(path))
-
-
-@pytest.mark.parametrize("repeated", [b"\n", b"x\n" + b"\n" * 4096, b"x\n" + b" \n" * 300_000])
-@pytest.mark.parametrize(
-    ("name", "head"), [("a.csv.gz", b"a,b\nx,y\n"), ("a.csv.gz", b"a\nx\n"), ("a.jsonl.gz", b'{"a":"x"}\n')]
-)
-def test_gigabytes_of_blank_lines_in_a_small_file_are_refused_at_once(tmp_path, name, head, repeated):
-    """Beside records, too: of what is repeated each megabyte is a member of its own."""
-    repeated = repeated.replace(b"x\n", head)
-    (tmp_path / name).write_bytes(
-        gzip.compress(head) + gzip.compress(repeated * ((1 << 20) // len(repeated) + 1)) * 500
-    )
-    refused_at_once("blank characters and", lambda: list(open_source(tmp_path / name).batches(["a"])))
 
 
 def test_gigabytes_before_the_names_of_columns_are_refused_at_once(tmp_path):
@@ -240,14 +209,6 @@ def test_gigabytes_before_the_names_of_columns_are_refused_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("name", "pieces", "said"),
     [
-        # a table of 9 billion cells
-        (
-            "a.jsonl",
-            (json.dumps(dict.fromkeys(map(str, range(9000)), 1)).encode(), b"\n{}" * 1_000_000),
-            "few of their 9000",
-        ),
-        # a line of half a gigabyte
-        ("a.jsonl.gz", (b'{"a":"x"}\n', *[b"[" * (1 << 20)] * 500), "line 2 is longer than 4 MB"),
         # a fault behind a hundred million fields
         ("a.csv.gz", (b"a,b\n", *[b"x,y\n" * (1 << 20)] * 20, b"x\n"), "record 20971521 has 1 fields"),
     ],
@@ -262,11 +223,6 @@ def test_a_fault_is_named_at_once(tmp_path, name, pieces, said):
             pass
 
     refused_at_once(said, read)
-
-
-def test_many_columns_are_refused_without_a_design(tmp_path):
-    (tmp_path / "a.csv").write_text(",".join(f"c{k}" for k in range(1_000_000)) + "\n")
-    refused_at_once("has 1000000 columns, and 131072 are the most", lambda: open_source(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize("key", ["x" + ".y" * 50_000 + " = 1", "[" + "x." * 50_000 + "y]", "x = " + "[" * 50_000])

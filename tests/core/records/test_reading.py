@@ -284,7 +284,7 @@ def test_a_fault_of_json_lines_is_named_by_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_BLOCK", 64)
     text = '{"sex": "F"}\n' * 20 + '{"sex": "F"\n'
     standard_input(monkeypatch, text.encode())
-    with pytest.raises(InvalidInput, match="standard input: line 21 is cut off or no JSON"):
+    with pytest.raises(InvalidInput, match="standard input: line 21 is not one whole JSON object"):
         list(open_source("-").batches(["sex"]))
 
 
@@ -334,8 +334,7 @@ def test_hidden_files_are_no_parts_and_parts_are_alike(tmp_path):
     (folder / ".part-0.parquet.crc").write_bytes(b"x")
     assert read(folder) == read([folder]) == EXPECTED and open_source(folder).rows == N
     part.write_bytes(csv_bytes())
-    with pytest.raises(InvalidInput, match=r"part-0.parquet differs from .*0.csv in column 'age'"):
-        open_source([part, folder / "part-0.parquet"])
+    assert read([part, folder / "part-0.parquet"], None) == EXPECTED + EXPECTED[:700]
     with pytest.raises(InvalidInput, match="there are no files"):
         open_source(str(tmp_path / "*.arrow"))
 
@@ -485,8 +484,8 @@ REFUSED = {
     ),
     "ragged and cut off": ("a.csv", csv_bytes() + b"F,\xc3", f"record {N + 1} has 2 fields and the first line 3", "Ã"),
     "utf-8 too late": ("a.csv", csv_bytes() + b"F,no\n" * 300_000 + b"\xff,no,1\n", "record 2001 has 2 fields", "ÿ"),
-    "json that is no object": ("a.jsonl", b"null\n", "line 1 is no object", None),
-    "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is no object", "Z"),
+    "json that is no object": ("a.jsonl", b"null\n", "line 1 is not one whole JSON object", None),
+    "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is not one whole JSON object", "Z"),
     "json of objects": ("a.jsonl", json_bytes() + b'{"age": {"Z": 1}}\n', "column 'age' holds something else", "Z"),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
     "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "is not a whole Arrow file", None),

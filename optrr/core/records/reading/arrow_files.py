@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.records.frames import RECORDS
-from optrr.core.records.reading.source import STANDARD_INPUT, Bytes, RecordsAt, Source, readable, sound
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source, readable, sound
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes read at once, cells of a batch of wide records, and the fewest records of one.
@@ -40,8 +40,6 @@ def _whole(name: str, said: str) -> Iterator[None]:
 
 def parquet_file(where: RecordsAt, domain: Domain | None) -> Source:
     """Read a Parquet file; the nameless index that pandas writes is no column unless the domain declares it."""
-    if where.place == STANDARD_INPUT:
-        raise InvalidInput("a Parquet file ends with its index and cannot come through a pipe; name the file")
     path, name = Path(str(where.place)), str(where.place)
     declared = () if domain is None else domain.names
 

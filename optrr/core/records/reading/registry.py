@@ -84,6 +84,10 @@ class RecordFormat:
         said = next((what for field, what in _OF_CSV.items() if getattr(where, field) is not None), None)
         if said and self.name != "csv":
             raise InvalidInput(f"{said} is for CSV and {where} is read as {self.name}; leave it out")
+        if where.place == STANDARD_INPUT and not self.compressible:
+            raise InvalidInput(
+                f"{self.name} cannot come through a pipe, because it is not read from start to end; name a file"
+            )
         if Path(str(where.place)).is_fifo():
             # opened to be looked at, it would be used up
             raise InvalidInput(f"{where} is a pipe, and files are read more than once; give it as standard input (-)")
@@ -121,6 +125,9 @@ FORMATS = [
     RecordFormat(
         "arrow", f"{_HERE}.arrow_files:arrow_file", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True
     ),
+    RecordFormat("excel", f"{_HERE}.program_files:excel_file", (".xlsx", ".xlsm")),
+    RecordFormat("spss", f"{_HERE}.program_files:spss_file", (".sav", ".zsav")),
+    RecordFormat("stata", f"{_HERE}.program_files:stata_file", (".dta",)),
     RecordFormat("duckdb", f"{_HERE}.memory:query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
     RecordFormat("survey", "optrr.survey.stored_records:survey_records", (".db",), _SERVERS),
     RecordFormat("sql", f"{_HERE}.memory:query", (), _SERVERS, takes_query=True),
@@ -225,20 +232,21 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
 def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> Source:
     """Files that hold the same columns, read one after another; directories may hold columns, too.
 
-    A column has the type that holds the values of every file, such as numbers with a point for whole and missing ones. Columns
-    that the domain does not declare may differ, and be absent, as long as nobody asks for them.
+    A declared column may have another type in each file. Any other has the type that holds the values of all, such as numbers
+    with a point for whole and missing ones; it may differ, and be absent, as long as nobody asks for it.
     """
     parts, partitions = _parts(where, files, domain)
-    first, own = parts[0], dict.fromkeys(name for part in parts for name in part.schema.names)
-    needed = set(own if domain is None else domain.names)
-    fields = [(name, _common_type(name, parts, name in needed)) for name in own]
-    fields += [(name, pa.string()) for name in partitions[0]]
-    schema, done = pa.schema(fields, metadata=first.schema.metadata), [0]
+    first, done = parts[0], [0]
+    own = dict.fromkeys(name for part in parts for name in part.schema.names)
+    fields = [(name, _common_type(name, parts)) for name in own] + [(name, pa.string()) for name in partitions[0]]
+    schema = pa.schema(fields, metadata=first.schema.metadata)
+    declared = frozenset(() if domain is None else domain.names)
 
-    def column(batch: pa.RecordBatch, name: str, part: Source) -> pa.Array:
+    def column(batch: pa.RecordBatch, name: str, part: Source, partition: dict[str, str | None]) -> pa.Array:
+        if name in partition:
+            return pa.repeat(pa.scalar(partition[name], pa.string()), batch.num_rows)
         values, kind = batch.column(name), schema.field(name).type
-        # a dictionary of categories stays one
-        if values.type.equals(kind) or (name in needed and pa.types.is_dictionary(values.type)):
+        if name in declared or values.type.equals(kind):
             return values
         try:
             return values.cast(kind)
@@ -249,16 +257,10 @@ def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> 
         for done[0], (part, partition) in enumerate(zip(parts, partitions, strict=True)):
             # a column of the file tells how many records there are, even where none is asked for
             asked = [name for name in columns if name not in partition] or part.schema.names[:1]
-            for name in asked:
-                if name not in part.schema.names:
-                    raise _differs(part, first, name)
+            if absent := [name for name in asked if name not in part.schema.names]:
+                raise _differs(part, first, absent[0])
             for batch in part.batches(asked):
-                arrays = [
-                    pa.repeat(pa.scalar(partition[name], pa.string()), batch.num_rows)
-                    if name in partition
-                    else column(batch, name, part)
-                    for name in columns
-                ]
+                arrays = [column(batch, name, part, partition) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
     return Source(
@@ -294,26 +296,18 @@ def _parts(
     return parts, partitions
 
 
-def _common_type(name: str, parts: Sequence[Source], needed: bool) -> pa.DataType:
-    """The type that holds a column's values in every part; the first part's where there is none and nobody ``needed`` one.
-
-    Raises InvalidInput where a column that is needed is absent from a part, or there is no such type.
-    """
-    holders = [part for part in parts if name in part.schema.names]
-    if needed and len(holders) < len(parts):
-        raise _differs(next(part for part in parts if part not in holders), holders[0], name)
-    types = [part.schema.field(name).type for part in holders]
+def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
+    """The type that holds a column's values in every part that has it; the first one's where there is none."""
+    types = [part.schema.field(name).type for part in parts if name in part.schema.names]
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
     if all(kind.equals(types[0]) for kind in types):
         return types[0]
     try:
-        schemas = [pa.schema([(name, kind)]) for kind in plain]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        return (
+            pa.unify_schemas([pa.schema([(name, kind)]) for kind in plain], promote_options="permissive").field(0).type
+        )
     except pa.ArrowException:
-        if needed:
-            other = next(part for part, kind in zip(holders, types, strict=True) if not kind.equals(types[0]))
-            raise _differs(other, holders[0], name) from None
-    return types[0]
+        return types[0]
 
 
 def _differs(one: Source, other: Source, column: str) -> InvalidInput:

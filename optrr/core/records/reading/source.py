@@ -5,8 +5,7 @@ or randomizes takes sources alone, so that a new kind of place is one function a
 :mod:`optrr.core.records.reading.registry`.
 
 What is read is bounded: a value may have ``LONGEST_VALUE`` bytes, a batch is cut so that its columns, written out value by
-value, take at most ``MOST_BYTES``, and compressed text may not be mostly blank. Parquet and Arrow files are decompressed by
-their library before that can be asked.
+value, take at most ``MOST_BYTES``. Parquet and Arrow files are decompressed by their library before that can be asked.
 """
 
 import glob
@@ -315,8 +314,6 @@ def readable(name: str) -> Iterator[None]:
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 # Bytes of standard input that are looked at before it is read.
 _LOOK = 1 << 24
-# Blank characters that a compressed text may have in all, and for each other one.
-_BLANK, _BLANK_EACH = 1 << 19, 64
 
 
 def plain_suffix(name: str) -> str:
@@ -326,31 +323,21 @@ def plain_suffix(name: str) -> str:
 
 
 class _Stream(io.RawIOBase):
-    """Bytes that come once, those that have been ``seen`` first; ``check`` refuses what is mostly blank."""
+    """Bytes that come once, those that have been ``seen`` first."""
 
-    def __init__(self, stream: Any, name: str, seen: bytes = b"", check: bool = False) -> None:
-        self._stream, self._name, self._seen, self._check = stream, name, seen, check
-        self._blank = self._other = 0
+    def __init__(self, stream: Any, seen: bytes) -> None:
+        self._stream, self._seen = stream, seen
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """What has been looked at, then the rest. Raises InvalidInput where most so far are blank."""
-        if self._seen:
-            size = len(self._seen) if size < 0 else size
-            piece, self._seen = self._seen[:size], self._seen[size:]
-        else:
-            piece = bytes(self._stream.read(size))
-        if self._check:
-            blank = int(np.count_nonzero(np.frombuffer(piece, np.uint8) <= ord(" ")))
-            self._blank, self._other = self._blank + blank, self._other + len(piece) - blank
-            if self._blank > _BLANK + _BLANK_EACH * self._other:
-                raise InvalidInput(
-                    f"cannot read {self._name}: it holds {self._blank} blank characters and {self._other} others; write it "
-                    "again without blank lines and padding"
-                )
+        """What has been looked at, then the rest."""
+        if not self._seen:
+            return bytes(self._stream.read(size))
+        size = len(self._seen) if size < 0 else size
+        piece, self._seen = self._seen[:size], self._seen[size:]
         return piece
 
 
@@ -400,21 +387,15 @@ class Bytes:
         """The file, if it is one."""
         return () if self.path is None else (self.path,)
 
-    def open(self, text: bool = False) -> pa.NativeFile:
-        """The bytes from the beginning; compressed ``text`` that is mostly blank is refused.
-
-        The last stream opened is the one whose share is told.
-        """
+    def open(self) -> pa.NativeFile:
+        """The bytes from the beginning; the last stream opened is the one whose share is told."""
         if self.path is None:
-            raw = pa.PythonFile(_Stream(self._piped.stream, self.name, self._piped.unread), mode="r")
+            raw = pa.PythonFile(_Stream(self._piped.stream, self._piped.unread), mode="r")
             self._piped.seen = None
         else:
             with readable(self.name):
                 raw = self._raw = pa.OSFile(str(self.path), "rb")
-        if self.compression is None:
-            return raw
-        stream = pa.CompressedInputStream(raw, self.compression)
-        return pa.PythonFile(_Stream(stream, self.name, check=True), mode="r") if text else stream
+        return raw if self.compression is None else pa.CompressedInputStream(raw, self.compression)
 
     def head(self, size: int) -> bytes:
         """The first bytes, decompressed, without using up a pipe."""

@@ -13,7 +13,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from datetime import date, datetime, time
 from itertools import islice
 from typing import Any
 
@@ -38,14 +39,6 @@ _LONGEST_HEADER = 1 << 24
 _MOST_NAMES = 1 << 21
 # Bytes of a file in which the record at fault is looked for, to name its number.
 _LOOKED_AT = 1 << 24
-# Columns that a file may have beside the declared ones, and columns and keys where none is declared: each costs time and memory
-# out of proportion to its bytes.
-_MOST_UNDECLARED, _MOST_COLUMNS, _MOST_KEYS = 10_000, 1 << 17, 1 << 15
-
-
-def _require_few(names: int, most: int, what: str) -> None:
-    if names > most:
-        raise InvalidInput(f"{what} has {names} columns, and {most} are the most that are read; leave out the others")
 
 
 def _end_of_line(text: str) -> int | None:
@@ -107,7 +100,6 @@ class _Csv(Bytes):
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
                 "write the columns' names there, or say --delimiter or --encoding if it has them"
             )
-        _require_few(len(names), _MOST_COLUMNS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
         self.schema = pa.schema([(name, pa.string()) for name in names])
         self._decimal, self._date_format = _decimal(where.decimal), where.date_format
         self._left_out = 2 * self._of_qualtrics()
@@ -183,14 +175,14 @@ class _Csv(Bytes):
         options = pa_csv.ReadOptions(
             use_threads=threads, block_size=size, encoding=self._encoding, skip_rows_after_names=self._left_out
         )
-        return pa_csv.open_csv(self.open(text=True), options, parse, convert)
+        return pa_csv.open_csv(self.open(), options, parse, convert)
 
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The batches of these columns."""
         try:
             with readable(self.name), self._opened(columns) as batches:
                 for batch in batches:
-                    plain = batch if self._domain is None else _empty_fields(batch, self._domain)
+                    plain = settled(batch, self._domain)
                     yield pa.RecordBatch.from_arrays([*map(self._converted, plain.columns)], names=plain.schema.names)
         except (pa.ArrowException, UnicodeError) as error:
             # a message about a record may hold the same words, as a part of it
@@ -259,8 +251,10 @@ def _decimal(given: str | None) -> str | None:
     return rf"^(\s*[-+]?\d*){re.escape(given)}(\d+\s*)$"
 
 
-def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
-    """Settle what an empty field means for each attribute; other columns stay as they are."""
+def settled(batch: pa.RecordBatch, domain: Domain | None) -> pa.RecordBatch:
+    """The batch, its empty fields as each attribute means them, missing or an empty text; other columns stay as they are."""
+    if domain is None:
+        return batch
     columns, declared = [], frozenset(domain.names)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         missing, empty = (name in declared and text in domain[name].codes for text in (None, ""))
@@ -271,96 +265,68 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-# Bytes read at once; a line must not be longer.
-_BLOCK = 1 << 22
-# Cells of a batch, and cells for each byte of text: a line without a field takes as much memory as one with.
-_JSON_CELLS, _CELLS_EACH = 1 << 20, 64
+# Bytes of lines that are read at once, and cells of a batch: a line without a field takes as much memory as one with.
+_BLOCK, _JSON_CELLS = 1 << 22, 1 << 20
 _LINES = msgspec.json.Decoder(dict[str, Any])
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
     """Read a file of JSON lines, as text: a number meets its category by its digits; a list of texts stays one."""
+    del domain
     file = Bytes(where)
     head = file.head(_BLOCK)
     whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
-    if not whole.strip():
-        raise InvalidInput(f"{file.name} is empty; give one JSON object per line")
     kinds: dict[str, pa.DataType] = {}
-    for record in _decoded(_KEYS, whole, file.name, 0):
+    for record in _decoded(_KEYS, whole.splitlines(), file.name, 0):
         for name, value in record.items():
             kinds[name] = _TEXTS if memoryview(value)[0] == ord("[") else kinds.get(name, pa.string())
-    _require_few(len(kinds), _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, file.name)
+    if not kinds:
+        raise InvalidInput(f"{file.name} is empty; give one JSON object per line")
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        schema, lines = pa.schema([(name, kinds[name]) for name in columns]), 0
+        fields, done = [pa.field(name, kinds[name]) for name in columns], 0
         most = max(1, _JSON_CELLS // max(1, len(columns)))
-        with readable(file.name), file.open(text=True) as stream:
-            for block in _blocks(stream, file.name):
-                records = list(_decoded(_LINES, block, file.name, lines))
-                if len(records) > most and len(records) * len(columns) > _CELLS_EACH * len(block):
-                    raise InvalidInput(
-                        f"cannot read {file.name}: its records hold few of their {len(columns)} fields; write it as CSV or "
-                        "Parquet"
-                    )
+        with readable(file.name), io.BufferedReader(file.open(), _BLOCK) as stream:
+            while lines := stream.readlines(_BLOCK):
+                records = list(_decoded(_LINES, lines, file.name, done))
                 for start in range(0, len(records), most):
                     piece = records[start : start + most]
-                    arrays = [_column([record.get(f.name) for record in piece], f, file.name) for f in schema]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-                lines += block.count(b"\n")
+                    arrays = [category_column([record.get(f.name) for record in piece], f, file.name) for f in fields]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+                done += len(lines)
 
     return Source(file.name, pa.schema(list(kinds.items())), read, file.paths, share=file.share_read)
 
 
-def _blocks(stream: pa.NativeFile, name: str) -> Iterator[bytes]:
-    """The text in pieces of whole lines."""
-    rest, lines = b"", 0
-    while piece := stream.read(_BLOCK):
-        end = rest.rfind(b"\n") + 1
-        if not end and len(rest) > _BLOCK:
-            raise InvalidInput(f"cannot read {name}: line {lines + 1} is longer than {_BLOCK >> 20} MB; write it again")
-        yield rest[:end]
-        lines += rest.count(b"\n")
-        rest = rest[end:] + piece
-    yield rest
-
-
-def _decoded(decoder: "msgspec.json.Decoder[Any]", block: bytes, name: str, before: int) -> Iterable[dict[str, Any]]:
-    """The records of a block of lines behind so many others; the decoder's own words may hold a value."""
-    block = block.removeprefix(codecs.BOM_UTF8)
-    try:
-        return decoder.decode_lines(block)
-    except _MALFORMED:
-        pass
-    for at, line in enumerate(block.split(b"\n"), before + 1):
+def _decoded(decoder: "msgspec.json.Decoder[Any]", lines: list[bytes], name: str, before: int) -> Iterator[Any]:
+    """The records of lines behind so many others; the decoder's own words may hold a value."""
+    for at, line in enumerate(lines, before + 1):
         try:
-            if line.strip():
-                decoder.decode(line)
-        except msgspec.ValidationError:
-            raise InvalidInput(f"cannot read {name}: line {at} is no object; give one JSON object per line") from None
-        except RecursionError:
-            raise InvalidInput(f"cannot read {name}: line {at} holds lists or objects too deep; flatten it") from None
-        except _MALFORMED:
-            break
-    raise InvalidInput(
-        f"cannot read {name}: line {at} is cut off or no JSON; give one whole JSON object per line"
-    ) from None
+            if text := (line.removeprefix(codecs.BOM_UTF8) if at == 1 else line).strip():
+                yield decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise InvalidInput(
+                f"cannot read {name}: line {at} is not one whole JSON object, or is nested too deeply; write one per line"
+            ) from None
 
 
 _TEXTS = pa.list_(pa.string())
+# Values that are written as category_text writes them.
+_WRITTEN = {int, float, bool, date, datetime, time}
 
 
-def _column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
-    """The values as texts, or as lists of texts."""
+def category_column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
+    """The values as texts, or as lists of texts. Raises InvalidInput for values of other kinds."""
     kinds = set(map(type, values)) - {type(None)}
     try:
-        if kinds and kinds <= {int, float, bool}:
-            # few numbers differ; of two kinds, equal ones do
-            known = {value: category_text(value) for value in set(values)} if len(kinds) == 1 else None
-            values = [category_text(v) for v in values] if known is None else [known[value] for value in values]
-        elif len(kinds) > 1:
-            values = [category_text(v) if isinstance(v, int | float) else v for v in values]
+        if len(kinds) == 1 and kinds <= _WRITTEN:
+            # few values differ
+            known = {value: category_text(value) for value in set(values)}
+            values = [known[value] for value in values]
+        elif kinds & _WRITTEN:
+            # of two kinds, equal ones do
+            values = [category_text(value) if type(value) in _WRITTEN else value for value in values]
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, UnicodeError):
         raise InvalidInput(

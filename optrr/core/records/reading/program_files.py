@@ -1,0 +1,113 @@
+"""Files of Excel, SPSS and Stata as record batches of text, through openpyxl and pyreadstat.
+
+A value that SPSS or Stata labels is read as its label: 1, labelled "female", is ``female``. Numbers are read by their shortest
+digits and dates in ISO form, so that they meet categories and bins as in CSV. What the file declares missing is missing.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from importlib import import_module
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.core.domain.domain import Domain, shown
+from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.records.frames import RECORDS
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source
+from optrr.core.records.reading.text_files import category_column, settled
+
+
+def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
+    """Read the first sheet of an Excel file, whose first row has the columns' names."""
+    openpyxl, file = _library("openpyxl", "Excel"), Bytes(where)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        with _whole(file.name), closing(openpyxl.load_workbook(file.path, read_only=True, data_only=True)) as book:
+            sheet = book.worksheets[0]
+            # the extent that other programs write of a sheet may be wrong
+            sheet.reset_dimensions()
+            blank = 0
+            for row in sheet.iter_rows(values_only=True):
+                if all(value is None for value in row):
+                    blank += 1
+                    continue
+                # a blank row among records is one without any answer; those below the last are none
+                yield from repeat((), blank)
+                yield row
+                blank = 0
+
+    names = {at: str(name) for at, name in enumerate(next(filter(None, rows()), ())) if name is not None}
+    if not names:
+        raise InvalidInput(f"{file.name} is empty; write the columns' names into the first row of its first sheet")
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        below, places = rows(), {name: at for at, name in names.items()}
+        next(filter(None, below))
+        while chunk := list(islice(below, RECORDS)):
+            held = {name: [row[places[name]] if places[name] < len(row) else None for row in chunk] for name in columns}
+            yield _texts(held, file.name, domain)
+
+    return Source(file.name, pa.schema([(name, pa.string()) for name in names.values()]), read, file.paths)
+
+
+def _labelled_file(reader: str, program: str, where: RecordsAt, domain: Domain | None) -> Source:
+    library, file = _library("pyreadstat", program), Bytes(where)
+    parse = getattr(library, reader)
+    with _whole(file.name):
+        about = parse(file.path, metadataonly=True)[1]
+    kinds, labels = about.readstat_variable_types, about.variable_value_labels
+
+    def meant(name: str, values: list[Any]) -> list[Any]:
+        """Labels for values that have one; in single precision 0.1 is 0.1, and no double of ten more digits."""
+        single, known = kinds[name] == "float", labels.get(name, {})
+        of = {v: known.get(v) or (float(str(np.float32(v))) if single else v) for v in set(values) - {None}}
+        if len(set(of.values())) < len(of):
+            raise InvalidInput(f"{file.name}: column {shown(name)} gives two values one label; label each by itself")
+        return [of.get(value) for value in values]
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        asked = {"chunksize": RECORDS, "usecols": columns, "output_format": "dict"}
+        with _whole(file.name):
+            for held, _ in library.read_file_in_chunks(parse, file.path, **asked):
+                yield _texts({name: meant(name, held[name]) for name in columns}, file.name, domain)
+
+    schema = pa.schema([(name, pa.string()) for name in about.column_names])
+    return Source(file.name, schema, read, file.paths, about.number_rows)
+
+
+spss_file = partial(_labelled_file, "read_sav", "SPSS")
+stata_file = partial(_labelled_file, "read_dta", "Stata")
+
+
+def _texts(columns: dict[str, list[Any]], name: str, domain: Domain | None) -> pa.RecordBatch:
+    arrays = {
+        column: category_column(
+            [None if value == "" else value for value in values], pa.field(column, pa.string()), name
+        )
+        for column, values in columns.items()
+    }
+    return settled(pa.RecordBatch.from_pydict(arrays), domain)
+
+
+def _library(name: str, program: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise not_installed(error, f"reading files of {program} needs", "files") from error
+
+
+@contextmanager
+def _whole(name: str) -> Iterator[None]:
+    """Turn what the library says of a damaged file, which may hold a value, into one line."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception:  # both libraries raise errors of many kinds
+        raise InvalidInput(
+            f"cannot read {name}: it is damaged, or of another kind than its name says; save it again"
+        ) from None
