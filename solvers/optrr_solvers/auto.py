@@ -30,6 +30,7 @@ from optrr_solvers.methods import METHODS, Guarantee, Method
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, Status, checked, require
+from optrr_solvers.threads import one_thread
 
 Solver = Callable[[Problem, SolveOptions], Solution]
 
@@ -116,6 +117,7 @@ def _timed_block(problem: Problem, members: IntArray, solver: Solver, seconds: f
         return None
 
 
+@one_thread
 def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveOptions()) -> Solution:
     """Solve by name.
 

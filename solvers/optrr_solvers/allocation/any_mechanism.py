@@ -33,6 +33,7 @@ from optrr_solvers.allocation.program import by_clarabel
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.partition import alike
+from optrr_solvers.threads import one_thread
 
 # Most steps, and the gap and the residuals that end them; values are near 1.
 _INTERIOR_STEPS, _GAP, _RESIDUAL = 80, 1e-8, 1e-4
@@ -215,6 +216,7 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
 
 
+@one_thread
 def accuracy_bound(
     workload: TableWorkload, targets: FloatArray, progress: Callable[[float], None] | None = None
 ) -> float:
@@ -266,6 +268,7 @@ def accuracy_bound(
     return total * (1 - _ROUNDING)
 
 
+@one_thread
 def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
     """Total ε in nats below which no mechanism estimates each attribute with the variance of randomized response at ε_i.
 

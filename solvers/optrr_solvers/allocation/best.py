@@ -29,6 +29,7 @@ from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution, Status
+from optrr_solvers.threads import one_thread
 
 METHODS = ("auto", "lattice", "program", "search")
 # Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
@@ -51,6 +52,7 @@ class Allocated:
     least_total: float | None = None
 
 
+@one_thread
 def least_total(problem: AllocationProblem) -> Allocated:
     """The smallest total for the accuracies required; the problem's own total is ignored.
 
@@ -64,6 +66,7 @@ def least_total(problem: AllocationProblem) -> Allocated:
     return Allocated(solution, "accuracies", smallest.law.epsilon, least_total=smallest.lower)
 
 
+@one_thread
 def most_accurate(problem: AllocationProblem, pairs: Pairs = (), method: str = "auto") -> Allocated:
     """The most accurate law of the problem's total; ``pairs`` stay as visible as under Kronecker.
 

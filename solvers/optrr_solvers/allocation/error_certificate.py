@@ -16,6 +16,7 @@ from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.partition import singles
 from optrr_solvers.problem import EPSILON_RANGE
+from optrr_solvers.threads import one_thread
 
 # Effects of tables, each counted in every table, that are listed in a second: all pairs of 128 attributes.
 _MOST_LISTED = 1 << 15
@@ -97,6 +98,7 @@ def listed(sizes: list[int], tables: list[list[int]], weights: list[float]) -> T
     return TableWorkload(np.asarray(sizes, dtype=np.int64), singles(len(sizes)), every, np.asarray(weights))
 
 
+@one_thread
 def error_certificate(
     sizes: list[int], tables: list[list[int]], weights: list[float], total: float
 ) -> ErrorCertificate:

@@ -41,6 +41,7 @@ from optrr_solvers.allocation.questions import (
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import MethodTooLarge
+from optrr_solvers.threads import one_thread
 
 # Questions about up to so many attributes are searched, and of so many kinds of effects.
 MOST_ATTRIBUTES = 5
@@ -93,6 +94,7 @@ def shared_error(workload: TableWorkload, questions: Sequence[Question], shares:
     return Task(workload, total).asking(questions).error(shares)
 
 
+@one_thread
 def mixture(
     workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None, whole: bool = False
 ) -> MixedQuestions:

@@ -24,6 +24,7 @@ from optrr_solvers.allocation.questions import Question, whole_table
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import EPSILON_RANGE
+from optrr_solvers.threads import one_thread
 
 # Rounds of the search, and the share of the total that one must save for another to follow.
 _ROUNDS, _SAVED = 60, 5e-4
@@ -35,6 +36,7 @@ _MARGIN = 1e-9
 _ANY = 1e6
 
 
+@one_thread
 def required_questions(
     workload: TableWorkload,
     targets: FloatArray,

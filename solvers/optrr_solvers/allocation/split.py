@@ -21,6 +21,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, SolveFailed
 from optrr_solvers.laws.excess import log_expm1
 from optrr_solvers.problem import EPSILON_RANGE
+from optrr_solvers.threads import one_thread
 
 # The optimal split is accepted when ln F is within this of its linearised lower bound.
 SPLIT_TOLERANCE = 1e-5
@@ -84,6 +85,7 @@ def even_split(workload: TableWorkload, blocks: Blocks, total: float) -> Split:
     return _split(workload, blocks, each, np.inf)
 
 
+@one_thread
 def best_split(
     workload: TableWorkload,
     blocks: Blocks,

@@ -25,6 +25,7 @@ from optrr_solvers.allocation.questions import Question, SubsetReport
 from optrr_solvers.allocation.workload import eigenvalues_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import SolveFailed
+from optrr_solvers.threads import one_thread
 
 # Rounds of the search, and of each least total in it; fewer where there are many attributes, on each of which a round takes
 # some milliseconds.
@@ -56,6 +57,7 @@ def required_energies(sizes: IntArray, epsilons: FloatArray) -> FloatArray:
     return np.asarray((sizes - 1) * eigenvalues_of(sizes, epsilons) ** 2)
 
 
+@one_thread
 def sufficient_questions(
     sizes: IntArray, epsilons: FloatArray, most: float, progress: Callable[[float], None] | None = None
 ) -> SufficientQuestions | None:
