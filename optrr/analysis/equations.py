@@ -32,7 +32,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf, isinf, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,9 @@ class Equations(ABC):
         del theta
         return None
 
-    def settled(self, theta: FloatArray) -> FloatArray:
-        """The estimate, from where the objective is largest."""
+    def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
+        """The estimate of the ``free`` parameters, or all, from where the objective is largest."""
+        del free
         return theta
 
     @abstractmethod
@@ -269,6 +270,17 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
     usable &= np.all(np.diagonal(noise, axis1=1, axis2=2) > equations.rounding * sizes, axis=1)
     statistic = np.where(usable, statistic, np.nan)
     return Tested(statistic, np.sign(score[:, 0]) * np.sqrt(statistic), theta)
+
+
+def likelihood_ratio(equations: Equations, which: tuple[int, ...], theta: FloatArray) -> FloatArray | None:
+    """2 ln of the likelihood at the estimates θ over that with θ_which = 0, (B,); None where there is no likelihood."""
+    most = equations.log_likelihood(theta)
+    if most is None:
+        return None
+    solved = solve(equations, equations.near(theta, which, np.zeros(len(which))), which)
+    under = equations.settled(solved.theta, _others(equations, which))
+    ratio = 2 * (most - cast("FloatArray", equations.log_likelihood(under)))
+    return np.where(solved.converged, np.maximum(ratio, 0.0), np.nan)
 
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:

@@ -220,8 +220,9 @@ class EstimatedLogLinear(LogLinearEquations):
         """The same information."""
         return self.efficient(theta)[1]
 
-    def settled(self, theta: FloatArray) -> FloatArray:
+    def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
         """Where the quasi-score is 0."""
+        del free
         for _ in range(_STEPS):
             score, information = self.efficient(theta)
             step = np.linalg.lstsq(information[0], score[0], rcond=None)[0]
@@ -267,7 +268,9 @@ def model_estimated(
         fit=fitted_margins(table, terms),
     )
     none = np.full((terms.parameters, 2), np.nan)
-    return with_intervals(LogLinear(table, terms, equations, estimated(equations), none, confidence, simultaneous))
+    return with_intervals(
+        LogLinear(table, terms, equations, estimated(equations), none, confidence=confidence, simultaneous=simultaneous)
+    )
 
 
 # Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
@@ -411,7 +414,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
 
 def _equations(fit: Fit, table: EstimatedTable) -> Equations:
     r = fit.outcome.size
-    x = _columns(fit.predictors, table)
+    x, offset = _columns(fit.predictors, table)
     if len(x) ** 2 * r**2 > MAX_TOGETHER:
         raise InvalidInput(
             f"{len(x)} cells of predictors are too many for answers to questions; merge categories, or leave some out"
@@ -419,7 +422,7 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
     covariance = table.sampling.covariance(table.sampling.padded(table.observed.ravel())) * table.n
     n = np.array([float(table.n)])
     if fit.scores is not None:
-        return _linear(fit, x, table, covariance)
+        return _linear(fit, x, offset, table, covariance)
     kept = [c for c in range(x.shape[1]) if c != fit.predictors.intercept]
     out = AnsweredEquations(
         table.observed.reshape(1, 1, len(x), r),
@@ -427,6 +430,7 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
         table.kernel,
         n,
         fit.family == "multinomial",
+        offset[None],
         root=_root(covariance),
     )
     if without_effects(out):
@@ -434,14 +438,15 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
     return out
 
 
-def _columns(predictors: Predictors, table: EstimatedTable) -> FloatArray:
-    """(R, columns), a row for each cell of the predictors."""
+def _columns(predictors: Predictors, table: EstimatedTable) -> tuple[FloatArray, FloatArray]:
+    """(R, columns), a row for each cell of the predictors, and the offset, (R,)."""
     sizes = [int(r) for r in table.domain.sizes[:-1]]
     codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
     if not sizes:
         codes = np.zeros((1, 1), dtype=np.int64)
     names = table.domain.names[:-1] or table.domain.names
-    return predictors.at(codes[:, [names.index(name) for name in predictors.domain.names]])
+    codes = codes[:, [names.index(name) for name in predictors.domain.names]]
+    return predictors.at(codes), predictors.offset(codes)
 
 
 def _root(covariance: FloatArray) -> FloatArray:
@@ -451,10 +456,13 @@ def _root(covariance: FloatArray) -> FloatArray:
     return np.asarray((vectors[:, told] / np.sqrt(values[told])).T)
 
 
-def _linear(fit: Fit, x: FloatArray, table: EstimatedTable, covariance: FloatArray) -> LinearEquations:
+def _linear(
+    fit: Fit, x: FloatArray, offset: FloatArray, table: EstimatedTable, covariance: FloatArray
+) -> LinearEquations:
     assert fit.scores is not None
     r, places = fit.outcome.size, product_places(x.shape[1] + 1)
-    z = np.concatenate([np.repeat(x, r, axis=0), np.tile(fit.scores, len(x))[:, None]], axis=1)
+    outcome = np.tile(fit.scores, len(x)) - np.repeat(offset, r)
+    z = np.concatenate([np.repeat(x, r, axis=0), outcome[:, None]], axis=1)
     moments = np.empty((int(places.max()) + 1, prod(table.domain.sizes.tolist())))
     for (one, other), place in np.ndenumerate(places):
         moments[place] = z[:, one] * z[:, other]

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from optrr.analysis.loglinear.estimating import Comparison, LogLinear, beside
-from optrr.analysis.loglinear.fitting import parse_terms
+from optrr.analysis.loglinear.estimating import LogLinear
+from optrr.analysis.nested import Comparison
 from optrr.analysis.regression.fitting import FamilyName, Regression
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis.combined import combine as combined
@@ -46,8 +46,7 @@ def model(
         raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
     names = inputs.split_names(attributes)
     reports = run.open(pool, names)
-    other = None if against is None else parse_terms(against, reports.asking.domain.subset(names))
-    if (reports.mechanism is None or complete_cases) and (terms is None or other is not None):
+    if (reports.mechanism is None or complete_cases) and (terms is None or against is not None):
         raise InvalidInput(
             "models of answers to questions and of complete cases are given by --terms, and tested by optrr test; leave out "
             "what searches or compares them"
@@ -55,10 +54,7 @@ def model(
     how: dict[str, Any] = {"stepwise": order, "complete_cases": complete_cases}
     how |= {"confidence": confidence, "simultaneous": simultaneous}
     result = run.made(lambda: reports.model(terms, attributes=names, **how))
-    compared = None
-    if other is not None:
-        (counts,) = reports.counts(names)
-        compared = beside(counts, reports.mechanism, result.terms, other, random_state)
+    compared = None if against is None else result.compare(against, random_state)
     run.give(result, lambda: _print_model(result, compared), comparison=compared)
 
 

@@ -4,13 +4,9 @@ Intervals of coefficients invert tests: a value is in where the score test does 
 likeliest (:mod:`optrr.analysis.equations`). Where cells go to 0 a coefficient has no finite estimate, but a value can
 still be tested, so that intervals end where the records end them, and are infinite on a side where they do not.
 
-A model beside a larger one has its score test and the likelihood ratio,
-
-    G = 2n (ℓ_larger − ℓ_smaller)  ~  χ²,  as many degrees of freedom as the larger model adds parameters.
-
-The limit needs a larger model whose fitted shares are clear of 0. Where one of them is near 0, or at it, G falls short of χ²,
-and no p-value of it is given; the score test needs the smaller model's margins only
-(:mod:`optrr.analysis.loglinear.comparing`).
+The limit of the likelihood ratio (:mod:`optrr.analysis.nested`) needs a larger model whose fitted shares are clear of 0. Where
+one of them is near 0, or at it, G falls short of χ², and no p-value of it is given; the score test needs the smaller model's
+margins only (:mod:`optrr.analysis.loglinear.comparing`).
 """
 
 from __future__ import annotations
@@ -27,18 +23,17 @@ import numpy as np
 from optrr.analysis.equations import Solved, limits
 from optrr.analysis.loglinear import fitting
 from optrr.analysis.loglinear.comparing import LEAST_WORTH, compare_models
-from optrr.core.display import OneTable, Result, TableResult, Text, amount, in_json, intervals_said, records_enough
-from optrr.core.estimation import check_confidence, check_records, chi2, norm, warn_of_records
-from optrr.core.inference import CLEAR_OF_ZERO, MANY_EXPECTED, TestResult
+from optrr.analysis.nested import Comparison
+from optrr.core.display import OneTable, TableResult, Text, amount, in_json, intervals_said, records_enough
+from optrr.core.errors import InvalidInput
+from optrr.core.estimation import EstimatedTable, check_confidence, check_records, chi2, norm, warn_of_records
+from optrr.core.inference import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.core.mechanisms import Randomizer, checked_mechanism
 from optrr.core.records import Counts
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
-
-    from optrr.core.estimation import EstimatedTable
 
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
@@ -68,12 +63,13 @@ class LogLinear(TableResult):
     equations: fitting.LogLinearEquations
     solved: Solved
     limits: FloatArray
+    mechanism: Randomizer | None = None
     confidence: float = 0.95
     simultaneous: bool = False
     hidden: tuple[str, ...] = ()
     without_intervals: str = ""
 
-    in_summary = ("n", "log_likelihood", "bic", "confidence", "simultaneous", "warnings")
+    in_summary = ("n", "log_likelihood", "aic", "bic", "confidence", "simultaneous", "warnings")
 
     @property
     def n(self) -> int:
@@ -121,9 +117,55 @@ class LogLinear(TableResult):
         return float(self.equations.log_likelihood(self.solved.theta)[0])
 
     @property
+    def aic(self) -> float:
+        """−2 log-likelihood + 2 parameters: smaller is better (Akaike, IEEE Trans. Automat. Contr. 19, 1974)."""
+        return 2 * (self.terms.parameters - self.log_likelihood)
+
+    @property
     def bic(self) -> float:
         """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
-        return -2 * self.log_likelihood + self.terms.parameters * log(self.n)
+        return self.terms.parameters * self.log_records - 2 * self.log_likelihood
+
+    @property
+    def log_records(self) -> float:
+        """ln n."""
+        return log(self.n)
+
+    @property
+    def model(self) -> str:
+        """The terms, as a formula has them."""
+        return str(self.terms)
+
+    def compare(self, other: LogLinear | str, random_state: int | np.random.Generator | None = None) -> Comparison:
+        """Compare with a model of the same records that holds this one or is part of it.
+
+        Parameters
+        ----------
+        other
+            another fit, or its terms, such as "a*b + c".
+        random_state
+            of the tables that the score test's p-value may be drawn from.
+
+        Raises
+        ------
+        InvalidInput
+            where neither model is part of the other, for other records, and for a model of an estimated table.
+        """
+        if self.mechanism is None or isinstance(self.counts, EstimatedTable):
+            raise InvalidInput(
+                "models of answers to questions and of complete cases have no likelihood; compare them by tests"
+            )
+        if isinstance(other, str):
+            other = fitted_model(self.counts, self.mechanism, fitting.parse_terms(other, self.counts.domain))
+        theirs = other.counts if isinstance(other.counts, Counts) else None
+        if theirs is None or theirs.domain != self.counts.domain or (theirs.table != self.counts.table).any():
+            raise InvalidInput("the two models are of other records or attributes; fit both to the same table")
+        inner, outer = (other, self) if other.terms <= self.terms else (self, other)
+        score = compare_models(self.counts, self.mechanism, inner.terms, outer.terms, random_state)
+        ratio = max(2 * (outer.log_likelihood - inner.log_likelihood), 0.0)
+        clear = _clear(outer)
+        p_value = float(chi2.sf(ratio, score.df)) if clear else None
+        return Comparison(inner, outer, score, ratio, p_value, () if clear else (_NEAR_ZERO,))
 
     def _axis(self) -> tuple[str, float]:
         return f"coefficient, {intervals_said(self.confidence, self.simultaneous)}", 0.0
@@ -176,7 +218,7 @@ class LogLinear(TableResult):
     def summary(self) -> dict[str, Any]:
         """As a JSON object; None for what is not known."""
         return {
-            "model": str(self.terms),
+            "model": self.model,
             "attributes": list(self.counts.domain.names),
             "parameters": self.terms.parameters,
             "coefficients": in_json(self.to_arrow().to_pylist()),
@@ -229,7 +271,7 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
     terms = fitting.Terms.of(counts.domain, generators)
     fitting.check_seen(terms, checked_mechanism(mechanism))
     fitted = fitting.fit(terms, counts.proportions, mechanism.kernel(counts.domain.names), counts.n)
-    return LogLinear(counts, terms, *fitted, np.full((terms.parameters, 2), np.nan))
+    return LogLinear(counts, terms, *fitted, np.full((terms.parameters, 2), np.nan), mechanism)
 
 
 def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
@@ -310,78 +352,6 @@ _NEAR_ZERO = (
     "the likelihood ratio has no p-value: shares of the larger model are near 0, or reports few, where it falls short of χ²; "
     "the score test holds there"
 )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result):
-    """Two models fitted to the same records, the smaller inside the larger; ``score`` tests the smaller one.
-
-    ``ratio`` is the likelihood ratio G, ``ratio_p_value`` that of χ² with the score test's degrees of freedom, None where χ²
-    does not hold.
-    """
-
-    smaller: LogLinear
-    larger: LogLinear
-    score: TestResult
-    ratio: float
-    ratio_p_value: float | None
-
-    in_summary = ("score", "bic_difference", "warnings")
-
-    @property
-    def bic_difference(self) -> float:
-        """BIC of the larger model minus that of the smaller: below 0 it gains more than its parameters cost."""
-        return self.larger.bic - self.smaller.bic
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know."""
-        fits = [line for model in (self.smaller, self.larger) for line in model.warnings]
-        ratio = () if self.ratio_p_value is not None else (_NEAR_ZERO,)
-        return (*dict.fromkeys([*fits, *self.score.warnings]), *ratio)
-
-    def headline(self) -> str:
-        """Both models, both tests."""
-        ratio = "no p-value" if self.ratio_p_value is None else f"p = {self.ratio_p_value:.4g}"
-        return (
-            f"{self.smaller.terms} against {self.larger.terms}: score {self.score.statistic:.4f}, p = {self.score.p_value:.4g} "
-            f"({self.score.source}); likelihood ratio {self.ratio:.4f}, {ratio}; {self.score.freedom}; BIC "
-            f"{self.bic_difference:+.2f}"
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {
-            "smaller": str(self.smaller.terms),
-            "larger": str(self.larger.terms),
-            "df": self.score.df,
-            "likelihood_ratio": self.ratio,
-            "likelihood_ratio_p_value": self.ratio_p_value,
-            **super().summary(),
-        }
-
-    def plot(self) -> Figure:
-        """That of the score test."""
-        return self.score.plot()
-
-
-def beside(
-    counts: Counts,
-    mechanism: Randomizer,
-    one: Iterable[Iterable[str]],
-    other: Iterable[Iterable[str]],
-    random_state: int | np.random.Generator | None = None,
-) -> Comparison:
-    """Compare two log-linear models of which one, in either place, is part of the other.
-
-    Raises InvalidInput where neither is part of the other, and as :func:`optrr.analysis.loglinear.comparing.compare_models`.
-    """
-    first, second = (fitting.Terms.of(counts.domain, model) for model in (one, other))
-    smaller, larger = (second, first) if second <= first else (first, second)
-    score = compare_models(counts, mechanism, smaller, larger, random_state)
-    inner, outer = fitted_model(counts, mechanism, smaller), fitted_model(counts, mechanism, larger)
-    ratio = max(2 * (outer.log_likelihood - inner.log_likelihood), 0.0)
-    return Comparison(inner, outer, score, ratio, float(chi2.sf(ratio, score.df)) if _clear(outer) else None)
 
 
 def _clear(model: LogLinear) -> bool:

@@ -192,7 +192,7 @@ class Columns:
 
 
 def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> Columns:
-    """A term's columns."""
+    """A term's columns; of the offset, what it adds."""
     randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
     groups, group = reports.groups(public)
     sizes = reports.sizes(randomized)
@@ -200,7 +200,7 @@ def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> 
     chosen = every_combination(groups, sizes)
     codes = np.zeros((len(chosen), predictors.domain.m), dtype=np.int64)
     codes[:, [predictors.domain.index(name) for name in (*public, *randomized)]] = chosen
-    values = predictors.at(codes)[:, list(term.columns)]
+    values = predictors.at(codes)[:, list(term.columns)] if term.columns else predictors.offset(codes)
     return Columns(randomized, values.reshape(len(groups), *sizes, -1), group, term.columns)
 
 

@@ -5,13 +5,14 @@ Its result has estimates with errors, tests of every parameter and term, interva
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite, isinf, isnan, nan
+from math import inf, isfinite, isinf, isnan, log, nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.analysis.equations import Equations, covariance, deviations, estimated, limits, tail, test
+from optrr.analysis.equations import Equations, covariance, deviations, estimated, likelihood_ratio, limits, tail, test
+from optrr.analysis.nested import Comparison
 from optrr.analysis.regression import building
 from optrr.analysis.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
 from optrr.analysis.regression.likelihood import Choices, Levels, likelihood_equations
@@ -21,6 +22,7 @@ from optrr.core.display import OneTable, Table, TableResult, amount, arrow_rows,
 from optrr.core.domain import Attribute, PublicColumns, checked_scores
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation import EstimatedTable, check_confidence, warn_of_records
+from optrr.core.inference import TestResult
 from optrr.core.mechanisms import Randomizer, checked_mechanism
 from optrr.core.records import encoded
 from optrr_solvers.arrays import FloatArray
@@ -75,9 +77,67 @@ class Regression(TableResult):
     terms: tuple[TermTest, ...]
     covariance: FloatArray
     log_likelihood: float | None
+    equations: Equations
     warnings: tuple[str, ...] = ()
 
-    in_summary = ("method", "n", "confidence", "coefficients", "terms", "log_likelihood", "warnings")
+    in_summary = ("method", "n", "confidence", "coefficients", "terms", "log_likelihood", "aic", "bic", "warnings")
+
+    @property
+    def model(self) -> str:
+        """The formula."""
+        return self.fit.formula
+
+    @property
+    def aic(self) -> float | None:
+        """−2 log-likelihood + 2 parameters, smaller is better; None where there is no likelihood."""
+        return None if self.log_likelihood is None else 2 * (len(self.coefficients) - self.log_likelihood)
+
+    @property
+    def bic(self) -> float | None:
+        """−2 log-likelihood + parameters · ln n, smaller is better; None where there is no likelihood."""
+        likely = self.log_likelihood
+        return None if likely is None else len(self.coefficients) * self.log_records - 2 * likely
+
+    @property
+    def log_records(self) -> float:
+        """ln n."""
+        return log(self.n)
+
+    def compare(self, other: "Regression") -> Comparison:
+        """Compare with a regression of the same records whose parameters are part of this one's, or the other way round.
+
+        Parameters
+        ----------
+        other
+            another fit of the same outcome and family, such as that without a term.
+
+        Returns
+        -------
+        Comparison
+            The score test and, where there is a likelihood, its ratio, AIC and BIC.
+
+        Raises
+        ------
+        InvalidInput
+            where neither model's parameters are among the other's, or for other records or another outcome.
+        """
+        smaller, larger = sorted((self, other), key=lambda fit: len(fit.coefficients))
+        labels, fits = larger.fit.labels, (smaller.fit, larger.fit)
+        alike = len({(fit.family, fit.outcome) for fit in fits}) == 1 and smaller.n == larger.n
+        added = tuple(k for k, label in enumerate(labels) if label not in smaller.params)
+        if not alike or not added or len(added) + len(smaller.params) != len(labels):
+            raise InvalidInput(
+                f"the regressions {smaller.model} and {larger.model} are not nested: all parameters of one must be among the "
+                "other's, of the same outcome, family and records"
+            )
+        theta, equations = larger.estimates[None], larger.equations
+        statistic = float(test(equations, added, np.zeros(len(added)), theta).statistic[0])
+        p_value, df = tail(statistic, len(added), equations.degrees), len(added)
+        ratio = likelihood_ratio(equations, added, theta)
+        likely = None if ratio is None else float(ratio[0])
+        ratio_p = None if likely is None else tail(likely, df, inf)
+        score = TestResult("models", statistic, df, p_value, larger.n)
+        return Comparison(smaller, larger, score, likely, ratio_p)
 
     @property
     def params(self) -> dict[str, float]:
@@ -142,14 +202,15 @@ class Regression(TableResult):
             for missing columns and for undeclared values, by their place.
         """
         predictors = self.fit.predictors
-        x = predictors.at(encoded(data, predictors.domain).astype(np.int64))
+        codes = encoded(data, predictors.domain).astype(np.int64)
+        x, offset = predictors.at(codes), predictors.offset(codes)
         if self.fit.family == "linear":
-            return np.asarray(x @ self.estimates)
+            return np.asarray(x @ self.estimates + offset)
         kept, r = [c for c in range(x.shape[1]) if c != predictors.intercept], self.fit.outcome.size
         if self.fit.family == "multinomial":
             level = x[:, self.fit.columns] @ self.estimates.reshape(r - 1, -1).T
             return np.asarray(Choices.of(level[None, None]).p[0, 0])
-        level = self.estimates[: r - 1] + (x[:, kept] @ self.estimates[r - 1 :])[:, None]
+        level = self.estimates[: r - 1] + (x[:, kept] @ self.estimates[r - 1 :] + offset)[:, None]
         chances = Levels.of(level[None, None]).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
 
@@ -199,6 +260,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
         terms=tuple(_term_tests(fit, equations, theta, alike)),
         covariance=noise,
         log_likelihood=None if likely is None else float(likely[0]),
+        equations=equations,
         warnings=(*_unbounded(rows), *equations.notes),
     )
 
@@ -360,6 +422,10 @@ def model(
             f"the formula {formula.text!r} leaves out the constant, and a logistic model needs it; drop 0 or -1"
         )
     several = "ordered" if outcome.ordered or values is not None else "multinomial"
+    if predictors.offset_term is not None and outcome.size > 2 and several == "multinomial":
+        raise InvalidInput(
+            f"the formula {formula.text!r} has an offset, and {outcome.name!r} categories without order; declare the order"
+        )
     return Fit(formula.text, "logistic" if outcome.size == 2 else several, outcome, predictors)
 
 

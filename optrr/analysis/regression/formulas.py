@@ -6,13 +6,17 @@ depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()`
 of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
 take none from strangers.
 
+``bs(x, df=5)`` and ``poly(x, 2)`` are splines and orthogonal polynomials over the numbers of an attribute's categories, each
+counted once, since how often they occur is randomized: knots are quantiles of these numbers. ``offset(x)`` is a column whose
+coefficient is 1.
+
 Names that Python or formulaic would read as something else stand in the formula under aliases: names in backticks, names with
 dots such as ``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
 """
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,11 +43,19 @@ _MODULES = ("np.", "contr.")
 _ALONE = 32
 # A record's columns are the same where they differ by no more than this share, which rounding may take.
 _SAME = 1e-9
+# Functions of ours, and how a formula calls them once it is read, so that they are not formulaic's.
+_OURS = re.compile(r"(?<![\w.])(bs|poly|offset)(?=\s*\()")
+# Functions of formulaic that learn from the records of a frame.
+_LEARNING = re.compile(r"(?<![\w.])(cc|cr|cs|center|lag|scale|standardize)\s*\(")
+_BS, _POLY, _OFFSET = _CALLED = ("optrr_bs", "optrr_poly", "optrr_offset")
 
 
 @dataclass(frozen=True)
 class Term:
-    """A term of a formula: its name, the attributes that it is a function of, in the domain's order, and its columns."""
+    """A term of a formula: its name, the attributes that it is a function of, in the domain's order, and its columns.
+
+    The offset has no columns.
+    """
 
     name: str
     attributes: tuple[str, ...]
@@ -66,7 +78,7 @@ class Formula:
         Raises InvalidInput for one that cannot be read, or that has no plain attribute on its left-hand side.
         """
         formulaic = _formulaic()
-        plain, aliases = _aliased(text, formulaic.transforms.TRANSFORMS)
+        plain, aliases = _aliased(text, {*formulaic.transforms.TRANSFORMS, "offset"})
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter(
@@ -80,6 +92,8 @@ class Formula:
                 f"the formula {text!r} cannot be read: {_named(_plain(error), aliases)}; write one such as 'y ~ a + b', a "
                 "name with spaces as `a name`"
             ) from None
+        if _LEARNING.search(plain):
+            raise _learns(text)
         sides = (getattr(parsed, "lhs", None), getattr(parsed, "rhs", None))
         left = [] if sides[0] is None else list(sides[0])
         factors = list(left[0].factors) if len(left) == 1 else []
@@ -92,7 +106,7 @@ class Formula:
     @property
     def predictors(self) -> tuple[str, ...]:
         """Names on the right-hand side."""
-        return tuple(sorted(_named(name, self.aliases) for name in self.right.required_variables))
+        return tuple(sorted(_named(v, self.aliases) for v in self.right.required_variables if v not in _CALLED))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,7 +140,8 @@ class Predictors:
         frame = _frame(domain, values, codes).rename(columns=formula.aliases)
         try:
             with _quiet():
-                spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
+                functions = _functions(values, formula.aliases)
+                spec = formula.right.get_model_matrix(frame, context=functions, na_action="raise").model_spec
             out = Predictors(domain, values, spec, formula.aliases)
             out._check(formula, codes)
         except InvalidInput:
@@ -142,24 +157,41 @@ class Predictors:
     @property
     def labels(self) -> tuple[str, ...]:
         """What each column is called."""
-        return tuple(_named(str(name), self.aliases) for name in self.spec.column_names)
+        return tuple(_named(str(self.spec.column_names[c]), self.aliases) for c in self._estimated)
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        """Columns of the specification that have the coefficient 1."""
+        terms = self.spec.term_indices.items()
+        return [c for term, columns in terms if str(term).startswith(_OFFSET) for c in columns]
+
+    @cached_property
+    def _estimated(self) -> list[int]:
+        """The others."""
+        return [c for c in range(len(self.spec.column_names)) if c not in self._offsets]
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """In the order of the columns; those without columns left out."""
-        known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
         out = []
         for term, columns in self.spec.term_indices.items():
-            used = {_named(v, self.aliases) for v in {str(v) for v in self.spec.term_variables[term]} & known}
-            if columns:
-                out.append(
-                    Term(
-                        _named(str(term), self.aliases),
-                        tuple(n for n in self.domain.names if n in used),
-                        tuple(columns),
-                    )
-                )
+            places = tuple(self._estimated.index(c) for c in columns if c in self._estimated)
+            if places:
+                out.append(Term(_named(str(term), self.aliases), self._used([term]), places))
         return tuple(out)
+
+    @cached_property
+    def offset_term(self) -> Term | None:
+        """All offsets together; None where there are none."""
+        offsets = [term for term in self.spec.term_indices if str(term).startswith(_OFFSET)]
+        return Term("offset", self._used(offsets), ()) if offsets else None
+
+    def _used(self, terms: Iterable[Any]) -> tuple[str, ...]:
+        """The attributes that some terms are functions of, in the domain's order."""
+        known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
+        named = {str(v) for term in terms for v in self.spec.term_variables[term]} & known
+        used = {_named(v, self.aliases) for v in named}
+        return tuple(n for n in self.domain.names if n in used)
 
     @property
     def intercept(self) -> int | None:
@@ -168,26 +200,42 @@ class Predictors:
 
     def at(self, codes: IntArray) -> FloatArray:
         """The columns (N, p) at records (N, m) of codes."""
+        return self._matrix(codes)[:, self._estimated]
+
+    def offset(self, codes: IntArray) -> FloatArray:
+        """What is added to the columns' sum at records (N, m) of codes, (N,)."""
+        return np.asarray(self._matrix(codes)[:, self._offsets].sum(axis=1))
+
+    def _matrix(self, codes: IntArray) -> FloatArray:
         with _quiet():
             frame = _frame(self.domain, self.values, codes).rename(columns=self.aliases)
-            return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
+            made = self.spec.get_model_matrix(frame, context=_functions(self.values, self.aliases))
+            return np.asarray(made, dtype=np.float64)
 
     def _check(self, formula: Formula, codes: IntArray) -> None:
-        whole = self.at(codes)
+        if any(f"{_OFFSET}(" in str(t)[1:] for t in self.spec.term_indices):
+            raise InvalidInput(
+                f"the formula {formula.text!r}: an offset is a term of its own; write 'y ~ a + offset(b)'"
+            )
+        whole = self._matrix(codes)
         # records have the columns that they have together also alone, twice and in another order
         both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
         rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
         frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
-        alike = (np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
-        if self.spec.transform_state or not all(alike):
-            raise InvalidInput(
-                f"the formula {formula.text!r} has a term that depends on other records (such as center or x.max()), which "
-                "are randomized; write the numbers that it stands for"
-            )
+        alike = (np.allclose(self._matrix(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
+        if not all(alike):
+            raise _learns(formula.text)
         if not np.isfinite(whole).all():
             raise InvalidInput(
                 f"the formula {formula.text!r} is not a finite number for every category; give other scores"
             )
+
+
+def _learns(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"the formula {text!r} has a term that depends on other records (such as center or x.max()), which are randomized; "
+        "write the numbers that it stands for"
+    )
 
 
 def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
@@ -217,6 +265,33 @@ def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) ->
     return pd.DataFrame(columns, index=range(len(codes)))
 
 
+def _functions(values: Mapping[str, FloatArray], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Functions of a formula: formulaic's with what these learn from data learned from the categories' numbers, and offsets."""
+    transforms, known = _formulaic().transforms.TRANSFORMS, {aliases.get(name, name): v for name, v in values.items()}
+
+    def numbers(function: str, x: Any) -> FloatArray:
+        own = known.get(str(getattr(x, "name", "")))
+        if own is None or not np.isin(x, own).all():
+            raise InvalidInput(
+                f"{function[6:]} takes an attribute whose categories are numbers, as it is; give scores for it"
+            )
+        return own
+
+    def learned(function: str) -> Any:
+        def made(x: Any, *given: Any, **named: Any) -> Any:
+            state: dict[str, Any] = {}
+            transforms[function[6:]](numbers(function, x), *given, _state=state, **named)
+            return transforms[function[6:]](np.asarray(x), *given, _state=state, **named)
+
+        return made
+
+    def offset(x: Any) -> Any:
+        numbers(_OFFSET, x)
+        return x
+
+    return {_BS: learned(_BS), _POLY: learned(_POLY), _OFFSET: offset}
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without numpy's warnings: what is not a finite number is refused by name."""
@@ -225,7 +300,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _aliased(text: str, functions: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _aliased(text: str, functions: Collection[str]) -> tuple[str, dict[str, str]]:
     """The formula with aliases for names that are no Python names or are formulaic's ``functions``, and these by name."""
     aliases: dict[str, str] = {}
 
@@ -235,12 +310,12 @@ def _aliased(text: str, functions: Mapping[str, Any]) -> tuple[str, dict[str, st
             return found[0]
         return aliases.setdefault(quoted or plain, f"optrr_{len(aliases)}_")
 
-    return _NAMES.sub(alias, text), aliases
+    return _OURS.sub(r"optrr_\1", _NAMES.sub(alias, text)), aliases
 
 
 def _named(text: str, aliases: Mapping[str, str]) -> str:
     """The text with names for their aliases."""
-    for name, alias in aliases.items():
+    for name, alias in [*aliases.items(), *((called.removeprefix("optrr_"), called) for called in _CALLED)]:
         text = text.replace(alias, name)
     return text
 

@@ -234,6 +234,7 @@ class LikelihoodEquations(Equations):
     ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data set sums
     to 1. ``x`` (G, R, q) are rows of the design for every group and cell of the randomized predictors, without an intercept,
     and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of x's cells, then the outcome.
+    ``offset`` (G, R) is added to every level.
     ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
     ``steep`` is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
     """
@@ -243,6 +244,7 @@ class LikelihoodEquations(Equations):
     kernel: Kernel
     n: FloatArray
     unordered: bool = False
+    offset: FloatArray | None = None
     laws: FloatArray | None = None
     rows: IntArray | None = None
     steep: list[FloatArray] = field(default_factory=list)
@@ -336,11 +338,13 @@ class LikelihoodEquations(Equations):
         else:
             above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:]
             out[:, :levels] = np.log(above / (1 - above))
+            out[:, :levels] -= 0.0 if self.offset is None else float(self.offset.mean())
         return out
 
     def levels(self, theta: FloatArray) -> Levels:
         """Chances at θ."""
         level = np.einsum("grjp,bp->bgrj", self.columns, theta)
+        level = level if self.offset is None else level + self.offset[..., None]
         return Choices.of(level) if self.unordered else Levels.of(level)
 
     def objective(self, theta: FloatArray) -> FloatArray:
@@ -394,17 +398,20 @@ class LikelihoodEquations(Equations):
         """The mean of s*, and I*."""
         return self._at(theta).efficient
 
-    def settled(self, theta: FloatArray) -> FloatArray:
+    def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
         """Where the mean of s* is 0, if that is near the maximum θ."""
+        free = np.arange(self.parameters) if free is None else free
         out, before, working = theta.copy(), np.full(len(theta), _FARTHEST_PULL), np.arange(len(theta))
         for _ in range(_PULLS):
             part = self.part(working)
             score, information = part.efficient(out[working])
+            score, information = score[:, free], information[:, free[:, None], free]
             scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), TINY))
             relative = information / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(scale.shape[1])
             step = np.linalg.solve(relative, (score / scale)[:, :, None])[:, :, 0] / scale
             size = part.n * np.sum(step * score, axis=1)
-            moved = out[working] + step
+            moved = out[working]
+            moved[:, free] += step
             good = (size <= before[working]) & part.levels(moved).ordered
             out[working] = np.where(good[:, None], moved, theta[working])
             before[working] = size * _SHRINKING**2
@@ -429,11 +436,15 @@ class LikelihoodEquations(Equations):
         return self._bent(at.levels, at.law[..., None] * at.levels.p)
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """Of the outcome given public predictors, (B,); None where laws of others are free."""
-        if self.x.shape[1] > 1:
-            return None
-        whole = np.maximum(self.shares.sum(axis=2, keepdims=True), TINY)
-        return np.asarray(self.n * np.sum(self.shares * np.log(self._at(theta).expected / whole), axis=(1, 2)))
+        """Of all reports, less the largest of the predictors' reports alone, (B,): that of true outcomes given predictors."""
+        at, r = self._at(theta), self.categories
+        seen = self.shares.reshape(*self.shares.shape[:2], -1, r).sum(axis=3)
+        alone = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=3)[:, 0]
+        k = np.broadcast_to(alone, (*seen.shape[:2], *alone.shape))
+        law, expected = self._likeliest(k, at.law, seen, [])
+        parts = ((self.shares, at.k, at.law, at.ratio), (seen, k, law, seen / expected))
+        whole, others = (np.sum(shares * np.log(_freed(*of)[1]), axis=(1, 2)) for shares, *of in parts)
+        return np.asarray(self.n * (whole - others))
 
     def part(self, which: IntArray) -> "LikelihoodEquations":
         """Some of the data sets."""
@@ -441,7 +452,7 @@ class LikelihoodEquations(Equations):
             return self
         laws, rows = self._laws
         out = LikelihoodEquations(
-            self.reports[which], self.x, self.kernel, self.n[which], self.unordered, laws, rows[which]
+            self.reports[which], self.x, self.kernel, self.n[which], self.unordered, self.offset, laws, rows[which]
         )
         out.__dict__.update(channel=self.channel, columns=self.columns, _outcome=self._outcome[which])
         return out
@@ -470,27 +481,29 @@ class LikelihoodEquations(Equations):
         cells = levels.p.shape[2:]
         k = (levels.p[..., None, :] @ self.channel)[..., 0, :]
         laws, rows = self._laws
-        law, expected = self._likeliest(k, laws[rows])
+        law, expected = self._likeliest(k, laws[rows], self.shares, self.steep)
         laws[rows] = law
         ratio = self.shares / expected
         behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
         scores = levels.cell_scores() @ self.columns
         return State(self.shares, levels, scores, k, law, expected, ratio, behind, self.channel.reshape(-1, v))
 
-    def _likeliest(self, k: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _likeliest(
+        self, k: FloatArray, law: FloatArray, shares: FloatArray, steep: list[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
         """γ and λ at K, from a law to begin with."""
         r, v = k.shape[2:]
-        shares, prior = self.shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
+        shares, prior = shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
         # multiplies what a law sums to, so that it sums to its group's share
         total = 1 + prior * r / np.maximum(shares.sum(axis=1), TINY)
-        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), self.steep)
+        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), steep)
         working, before = np.arange(len(shares)), np.inf
         for _ in range(_ROUNDS):
-            old = bool(self.steep)
+            old = bool(steep)
             promise = at.step(working)
             working = working[promise > (_OLD_DONE if old else _DONE)]
             if old and working.size and promise.max() > _SLOW * before:
-                self.steep.clear()
+                steep.clear()
             before = float(promise.max())
             if not working.size:
                 break
@@ -564,6 +577,12 @@ class _Law:
         logs = np.sum(self.shares[of] * np.log(expected), axis=1)
         logs += self.prior[of] * np.log(np.maximum(x, TINY)).sum(axis=1)
         return np.asarray(logs - self.total[of] * x.sum(axis=1))
+
+
+def _freed(k: FloatArray, law: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """γ and λ after one step of the EM algorithm, which takes the prior's answers off."""
+    law = law * (k @ ratio[..., None])[..., 0]
+    return law, np.maximum((law[:, :, None] @ k)[:, :, 0], TINY)
 
 
 def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
@@ -642,8 +661,7 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         where nothing is randomized errors are those that are known.
         """
         at = self._at(theta)
-        law = at.law * (at.k @ at.ratio[..., None])[..., 0]
-        expected = np.maximum((law[:, :, None] @ at.k)[:, :, 0], TINY)
+        law, expected = _freed(at.k, at.law, at.ratio)
         freed = replace(at, law=law, expected=expected, curvature=[])
         factor = self.n / (self.n - self.parameters)
         spread = self.sample.of(freed.own.reshape(-1, self.parameters)[self.places])
@@ -671,12 +689,13 @@ def likelihood_equations(
     Raises InvalidInput if the tables do not fit, or laws have too many cells. TooFewRecords for public groups of fewer than
     `MIN_IN_LAWS` records a cell. SingularMarginal if the mechanism hides what the model needs.
     """
-    names = {name for term in predictors.terms for name in term.attributes}
+    added = predictors.offset_term
+    names = {name for term in (*predictors.terms, *([added] if added else [])) for name in term.attributes}
     randomized, public = reports.randomized(names), reports.public(names)
     groups, group = reports.groups(public)
     sizes, r = reports.sizes(randomized), reports.domain[outcome].size
     cells, sample = prod(sizes), reports.sample
-    x = _design(predictors, reports, randomized, groups, group)
+    x, offset = _design(predictors, reports, randomized, groups, group)
     check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
     if randomized:
         _check_laws(len(groups), cells, r, float(sample.kish if sample else reports.n.min()))
@@ -690,10 +709,10 @@ def likelihood_equations(
     shares = np.stack(each).reshape(-1, len(groups), *sizes, r) / reports.n.reshape(-1, *(1,) * (len(sizes) + 2))
     if sample:
         made: LikelihoodEquations = WeightedLikelihoodEquations(
-            shares, x, kernel, reports.n, unordered, sample=sample, places=place
+            shares, x, kernel, reports.n, unordered, offset, sample=sample, places=place
         )
     else:
-        made = LikelihoodEquations(shares, x, kernel, reports.n, unordered)
+        made = LikelihoodEquations(shares, x, kernel, reports.n, unordered, offset)
     if not kernel.is_invertible and without_effects(made):
         kernel.check_invertible()
     return made
@@ -713,8 +732,8 @@ def _check_laws(groups: int, cells: int, r: int, n: float) -> None:
 
 def _design(
     predictors: Predictors, reports: DistinctReports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
-) -> FloatArray:
-    """(G, R, q): rows of the design without its constant."""
+) -> tuple[FloatArray, FloatArray | None]:
+    """Rows of the design without its constant, (G, R, q), and the offset, (G, R)."""
     kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
     sizes = reports.sizes(randomized)
     x = np.zeros((len(groups), *sizes, len(predictors.labels)))
@@ -723,4 +742,9 @@ def _design(
     for term in predictors.terms:
         columns = columns_of(predictors, reports, term)
         x[..., list(term.columns)] = columns.over(randomized, columns.group[first])
-    return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
+    x = x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept]
+    if predictors.offset_term is None:
+        return x, None
+    columns = columns_of(predictors, reports, predictors.offset_term)
+    added = np.broadcast_to(columns.over(randomized, columns.group[first])[..., 0], (len(groups), *sizes))
+    return x, added.reshape(len(groups), -1)

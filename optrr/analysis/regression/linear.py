@@ -210,6 +210,10 @@ def linear_equations(
         )
     each = [columns_of(predictors, reports, t) for t in predictors.terms]
     each.append(outcome_column(reports, outcome, scores, p))
+    if predictors.offset_term is not None:
+        added = columns_of(predictors, reports, predictors.offset_term)
+        # the outcome less its offset stands where the outcome would
+        each.append(replace(added, values=-added.values, places=(p,)))
     products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
     shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
     mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
@@ -217,7 +221,7 @@ def linear_equations(
     for rows in (slice(start, start + step) for start in range(0, len(reports.codes), step)):
         g = np.zeros((len(reports.codes[rows]), size))
         for each_product in products:
-            g[:, each_product.places] = each_product.at(rows)
+            g[:, each_product.places] += each_product.at(rows)
         mean += shares[:, rows] @ g
         if reports.sample:
             second[0] = reports.sample.of(g) + np.outer(mean, mean)
@@ -237,6 +241,9 @@ def _products(one: Columns, other: Columns, reports: DistinctReports, places: In
     where = places[np.ix_(one.places, other.places)].ravel()
     check_size(len(pairs) * prod(sizes) * where.size, "two terms together")
     table = one.over(randomized, first)[..., :, None] * other.over(randomized, second)[..., None, :]
+    if one is not other and one.places == other.places:
+        # in the square of an outcome less its offset
+        table = 2 * table
     table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
     table = np.moveaxis(table, -1, 1)
     if randomized:

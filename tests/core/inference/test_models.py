@@ -14,7 +14,7 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 
 from optrr import Counts, Domain, InvalidInput, count, design
 from optrr.analysis.loglinear.comparing import LEAST_SHOWN, STRATIFIED, compare_models, stratified_test, within_strata
-from optrr.analysis.loglinear.estimating import beside, fit_loglinear, fitted_model, stepwise, with_intervals
+from optrr.analysis.loglinear.estimating import fit_loglinear, fitted_model, stepwise, with_intervals
 from optrr.analysis.loglinear.fitting import NullModel, TableFits, Terms, indicators, parse_terms
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.inference.testing import test as tested
@@ -405,6 +405,10 @@ def counts_from(seed, n, mechanism, table):
 @pytest.fixture(scope="module")
 def table():
     return np.random.default_rng(1).dirichlet(np.full(12, 6.0)).reshape(2, 3, 2)
+
+
+def beside(counts, mechanism, one, other):
+    return fitted_model(counts, mechanism, one).compare(fitted_model(counts, mechanism, other))
 
 
 def test_without_noise_it_is_the_deviance_difference_of_poisson_regression(table):
