@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from optrr.planner.plan import plan
     from optrr_solvers.options import SolveOptions
 
-# Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
+# Where each public name lives. Imported on first use: help need not load a solver.
 _HOMES = {
     "allocation.allocating": ["Allocation", "allocate"],
     "allocation.sampled_tables": ["SampledTables"],

@@ -49,7 +49,12 @@ from optrr.devices.worksheet import worksheet as answered
 def verify(
     file: Path = argument(),
     design_file: Path | None = option("Also check that a deployment file is that of this design.", "--design"),
-    no_limit: bool = option("Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB."),
+    limited: bool = option(
+        "Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB.",
+        "--no-limit",
+        default=True,
+        flag_value=False,
+    ),
     key: Path | None = option(
         "Also check that FILE was signed by the owner of this public key (optrr sign).", metavar="PUBLIC.PEM"
     ),
@@ -60,12 +65,12 @@ def verify(
     A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers. With --key
     also who made it.
     """
-    if not no_limit:
+    if limited:
         refuse_large(file)
     held = content_of(file, "file")
     # asked first, because a stranger's file may be refused before its numbers are looked at
     signed = None if key is None else signature_check(held, key, signature, _kind(held))
-    result = _verified(held, design_file, limited=not no_limit)
+    result = _verified(held, design_file, limited=limited)
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
     named = result.design if result.holds else None

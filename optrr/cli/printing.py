@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shlex
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ _PATIENCE, _STEP = 1.0, 0.1
 # Flags that every command has, by which :mod:`optrr.cli.options` notes them.
 JSON, STRICT = "json", "strict"
 _PARAMETER = re.compile(r"``([a-z_]+)(?:=([^`]*))?``")
+_QUOTES = "'\""
 # Clears the rest of a terminal's line.
 _ERASE = "\x1b[K"
 
@@ -75,7 +77,7 @@ def with_options(text: str) -> str:
     def option(found: re.Match[str]) -> str:
         param = known.get(found[1])
         flag = f"--{found[1].replace('_', '-')}" if param is None else named(param)
-        return flag if found[2] is None else f"{flag} {found[2].strip(chr(39))}"
+        return flag if found[2] in (None, "True", "False") else f"{flag} {shlex.quote(found[2].strip(_QUOTES))}"
 
     return _PARAMETER.sub(option, text)
 

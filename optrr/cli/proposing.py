@@ -10,7 +10,7 @@ import numpy as np
 from optrr.cli.inputs import INPUT, PUBLIC, said_of_input
 from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import is_json, print_json, print_table, progress, say, warn
+from optrr.cli.printing import is_json, print_json, print_table, progress, say, warn, with_options
 from optrr.core.design import Proposal, Proposing, Specification, propose
 from optrr.core.display import SOFTWARE, amount
 from optrr.core.domain import PublicColumns
@@ -105,11 +105,12 @@ def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -
 
 
 def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
-    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **proposal.notes}
+    notes = {at: with_options(note) for at, note in proposal.notes.items()}
+    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **notes}
 
 
 def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
-    left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
+    left_out = [f"left out: {name!r} has {with_options(why)}" for name, why in proposal.left_out.items()]
     return [
         f"Proposed by {SOFTWARE} from {str(place)!r}, {amount(proposal.records, 'record')}.",
         "Confirm every line marked so.",

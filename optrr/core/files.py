@@ -137,7 +137,7 @@ def verify(made: Any, design: Given | None = None, *, limited: bool = True) -> "
         return recomputed
     kind = kind_of(made)
     if design is not None and kind != DEPLOYMENT:
-        raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
+        raise InvalidInput(f"``design``: {made} is no deployment file; leave it out")
     check = function_of(kind, "verify")
     assert check is not None
     result: Verification = check(made, limited=limited) if design is None else check(made, design, limited=limited)

@@ -1,14 +1,19 @@
 """Help, groups and completion: what a person sees who does not know a command yet."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
+import tokenize
+from pathlib import Path
 from pkgutil import resolve_name
 
 import click
 import pytest
 
+import optrr
 from optrr.cli.main import COMMANDS, run
 from optrr.cli.options import command, option
 from optrr.cli.printing import give
@@ -136,3 +141,25 @@ def test_work_of_a_second_shows_on_a_terminal_and_leaves_nothing_behind(monkeypa
     assert "designing 50 %" in shown and shown.endswith("\r\x1b[K") and done.stdout == b"done\n"
     quiet = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert quiet.stderr == b"" and quiet.stdout == b"done\n"
+
+
+# Packages whose messages name parameters, which the command line prints as options; the others' follow.
+WITHOUT_OPTIONS = [
+    "analysis",
+    "core",
+    ".",
+]
+
+
+@pytest.mark.parametrize("package", WITHOUT_OPTIONS)
+def test_no_module_outside_the_command_line_names_an_option(package):
+    known = {
+        o for name in COMMANDS for p in resolve_name(COMMANDS[name][1]).params for o in p.opts if o.startswith("--")
+    }
+    folder = Path(optrr.__file__).parent
+    found = []
+    for file in folder.glob("*.py") if package == "." else (folder / package).rglob("*.py"):
+        for token in tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline):
+            named = known.intersection(re.findall(r"(?<![\w-])--[a-z][a-z-]*", token.string))
+            found += [f"{file.name}:{token.start[0]}: {option}" for option in named]
+    assert not found

@@ -115,7 +115,7 @@ class Clusters:
         if alone and single == "refuse":
             raise InvalidInput(
                 f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "
-                "strata, or take lonely_psu='centred' (--lonely-psu centred)"
+                "strata, or take ``lonely_psu='centred'``"
             )
         factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
         return Clusters(strata, sizes, factors[strata], int(strata.size), alone)

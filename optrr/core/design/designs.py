@@ -563,12 +563,12 @@ def _how_to_keep(design: Design, first: str, second: str) -> str:
     """What to ask for so that a pair stays visible, given what was asked for."""
     problem = design.solution.problem
     if design.solution.status is Status.BASELINE:
-        return "use method 'auto' with --preserve pairs (preserve='pairs')"
+        return "use ``method='auto'`` and ``preserve='pairs'``"
     if (design.domain.index(first), design.domain.index(second)) in problem.pairs:
         return f"raise kappa, which is {problem.kappa:g}"
     if problem.pairs:
         return "name it among the pairs to preserve"
-    return "use --preserve pairs (preserve='pairs')"
+    return "use ``preserve='pairs'``"
 
 
 def solution_warnings(design: Design) -> tuple[str, ...]:

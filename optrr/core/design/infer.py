@@ -11,7 +11,6 @@ marks of missing answers. Each such check looks at which values occur, and says 
 
 import math
 import re
-import shlex
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,22 +139,22 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
     if len(known) > MOST_CATEGORIES:
         numbers = column.dated or _as_numbers(known) is not None
         kind = (
-            f"numbers or dates; give it bins, --bins {shlex.quote(f'{name}=5')}"
+            f"numbers or dates; give it ``bins={name}=5``"
             if numbers
-            else "texts; merge them with --rare, or leave it out"
+            else "texts; merge them with ``rare``, or leave it out"
         )
         if not (wanted.rare and not numbers):
             if _all_match(_DATE, known):
-                kind = "texts that look like dates; give --date-format, such as %d.%m.%Y, and bins"
+                kind = "texts that look like dates; give ``date_format``, such as %d.%m.%Y, and bins"
             return f"{len(known)} different {kind}"
     kept = [v for v, n in known.items() if n >= wanted.rare]
     rest = None if len(kept) == len(known) else REST
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
-        return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
+        return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another ``rare``"
     absent = no_answers(known)
     theirs = "the alphabet's or by number" if column.order is None else "the column's"
     notes[name, "categories"] = (
-        f"confirm: {listed(absent)} may mean a missing value; if so, propose again with --missing"
+        f"confirm: {listed(absent)} may mean a missing value; if so, propose again with ``missing``"
         if absent
         else f"confirm: add what may occur and does not here; their order is {theirs}"
     )
@@ -291,13 +290,13 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
         )
     if _all_match(_DATE, known):
         said.append(
-            "its texts look like dates such as 01.03.2024; give --date-format %d.%m.%Y, so that they can have bins"
+            "its texts look like dates such as 01.03.2024; give ``date_format=%d.%m.%Y``, so that they can have bins"
         )
     elif _all_match(_DECIMAL_COMMA, known) and any("," in str(value) for value in known):
-        said.append("its texts look like numbers with a decimal comma; give --decimal ',' so that they can have bins")
+        said.append("its texts look like numbers with a decimal comma; give ``decimal=,`` so that they can have bins")
     if marks := no_answers(known):
         quoted = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
-        more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in quoted)
+        more, each = "also " if missing else "", " ".join(f"``missing={text}``" for text in quoted)
         said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
     return [f"column {shown(name)}: {line}" for line in said]
 

@@ -40,7 +40,7 @@ PAIRS = (
 _MOST_PAIRED = 20
 _AUDIT = (
     "Whoever uses a program that randomizes by this design can test it from outside against what the design says (optrr "
-    "audit), and who made the file can be signed and checked (optrr sign, optrr verify --key)."
+    "audit), and who made the file can be signed and checked (optrr sign, optrr verify)."
 )
 
 

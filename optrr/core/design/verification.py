@@ -229,7 +229,7 @@ class CheckedFiles(Generic[Record]):
         except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
             raise InvalidInput(
                 f"the checks of {source} take more than {limits}, the most that a file of its size may take; where you trust "
-                "who wrote it, use --no-limit (limited=False)"
+                "who wrote it, use ``limited=False``"
             ) from None
         if reply.verification is None:
             raise InvalidInput(reply.refused)
@@ -276,7 +276,7 @@ def refuse_large(path: Given, what: str = "design file") -> None:
     if size > MOST_BYTES:
         raise InvalidInput(
             f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "
-            "--no-limit (limited=False)"
+            "``limited=False``"
         )
 
 

@@ -64,7 +64,7 @@ class Result(ABC):
 
     def to_arrow(self) -> pa.Table:
         """The result as an Arrow table: one row of the numbers and texts in :meth:`summary`."""
-        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
         return pa.table({name: [v] for name, v in self.summary().items() if not isinstance(v, list | dict)})
 
@@ -179,7 +179,7 @@ def intervals_said(confidence: float, simultaneous: bool = False) -> str:
 
 def arrow_rows(rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
     """An Arrow table of these attributes of objects: columns of text, null for None, then columns of numbers."""
-    import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+    import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
     kinds = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64())
     return pa.table({name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()})

@@ -153,12 +153,12 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         for text in texts:
             role, equals, name = text.partition("=")
             if not equals or not name:
-                raise InvalidInput(f"--public {shown(text)} is not of the form role=column, such as weight=w")
+                raise InvalidInput(f"``public`` {shown(text)}: not of the form role=column, such as weight=w")
             by_role.setdefault(role, []).append(name)
         single: dict[str, str | Sequence[str]] = {}
         for role, names in by_role.items():
             if role != "group" and len(names) > 1:
-                raise InvalidInput(f"--public names {len(names)} columns as {shown(role)}; give one")
+                raise InvalidInput(f"``public``: {len(names)} columns as {shown(role)}; give one")
             single[role] = names if role == "group" else names[0]
         return PublicColumns.of(single)
 

@@ -458,9 +458,9 @@ def _hidden(members: Sequence[str], eigenvalue: float) -> str:
     shrunk = f"cannot be estimated: the mechanism shrinks it to λ = {eigenvalue:.3g}"
     if len(members) == 1:
         return f"attribute {members[0]!r} {shrunk}; give it a larger epsilon"
-    remedy = "estimate smaller sets, or design with method='kronecker'"
+    remedy = "estimate smaller sets, or design with ``method='kronecker'``"
     if len(members) == 2:
-        remedy = "design with preserve='pairs' (--preserve pairs)"
+        remedy = "design with ``preserve='pairs'``"
     return f"the joint effect of {', '.join(map(repr, members))} {shrunk}; {remedy}"
 
 

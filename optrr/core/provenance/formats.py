@@ -43,7 +43,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "exports": "optrr.allocation.sampled_uses:exports_of_questions",
         "worksheet": "optrr.allocation.sampled_uses:questions_worksheet",
         "instead": "people answer one question each, which randomize, estimate, measure, test, model, export and verify take; "
-        "this needs a design of whole records (optrr allocate --protocol optimum)",
+        "this needs a design of whole records (protocol optimum of optrr allocate)",
     },
     SAMPLED_VARIANTS: {
         "load": f"{_VARIANTS}:load_sampled_variants",

@@ -415,13 +415,13 @@ class OpenedRecords:
 
         Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
         """
-        for role in ("weight", "stratum", "cluster"):
+        for role, option in (("weight", "weights"), ("stratum", "strata"), ("cluster", "psu")):
             said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]
             names = list(dict.fromkeys(name for name in said if name is not None))
             if len(names) > 1 and getattr(asked, role) is None:
                 raise InvalidInput(
-                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, "
-                    "or ignore them with --unweighted"
+                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with "
+                    f"``{option}``, or ignore them with ``unweighted``"
                 )
         return self.public.merged(asked)
 

@@ -66,7 +66,7 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
         )
         raise InvalidInput(
             f"{which} of the domain ({listed(declared.names)}); drop {'it or declare it' if one else 'them or declare them'} "
-            "(optrr randomize --drop-undeclared leaves out every such column)"
+            "(``drop_undeclared`` leaves out every such column)"
         )
 
 

@@ -186,7 +186,7 @@ def test_warning_names_preserve_pairs() -> None:
     faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)  # λ_pair = 0 (design §3.2)
     assert faint.faintest_pair is not None
     assert abs(faint.faintest_pair[0]) < 1e-12
-    assert any("--preserve pairs" in w for w in faint.warnings)
+    assert any("preserve='pairs'" in w for w in faint.warnings)
     kept = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5, preserve="pairs")
     assert kept.faintest_pair is not None
     assert kept.faintest_pair[0] >= 1 - 1e-9
@@ -209,7 +209,7 @@ def test_preserved_pairs_have_the_whole_of_kroneckers_visibility_at_the_requeste
     some = optrr.design(others, [0.37, 1.46, 1.04, 0.84, 1.28], preserve=[("a", "b")])
     assert any("name it among the pairs to preserve" in w for w in some.warnings)
     for part in (half, some):
-        assert not any("--preserve pairs" in w for w in part.warnings)
+        assert not any("preserve='pairs'" in w for w in part.warnings)
 
 
 def test_baselines_say_where_the_optimum_is() -> None:

@@ -417,7 +417,7 @@ def test_a_lazy_frame_is_read_again_and_an_iterator_is_not():
 
 def test_a_database_needs_a_query(tmp_path):
     path = duckdb_file(tmp_path / "people.duckdb").removeprefix("duckdb:")
-    with pytest.raises(InvalidInput, match="say which records with a query"):
+    with pytest.raises(InvalidInput, match="say which records with ``query="):
         open_source(path, DOMAIN)
     with pytest.raises(InvalidInput, match="check the database and the query"):
         open_source(RecordsAt(path, query="SELECT nothing FROM nowhere"), DOMAIN)

@@ -98,7 +98,7 @@ class _Csv(Bytes):
             # the line is not shown: it may be somebody's record
             raise InvalidInput(
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
-                "write the columns' names there, or say --delimiter or --encoding if it has them"
+                "write the columns' names there, or say ``delimiter`` or ``encoding`` if it has them"
             )
         self.schema = pa.schema([(name, pa.string()) for name in names])
         self._decimal, self._date_format = _decimal(where.decimal), where.date_format
@@ -200,7 +200,7 @@ class _Csv(Bytes):
                 dates = pc.strptime(column, format=self._date_format, unit="s", error_is_null=True)
             except pa.ArrowException:
                 raise InvalidInput(
-                    f"--date-format {self._date_format}: no format of dates; give one such as %d.%m.%Y"
+                    f"``date_format`` {self._date_format}: no format of dates; give one such as %d.%m.%Y"
                 ) from None
             column = pc.coalesce(dates.cast(pa.date32()).cast(pa.string()), column)
         return column
@@ -219,7 +219,7 @@ class _Csv(Bytes):
                 f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or mend the record"
             )
         if "UTF8" in said or "codec" in said:
-            return f"it is not {self._encoding}; say which encoding it has, such as --encoding latin-1"
+            return f"it is not {self._encoding}; say which encoding it has, such as ``encoding=latin-1``"
         if "straddl" in said or "out of sync" in said:
             return "a record does not end: a quoted value is not closed, or a line break is missing; mend it there"
         return "it is not CSV with one record a line; check how it was written"
@@ -247,7 +247,7 @@ def _decimal(given: str | None) -> str | None:
     if given is None or given == ".":
         return None
     if len(given) != 1 or given.isalnum():
-        raise InvalidInput(f"--decimal {shown(given)}: no separator; give one character, such as ','")
+        raise InvalidInput(f"``decimal`` {shown(given)}: no separator; give one character, such as ','")
     return rf"^(\s*[-+]?\d*){re.escape(given)}(\d+\s*)$"
 
 
