@@ -79,7 +79,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Everybody's report of one round.",
     ),
     "longitudinal-estimate": ("Rounds", "optrr.cli.longitudinal:longitudinal_estimate", "A table from several rounds."),
-    "demo": ("Try it", "optrr.cli.demo:demo", "The main job on the bundled Adult data."),
+    "demo": ("Try it", "optrr.cli.demo:demo", "Design, randomize and estimate on the bundled Adult data; no network."),
 }
 
 

@@ -174,7 +174,7 @@ _lines: list[_Line] = []
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Show on a terminal, once work has taken a second, that it goes on, until something is printed or the block ends."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         _lines.append(_Line(text))
         _lines[-1].start()
     try:

@@ -37,14 +37,13 @@ def test_every_path_that_is_written_to_is_checked_as_one() -> None:
     assert written == {key for key in kinds if key[1] in WRITTEN}
     # pages and plots are drawn
     drawn = {key for key, kind in kinds.items() if isinstance(kind, Target) and kind.drawn}
-    assert drawn == {key for key in kinds if key[1] in {"--html", *PLOTS}} | {("demo", "--output")}
+    assert drawn == {key for key in kinds if key[1] in {"--html", *PLOTS}}
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         ([*DESIGN, "-o", "d.json", "--html", "d.html"], "figures need matplotlib, which is not installed"),
-        (["demo", "-o", "demo.html"], "figures need matplotlib, which is not installed"),
         ([*DESIGN, "-o", "none/d.json"], "cannot write none/d.json: there is no directory none; create it first"),
         ([*DESIGN, "-o", "d.json", "--html", "."], "cannot write .: it is a directory; name a file in it"),
     ],
@@ -57,7 +56,6 @@ def test_what_cannot_be_written_is_said_before_a_solve(call, said, tmp_path, mon
     if "matplotlib" in said:
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setattr("optrr.cli.designing.make_design", no_work)
-    monkeypatch.setattr("optrr.cli.demo.demonstrate", no_work)
     assert run(call) == 2
     out, error = capsys.readouterr()
     assert said in error and error.startswith("error: ") and error.count("\n") == 1 and not out

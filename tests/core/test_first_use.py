@@ -259,7 +259,6 @@ def test_notebooks_show_figures_and_short_errors():
         ["design", "--attribute", "a=2:1", "-o", "x.json", "--html", "x.pdf"],
         ["export", "design.json", "-o", "x.csv"],
         ["audit", "design.json", "--plant", "x.html"],
-        ["demo", "-o", "x.json"],
     ],
 )
 def test_a_suffix_says_what_is_written(place, capsys, call):

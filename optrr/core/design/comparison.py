@@ -64,7 +64,7 @@ class MethodComparison(TableResult):
                 each.method,
                 epsilon_text(each.epsilon, _DECIMALS),
                 bound_text(each.lower_bound, _DECIMALS),
-                f"{max(each.gap, 0.0):.1g}",
+                f"{max(each.gap, 0.0):.2g}",
                 str(each.solution.status),
                 None if each.faintest_pair is None else each.faintest_pair[0],
                 epsilon_text(float(each.conditional_epsilons.max()), _DECIMALS),
