@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from optrr.cli.inputs import INPUT, PUBLIC, said_of_input
+from optrr.cli.inputs import INPUT, PUBLIC, by_name, said_of_input
 from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import is_json, print_json, print_table, progress, say, warn, with_options
@@ -36,6 +36,11 @@ def spec(
     missing: tuple[str, ...] = option("Text that means a missing value, such as NA; repeatable.", metavar="MARK"),
     rare: int = option("Merge categories that occur fewer times into 'other'.", type=click.IntRange(min=0), default=0),
     epsilon: float = option("Epsilon of every attribute, in nats; to be confirmed.", default=1.0),
+    multi_select: tuple[str, ...] = option(
+        "Column with several answers in a cell, and what separates them: each option becomes an attribute of no and yes. "
+        "Repeatable.",
+        metavar="COLUMN=SEPARATOR",
+    ),
     public: tuple[str, ...] = PUBLIC,
 ) -> None:
     """Propose a specification from INPUT; every line that a person should confirm is marked.
@@ -47,7 +52,9 @@ def spec(
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
     beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, all_bins(bins), missing, rare, beside)
+    wanted = Proposing(
+        columns or None, all_bins(bins), missing, rare, beside, by_name("multi_select", multi_select, str)
+    )
     proposal = propose(input.watched(lambda done, share: progress(f"{done} records read", share)), wanted)
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
     commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))

@@ -19,14 +19,16 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from optrr.core.display.text import amount, brief
 from optrr.core.domain.bins import Bins, Edge, bins_of
 from optrr.core.domain.columns import MISSING_MARKS
-from optrr.core.domain.domain import Attribute, Category, Domain, binned, listed, shown
+from optrr.core.domain.domain import Attribute, Category, Domain, MultiSelect, binned, listed, shown
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.records.frames import checked_columns
+from optrr.core.records.multi_select import answers
 from optrr.core.records.observed import ObservedColumn
 from optrr.core.records.reading.registry import open_source
 
@@ -57,6 +59,8 @@ class Proposing:
         categories that occur fewer times than this are merged into "other".
     public
         columns that are no attributes, because they are not to be randomized.
+    multi_select
+        columns with several answers in a cell, with what separates these: each option becomes an attribute of no and yes.
     """
 
     columns: Sequence[str] | None = None
@@ -64,6 +68,7 @@ class Proposing:
     missing: Sequence[str] = ()
     rare: int = 0
     public: PublicColumns = NONE
+    multi_select: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,31 +99,56 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     source = open_source(data)
     present = source.column_names()
     columns = [n for n in (present if wanted.columns is None else wanted.columns) if n not in wanted.public.names]
-    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
+    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names, *wanted.multi_select] if name)
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
     records = 0
     for batch in source.batches(columns):
         records += batch.num_rows
         for name, column in seen.items():
-            column.add(batch.column(name))
+            cells, separator = batch.column(name), wanted.multi_select.get(name)
+            column.add(cells if separator is None else pc.list_flatten(answers(cells, separator)))
     if not records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
     attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes]
     for name, column in seen.items():
-        attribute = _attribute(column, wanted, notes)
-        if isinstance(attribute, str):
-            left_out[name] = attribute
+        found = _options(column, wanted, notes) if name in wanted.multi_select else _attribute(column, wanted, notes)
+        if isinstance(found, str):
+            left_out[name] = found
         else:
-            attributes.append(attribute)
-        doubts += doubtful(name, {v: n for v, n in column.typed().items() if v is not None}, wanted.missing)
+            attributes += found
+        none = (None, "") if name in wanted.multi_select else (None,)
+        doubts += doubtful(name, {v: n for v, n in column.typed().items() if v not in none}, wanted.missing)
     if not attributes:
         first = next(iter(left_out))
         raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
     return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
 
 
-def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attribute | str:
+def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
+    """The attributes of a multi-select column, one for each option, or why there can be none."""
+    marks = tuple(m for m in wanted.missing if column.holds(m))
+    known = {text: n for text, n in column.counts.items() if text and text not in marks}
+    kept = sorted(text for text, n in known.items() if n >= wanted.rare)
+    rest = len(kept) < len(known)
+    if column.full or not 0 < len(kept) <= MOST_CATEGORIES:
+        return f"{len(known)} different options, {len(kept)} of them not rare; choose another --rare, or leave it out"
+    made = [
+        Attribute(
+            f"{column.name}: {option}",
+            missing=marks,
+            rest="yes" if rest and option == REST else None,
+            multi_select=MultiSelect(column.name, wanted.multi_select[column.name], option),
+        )
+        for option in dict.fromkeys([*kept, *([REST] if rest else [])])
+    ]
+    notes |= {
+        (each.name, "multi_select"): "confirm: the column, what separates its answers, and one of them" for each in made
+    }
+    return made
+
+
+def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
     """The attribute of a column, or why it can be none."""
     name, values = column.name, column.typed()
     marks = tuple(m for m in wanted.missing if column.holds(m))
@@ -133,7 +163,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             if not isinstance(_asked(name, wanted), int)
             else "confirm: edges read off the data"
         )
-        return replace(binned(name, bins, marks), categories=(*bins.labels, *none))
+        return [replace(binned(name, bins, marks), categories=(*bins.labels, *none))]
     if len(known) < 2:
         return f"{amount(len(known), 'different value')}, which carries no information"
     if len(known) > MOST_CATEGORIES:
@@ -163,7 +193,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
         )
     categories = (*kept, *(() if rest is None or rest in kept else (rest,)))
-    return Attribute(name, (*categories, *none), bool(column.order), None, marks, rest)
+    return [Attribute(name, (*categories, *none), bool(column.order), None, marks, rest)]
 
 
 def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
@@ -243,7 +273,9 @@ def _number(value: Any) -> float:
 
 def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
     """What the proposal gives away, one sentence each."""
-    plain = [a.name for a in attributes if a.bins is None]
+    plain = list(
+        dict.fromkeys(a.multi_select.column if a.multi_select else a.name for a in attributes if a.bins is None)
+    )
     cut = [a.name for a in attributes if a.bins is not None and isinstance(_asked(a.name, wanted), int)]
     missing = [a.name for a in attributes if a.missing_code is not None]
     out = ["looking at the records is not private: no epsilon covers what this specification says of them"]

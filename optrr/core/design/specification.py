@@ -5,9 +5,10 @@
 A size stands for the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left" or
 "right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
-undeclared. A top-level ``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes
-and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
-``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+undeclared; ``multi_select`` is a column with several answers, what separates them, and the one that is asked for. A top-level
+``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes and are not randomized,
+as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside: ``question`` of an attribute;
+``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 
 The types of :class:`Spec` say what a file may hold; messages name the attribute and the key.
 """
@@ -31,7 +32,7 @@ import numpy as np
 from optrr.core.design.infer import Proposing, propose
 from optrr.core.display.text import brief, one_line, prints
 from optrr.core.domain.bins import Bins, Closed, bins_of
-from optrr.core.domain.domain import Attribute, Category, Domain, category_text, shown
+from optrr.core.domain.domain import NO_YES, Attribute, Category, Domain, MultiSelect, category_text, shown
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line, warn
 from optrr.core.provenance.sealed import Given, path_of, read_named
@@ -52,6 +53,7 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     ordered: bool = False
     missing: list[str | int | float] | bool = False
     rest: str | None = None
+    multi_select: MultiSelect | None = None
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,7 +119,9 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
         out["bins"] = [e if isinstance(e, date) or math.isinf(e) or not e.is_integer() else int(e) for e in bins.edges]
         if bins.closed != "left":
             out["closed"] = bins.closed
-    if bins is None and numbers is not None and numbers > _SHORT:
+    if attribute.multi_select is not None:
+        out["multi_select"] = list(attribute.multi_select)
+    elif bins is None and numbers is not None and numbers > _SHORT:
         out["size"] = numbers
     elif bins is None or list(known) != list(bins.labels):
         out["categories"] = list(known)
@@ -452,14 +456,17 @@ def _attribute(spec: AttributeSpec) -> Attribute:
     categories = _categories(spec, bins)
     if spec.missing is True and None not in categories:
         categories = (*categories, None)
-    return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
+    ordered = spec.ordered or bins is not None
+    return Attribute(spec.name, categories, ordered, bins, marks, spec.rest, multi_select=spec.multi_select)
 
 
 def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
-    given = [key for key in ("size", "categories", "bins") if getattr(spec, key) is not None]
+    given = [key for key in ("size", "categories", "bins", "multi_select") if getattr(spec, key) is not None]
+    if given == ["multi_select"]:
+        return NO_YES
     if given not in (["size"], ["categories"], ["bins"], ["categories", "bins"]):
         raise InvalidInput(
-            f"attribute {shown(spec.name)} must give either its size or its categories, or bins for numbers and dates"
+            f"attribute {shown(spec.name)} must give its size, its categories, bins for numbers and dates, or multi_select"
         )
     if spec.categories is not None:
         for c in spec.categories:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -69,6 +69,16 @@ def listed(values: Sequence[object]) -> str:
     return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
 
 
+class MultiSelect(NamedTuple):
+    """An option of a column with several answers in a cell: the column, what stands between answers, and the option."""
+
+    column: str
+    separator: str
+    option: str
+
+
+# What an option of a multi-select column is answered with.
+NO_YES = ("no", "yes")
 # Attributes that a domain names when it is printed.
 _SHOWN = 8
 
@@ -97,6 +107,9 @@ class Attribute:
         the category that every undeclared value is read as, such as ``other``; None refuses such values.
     label
         text that results show beside the name, such as the place of a variant; it changes nothing.
+    multi_select
+        column, separator and option of the multi-select column that the attribute, of categories "no" and "yes", is read from;
+        with a ``rest``, every undeclared option counts as this one.
 
     Examples
     --------
@@ -114,6 +127,7 @@ class Attribute:
     missing: tuple[str, ...] = ()
     rest: str | None = None
     label: str = field(default="", compare=False)
+    multi_select: MultiSelect | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -122,11 +136,13 @@ class Attribute:
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
         if not (self.bins is None or isinstance(self.bins, Bins)):
             raise InvalidInput(f"attribute {self.name!r} has bins {brief(self.bins)}; give optrr.Bins([18, 30, 65])")
-        given = tuple(self.categories) or (() if self.bins is None else self.bins.labels)
+        given = tuple(self.categories) or (NO_YES if self.multi_select else self.bins.labels if self.bins else ())
         if not set(map(type, given)) <= _PLAIN:
             given = tuple(self._checked(c) for c in given)
         object.__setattr__(self, "categories", given)
         self._check_missing()
+        if self.multi_select is not None:
+            self._check_multi_select(self.multi_select)
         if self.rest is not None and self.rest not in self.codes:
             raise InvalidInput(
                 f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
@@ -173,6 +189,17 @@ class Attribute:
             object.__setattr__(self, "categories", (*self.categories, None))
             for known in ("texts", "codes"):
                 self.__dict__.pop(known, None)
+
+    def _check_multi_select(self, given: tuple[str, ...]) -> None:
+        if len(given) != len(MultiSelect._fields) or not all(isinstance(text, str) and text for text in given):
+            raise InvalidInput(
+                f"attribute {self.name!r} has multi_select {brief(given)}; give three texts: column, separator and option"
+            )
+        if set(self.categories) - {None} != set(NO_YES):
+            raise InvalidInput(
+                f"attribute {self.name!r} is an option of a multi-select column; its categories are {NO_YES}"
+            )
+        object.__setattr__(self, "multi_select", MultiSelect(*given))
 
     def _repeated(self) -> str | None:
         seen: set[str | None] = set()
@@ -297,6 +324,11 @@ class Domain:
         return tuple(self._positions)
 
     @cached_property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns that records may have the attributes in, multi-select columns among them."""
+        return frozenset((*self.names, *(a.multi_select.column for a in self.attributes if a.multi_select)))
+
+    @cached_property
     def sizes(self) -> IntArray:
         """r_i, shape (m,), read-only."""
         out = np.array([a.size for a in self.attributes], dtype=np.int64)
@@ -359,6 +391,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
     rest: str | msgspec.UnsetType = msgspec.UNSET
     label: str | msgspec.UnsetType = msgspec.UNSET
+    multi_select: MultiSelect | msgspec.UnsetType = msgspec.UNSET
 
     def attribute(self) -> Attribute:
         """The attribute; raises InvalidInput where it cannot be one."""
@@ -371,6 +404,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
             missing=() if self.missing is msgspec.UNSET else tuple(self.missing),
             rest=None if self.rest is msgspec.UNSET else self.rest,
             label="" if self.label is msgspec.UNSET else self.label,
+            multi_select=None if self.multi_select is msgspec.UNSET else self.multi_select,
         )
 
 
@@ -387,6 +421,8 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
         out["rest"] = attribute.rest
     if attribute.label:
         out["label"] = attribute.label
+    if attribute.multi_select is not None:
+        out["multi_select"] = attribute.multi_select
     return out
 
 

@@ -108,7 +108,7 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     def apart_from(self, domain: Domain) -> PublicColumns:
         """Themselves, where none is an attribute. Raises InvalidInput naming the one that is."""
-        both = [name for name in self.names if name in domain.names]
+        both = [name for name in self.names if name in domain.columns]
         if both:
             raise InvalidInput(
                 f"column {shown(both[0])} cannot be public: it is an attribute, to be randomized; drop one of the two"

@@ -35,6 +35,7 @@ import pyarrow as pa
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.frames import FrameCodec
+from optrr.core.records.multi_select import split_batch, split_schema
 from optrr.core.records.spark import arrow_schema, is_spark_frame, map_partitions, refusals
 from optrr_solvers.randomness import BitSource, as_source
 
@@ -64,12 +65,18 @@ def randomize_once(frame: Any, mechanism: Randomizer, path: str, keep_order: boo
         leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
     """
     check_frame(frame)
-    schema = arrow_schema(frame)
-    codec = FrameCodec(mechanism.domain, schema)
+    domain = mechanism.domain
+    schema = split_schema(arrow_schema(frame), domain)
+    codec = FrameCodec(domain, schema)
 
     def of_partition() -> BatchKernel:
-        coded = FrameCodec(mechanism.domain, schema)
-        return lambda batch, source: coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+        coded = FrameCodec(domain, schema)
+
+        def kernel(batch: pa.RecordBatch, source: BitSource) -> pa.RecordBatch:
+            one = split_batch(batch, domain, coded.records)
+            return coded.recode(one, lambda codes: mechanism.randomize_in_place(codes, source))
+
+        return kernel
 
     return published(frame, Randomized(of_partition, codec.output_schema), path, keep_order)
 

@@ -290,7 +290,8 @@ def _code_chunks(
         for start in range(0, codes.shape[0], RECORDS):
             yield codes[start : start + RECORDS, columns]
         return
-    yield from encoded_batches(data, domain.subset(needed), declared)
+    # opened with all attributes, which say how columns are split
+    yield from encoded_batches(open_source(data, domain), domain.subset(needed), declared)
 
 
 class Asked(Protocol):

@@ -27,6 +27,7 @@ from optrr.core.domain.domain import Domain, listed, shown
 from optrr.core.domain.public import PublicColumns
 from optrr.core.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.core.provenance.provenance import Provenance
+from optrr.core.records.multi_select import split_batch, split_schema
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -276,9 +277,8 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
     :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`, and for public columns that :class:`FrameCodec` refuses.
     """
     frame = frame_of(data)
-    order = frame.columns
-    names = _attributes(order, public, domain) if public else order
-    checked_columns(names, domain, domain)
+    order = split_schema(pa.schema(dict.fromkeys(frame.columns, pa.null())), domain).names
+    checked_columns(_attributes(order, public, domain) if public else order, domain, domain)
     if not len(frame):
         raise InvalidInput("the data holds no records; give at least one")
     if public and public.samples:
@@ -286,8 +286,9 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
         for batch in frame_batches(frame, list(said)):
             _checked_public(batch, public, start)
             start += batch.num_rows
-    codec = FrameCodec(domain, _arrow(frame[:1].select(names)).schema)
-    batches = (codec.recode(batch, kernel) for batch in frame_batches(frame, names))
+    names = _attributes(frame.columns, public, domain) if public else frame.columns
+    codec = FrameCodec(domain, split_schema(_arrow(frame[:1].select(names)).schema, domain))
+    batches = (codec.recode(split_batch(batch, domain, codec.records), kernel) for batch in frame_batches(frame, names))
     result = pa.Table.from_batches(even(batches), schema=codec.output_schema)
     recoded = _as_frame(result, frame, domain)
     if public:
@@ -433,13 +434,15 @@ def _like(data: Any, result: Any, domain: Domain) -> Any:
         return result.combine_chunks().to_batches()[0]
     if hasattr(data, "index") and hasattr(result, "set_axis"):
         # the index goes through as it is: one that is called like an attribute holds the true values
-        true = [str(name) for name in data.index.names if name is not None and str(name) in domain.names]
+        true = [str(name) for name in data.index.names if name is not None and str(name) in domain.columns]
         if true:
             raise InvalidInput(
                 f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
                 "with reset_index(drop=True)"
             )
-        return result.set_axis(data.columns, axis=1).set_axis(data.index, axis=0)
+        # labels need not be texts, which the names of options are
+        labels = data.columns if list(result.columns) == list(map(str, data.columns)) else result.columns
+        return result.set_axis(labels, axis=1).set_axis(data.index, axis=0)
     return result
 
 

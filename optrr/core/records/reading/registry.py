@@ -23,6 +23,7 @@ import pyarrow as pa
 from optrr.core.domain.domain import Domain, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 from optrr.core.provenance import provenance
+from optrr.core.records.multi_select import asked_columns, split_batch, split_schema
 from optrr.core.records.reading.memory import in_memory
 from optrr.core.records.reading.source import (
     COMPRESSIONS,
@@ -160,9 +161,10 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     if isinstance(data, Source):
         return data
     where = place_of(data)
-    if where is None:
-        return in_memory(data)
-    source, watch = _opened(where, domain), where.watch
+    source = in_memory(data) if where is None else _opened(where, domain)
+    if domain is not None:
+        source = _split(source, domain)
+    watch = None if where is None else where.watch
     if watch is None:
         return source
 
@@ -174,6 +176,22 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
             yield batch
 
     return source.passing(watched)
+
+
+def _split(source: Source, domain: Domain) -> Source:
+    """The source with the options in place of each multi-select column that it has."""
+    asked = asked_columns(domain, source.schema.names)
+    if not asked:
+        return source
+    holder = {attribute.name: column for column, attributes in asked.items() for attribute in attributes}
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for batch in source.batches(list(dict.fromkeys(holder.get(name, name) for name in columns))):
+            yield split_batch(batch, domain, done).select(columns)
+            done += batch.num_rows
+
+    return source.passing(read, split_schema(source.schema, domain))
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:

@@ -90,7 +90,7 @@ class _Csv(Bytes):
         most = max(header.count(d) for d in order)
         if most >= _MOST_NAMES:
             raise self._long_header()
-        declared = frozenset(() if domain is None else domain.names)
+        declared = frozenset(() if domain is None else domain.columns)
         splits = {d: _split(header, d) for d in order}
         self._delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
         names, alike = splits[self._delimiter], {_alike(n) for n in declared}

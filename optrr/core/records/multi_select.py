@@ -1,0 +1,82 @@
+"""Columns with several answers in a cell (``apples;pears``), as one column of yes and no for each declared option.
+
+The options and what separates them are declared (:class:`optrr.core.domain.domain.MultiSelect`), never read off protected
+records. An empty cell chose no option, or is missing where the attribute declares a missing value. An attribute with ``rest``
+takes every undeclared option; without such an attribute they are refused.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optrr.core.domain.domain import Attribute, Domain, listed, shown
+from optrr.core.errors import InvalidInput
+
+
+def asked_columns(domain: Domain, present: Sequence[str]) -> dict[str, list[Attribute]]:
+    """The attributes of each multi-select column that is there, where the data has not their own columns already."""
+    out: dict[str, list[Attribute]] = {}
+    for attribute in domain:
+        chosen = attribute.multi_select
+        if chosen is not None and chosen.column in present and attribute.name not in present:
+            out.setdefault(chosen.column, []).append(attribute)
+    return out
+
+
+def split_schema(schema: pa.Schema, domain: Domain) -> pa.Schema:
+    """The schema with the options in place of each multi-select column."""
+    asked = asked_columns(domain, schema.names)
+    fields = [[pa.field(a.name, pa.string()) for a in asked.get(f.name, ())] or [f] for f in schema]
+    return pa.schema([field for each in fields for field in each], metadata=schema.metadata)
+
+
+def split_batch(batch: pa.RecordBatch, domain: Domain, start: int = 0) -> pa.RecordBatch:
+    """The batch with the options in place of each multi-select column; ``start`` records stand before it, for messages.
+
+    Raises InvalidInput naming the place, never the value, of an option that is not declared.
+    """
+    asked = asked_columns(domain, batch.schema.names)
+    if not asked:
+        return batch
+    columns: dict[str, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        columns |= _split(column, asked[name], start) if name in asked else {name: column}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def answers(column: pa.Array, separator: str) -> pa.ListArray:
+    """The texts of every cell, null where it is missing; a column of lists has them already."""
+    if not separator:
+        raise InvalidInput("``multi_select``: the separator is empty; give what stands between answers, such as ';'")
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return column.cast(pa.list_(pa.string()))
+    return pc.split_pattern(column.cast(pa.string()), separator)
+
+
+def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dict[str, pa.Array]:
+    chosen = [a.multi_select for a in attributes if a.multi_select is not None]
+    lists = answers(column, chosen[0].separator)
+    flat, record = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    options = [each.option for each in chosen]
+    code = pc.index_in(flat, value_set=pa.array(options, pa.string())).fill_null(-1).to_numpy()
+    empty = pa.array([None, "", *(mark for a in attributes for mark in a.missing)], pa.string())
+    answered = (code >= 0) | ~pc.is_in(flat, value_set=empty).to_numpy(zero_copy_only=False)
+    unknown = answered & (code < 0)
+    rest = next((k for k, a in enumerate(attributes) if a.rest is not None), None)
+    if rest is None and unknown.any():
+        raise InvalidInput(
+            f"column {shown(chosen[0].column)}, record {start + int(record[unknown][0]) + 1}: an option that is not declared; "
+            f"declared are {listed(options)}, separated by {shown(chosen[0].separator)}"
+        )
+    code = np.where(unknown, rest, code)
+    silent = np.ones(len(column), dtype=bool)
+    silent[record[answered]] = False
+    out = {}
+    for k, attribute in enumerate(attributes):
+        yes = np.zeros(len(column), dtype=np.int8)
+        yes[record[code == k]] = 1
+        at = pa.array(yes, mask=silent if attribute.missing_code is not None else None)
+        out[attribute.name] = pa.array(["no", "yes"]).take(at)
+    return out
