@@ -154,7 +154,6 @@ def combine(
     parameter.
     """
     if output is not None:
-        outputs.check_estimate_suffix(output)
         inputs.keep_input(output, input)
     result = combined(_read(input), confidence=confidence)
     if output is not None:

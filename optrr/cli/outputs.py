@@ -10,7 +10,7 @@ without their folders, and of a database no more than its kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -48,11 +48,10 @@ _FORMATS = frozenset(
 
 
 class Target(click.Path):
-    """A file to write.
+    """A file to write; ``suffixes`` are right for ``what``, any others are where there are none.
 
-    It is refused where it cannot be one, where its name says another format than what is written (``suffixes`` are right for
-    ``what``; any is, where there are none), and where the library that draws its figures is missing. ``folder``: what is
-    written is a folder, which may be there.
+    It is refused where it cannot be written, where its name states another format, and where the library that draws its
+    figures is missing. ``folder``: what is written is a folder, which may exist.
     """
 
     def __init__(self, what: str = "", *suffixes: str, drawn: bool = False, folder: bool = False) -> None:
@@ -67,7 +66,7 @@ class Target(click.Path):
         if self.folder and path.exists() and not path.is_dir():
             raise InvalidInput(f"{path} is a file; name a folder for {self.what}")
         suffix = path.suffix.lower()
-        if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
+        if self.suffixes and suffix not in self.suffixes and (suffix in _FORMATS or self is ESTIMATE):
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
         if self.drawn:
             from optrr.core.display import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
@@ -84,15 +83,8 @@ FIGURES = Target("figures", drawn=True, folder=True)
 TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
 
 
-_SUFFIXES = (".csv", ".parquet", ".json")
-
-TABLE = option("CSV, Parquet or JSON file for the table.", "-o", type=OUTPUT)
-
-
-def check_estimate_suffix(path: Path) -> None:
-    """Refuse files that an estimate is not written to. Raises InvalidInput."""
-    if path.suffix.lower() not in _SUFFIXES:
-        raise InvalidInput(f"{path} ends in {path.suffix!r}; an estimate is written as {', '.join(_SUFFIXES)}")
+ESTIMATE = Target("an estimate", ".csv", ".parquet", ".json")
+TABLE = option("CSV, Parquet or JSON file for the table.", "-o", type=ESTIMATE)
 
 
 def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> None:
@@ -114,7 +106,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
 
 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
-_LEFT_OUT = ("input", "query", "design_file", "output", "report", "manhattan_file", "qq_file")
+_LEFT_OUT = ("query", "design_file", "output", "report", "manhattan_file", "qq_file")
 # Options whose values may be places.
 _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
@@ -125,50 +117,32 @@ def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts
     """What the page of the command that runs is made from."""
     from optrr.core.display import Given  # noqa: PLC0415 (only pages need it)
 
-    context, places, stated = click.get_current_context(), reports.given, reports.stated
-    least = asking.epsilon_in_all
+    context, places = click.get_current_context(), reports.given
+    asked = [(each.opts[-1], value) for each in context.command.params for value in _values(context, each)]
+    words = [word for flag, value in asked for word in ([flag] if value is True else [flag, str(value)])]
+    first = [public_name(each) for each in places[0].named]
+    page = context.params["report"].name
     return Given(
         asking=asking,
         design_file=design_file.name,
-        inputs=[name for place in places for name in _names(place)],
-        asked=[(option.lstrip("-"), "yes" if value is True else _text(value)) for option, value in _options(context)],
-        command=[*_words(context, places[0], design_file)],
+        inputs=[public_name(each) for place in places for each in place.named],
+        asked=[(flag.lstrip("-"), "yes" if value is True else value) for flag, value in asked],
+        command=[*context.command_path.split(), *first, "--design", design_file.name, *words, "--html", page],
         doubts=[_public(line, places) for line in doubts],
-        spent=max([each.epsilon for each in stated], default=least),
-        seeded=any(each.seeded for each in stated),
+        spent=max([each.epsilon for each in reports.stated], default=asking.epsilon_in_all),
+        seeded=any(each.seeded for each in reports.stated),
     )
 
 
-def _options(context: click.Context, given: bool = False) -> Iterator[tuple[str, Any]]:
-    """Every option that has a value, by default too or only where it was given, with that value."""
-    for param in context.command.params:
-        value = context.params.get(str(param.name))
-        # a seed of 0 is given, although 0 equals False
-        if param.name in _LEFT_OUT or value is None or value is False or value == ():
-            continue
-        if given and context.get_parameter_source(str(param.name)) is click.core.ParameterSource.DEFAULT:
-            continue
-        if param.name in _PLACES:
-            value = tuple(map(public_name, value)) if isinstance(value, tuple) else public_name(value)
-        yield param.opts[-1], value
-
-
-def _text(value: Any) -> object:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
-
-
-def _words(context: click.Context, place: RecordsAt, design_file: Path) -> Iterator[str]:
-    """The command in words that make the page again, given the same files."""
-    yield from ("optrr", str(context.command.name), *_names(place))
-    yield from ("--design", design_file.name)
-    for name, value in _options(context, given=True):
-        for each in value if isinstance(value, tuple) else [value]:
-            yield from [name] if each is True else [name, str(each)]
-    yield from ("--html", context.params["report"].name)
-
-
-def _names(place: RecordsAt) -> list[str]:
-    return [public_name(each) for each in place.named]
+def _values(context: click.Context, param: click.Parameter) -> list[Any]:
+    """What the command line gives as an option's value, each of several, as others may read it."""
+    name = str(param.name)
+    given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    if not given or name in _LEFT_OUT or name not in context.params or isinstance(param, click.Argument):
+        return []
+    value = context.params[name]
+    each = list(value) if isinstance(value, tuple) else [value]
+    return [public_name(one) for one in each] if name in _PLACES else each
 
 
 def public_name(place: Place) -> str:
@@ -194,18 +168,13 @@ DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
-    """Write a page where one is asked for; ``page`` makes it, and imports what only pages need."""
+    """Write a page where one is asked for, whole or not at all; ``page`` makes it, and imports what only pages need."""
     if report is not None:
-        write_page(report, page())
+        from optrr.core.display import page_html  # noqa: PLC0415 (pages bring templates)
 
-
-def write_page(path: Path, page: Page) -> None:
-    """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
-    from optrr.core.display import page_html  # noqa: PLC0415 (pages bring templates)
-
-    html = page_html(page)
-    with whole_file(path) as partial:
-        partial.write_text(html, encoding="utf-8")
+        html = page_html(page())
+        with whole_file(report) as partial:
+            partial.write_text(html, encoding="utf-8")
 
 
 @dataclass(eq=False)
@@ -224,11 +193,7 @@ class Analysis:
     output: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.output is not None:
-            check_estimate_suffix(self.output)
         self.doubts: list[str] = []
-        # what becomes of records while they are read
-        self._verb = "counted"
         self.keep(self.input)
 
     def keep(self, place: RecordsAt) -> None:
@@ -248,16 +213,14 @@ class Analysis:
         What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
         standard input can be read once.
         """
-        watch = lambda done, share: progress(f"{done} records {self._verb}", share)  # noqa: E731
+        watch = lambda done, share: progress(f"{done} records read", share)  # noqa: E731
         places = [place.watched(watch) for place in (self.input, *groups)]
         self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
         return self.reports
 
     def sampled(self, sample: Sampled, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
-        """As :meth:`Sampled.keywords` of the reports; records with a sample's columns are read one by one, not counted."""
-        keywords, columns = sample.keywords(self.reports, by)
-        self._verb = "read" if columns else "counted"
-        return keywords, columns
+        """As :meth:`Sampled.keywords` of the reports."""
+        return sample.keywords(self.reports, by)
 
     def made(self, call: Callable[[], _Made]) -> _Made:
         """What a call of the Python API returns; what it warns of is in doubt about the records."""
@@ -275,10 +238,9 @@ class Analysis:
         about: Mapping[str, Any] | None = None,
         **beside: Result | Sequence[Result] | None,
     ) -> None:
-        """Write the files that are asked for, warn, and print JSON or let ``show`` print for people.
+        """Write the files that are asked for, warn, and print the result as text or JSON, with those that stand ``beside`` it.
 
-        ``page`` makes the page, by default that of a table. The JSON object also holds what is ``about`` the result, and under
-        their names results that stand ``beside`` it.
+        ``page`` makes the page, by default that of a table. The JSON object also holds what is ``about`` the result.
         """
         others = {name: each for name, each in beside.items() if each}
         several = [one for each in others.values() for one in ([each] if isinstance(each, Result) else each)]

@@ -296,7 +296,7 @@ def test_progress_is_shown_by_one_bar_while_an_analysis_runs(same_design, monkey
     analysis = Analysis(RecordsAt("out.csv"), Path("d.json"), None)
     reports = analysis.open()
     analysis.made(lambda: reports.table("a"))
-    assert shown == [f"{ANSWERED} records counted"]
+    assert shown == [f"{ANSWERED} records read"]
 
 
 def test_places_know_what_their_records_say_and_several_files_each_their_own(same_design):
