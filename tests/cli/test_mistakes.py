@@ -178,7 +178,7 @@ MISTAKES = [
         "bad.csv is the input itself … another file",
     ),
     ({"bad.csv": GOOD}, "randomize bad.csv --design design.json -o new.xlsx", "'.xlsx' … .parquet"),
-    records(b"PK", "'.xlsx' … export it", name="bad.xlsx"),
+    records(b"PK", "bad.xlsx … save it again", name="bad.xlsx"),
     called("randomize bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
     called("randomize 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
     records("", "bad.csv is empty … columns' names"),
@@ -199,7 +199,7 @@ MISTAKES = [
     records(GOOD + '"' + SECRET * 300_000, "bad.csv … quote"),
     records(
         f'{{"sex": "F", "age": 1, "answer": "yes"}}\n{{"sex": "{SECRET}',
-        "bad.jsonl … line 2 is cut off … whole JSON object",
+        "bad.jsonl … line 2 … whole JSON object",
         name="bad.jsonl",
     ),
     records(GOOD, "bad.parquet … not a whole Parquet file", name="bad.parquet"),
