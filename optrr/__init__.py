@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from optrr.allocation.allocating import Allocation, allocate
     from optrr.allocation.sampled_tables import SampledTables
     from optrr.allocation.tradeoffs import Tradeoff, tradeoff
-    from optrr.allocation.variances import design
     from optrr.allocation.workload import Workload
     from optrr.core.design.designs import Design
-    from optrr.core.design.solving import Constraints
+    from optrr.core.design.solving import Constraints, design
     from optrr.core.design.specification import Specification, read_specification
     from optrr.core.design.verification import Verification
     from optrr.core.domain.bins import Bins
@@ -65,10 +64,9 @@ _HOMES = {
     "allocation.allocating": ["Allocation", "allocate"],
     "allocation.sampled_tables": ["SampledTables"],
     "allocation.tradeoffs": ["Tradeoff", "tradeoff"],
-    "allocation.variances": ["design"],
     "allocation.workload": ["Workload"],
     "core.design.designs": ["Design"],
-    "core.design.solving": ["SolveOptions", "Constraints"],
+    "core.design.solving": ["Constraints", "SolveOptions", "design"],
     "core.design.specification": ["Specification", "read_specification"],
     "core.design.verification": ["Verification"],
     "core.domain.bins": ["Bins"],

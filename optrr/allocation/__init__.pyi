@@ -1,2 +1,2 @@
-from .tradeoffs import cap_tradeoff as cap_tradeoff
+from .variances import variance_design as variance_design
 from .workload import WantedTable as WantedTable

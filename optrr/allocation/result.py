@@ -1,22 +1,28 @@
-"""What an allocation hands back: every way of asking, the best one's predicted errors, and what no mechanism can be below."""
+"""What an allocation hands back: every protocol, the best one's predicted errors, and lower bounds for any mechanism."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from optrr.allocation.strategies import Strategy
 from optrr.allocation.workload import Workload
-from optrr.core.design import Asking, Design
+from optrr.core.design import Asking, Constraints, Design
 from optrr.core.display import (
     COLOURS,
     PAGE_WIDTH,
+    ROWS,
+    SHOWN,
+    Part,
+    Table,
     TableResult,
+    Text,
     amount,
     bound_text,
+    crossed,
     epsilon_text,
     in_json,
     label_lines,
@@ -37,15 +43,12 @@ MAX_LISTED = 5000
 _USELESS = 0.5
 # How the note begins that an allocated design carries; it is a record, not a warning.
 NOTE = "allocated"
-# Of which laws a bound on errors holds where floors, ceilings, caps or standard errors were asked for.
+# Of which laws a bound on errors holds where limits or standard errors were asked for.
 LIMITS = " and these limits"
 # Where a sentence goes on from who wins to what that costs.
 _COST = " It gives up: "
-# Two options within this of each other, relative, are called equal.
+# Two protocols within this of each other, relative, are called equal.
 _EQUAL = 0.01
-# Predicted errors are bounds over all populations. Where sampling and the rest are within this factor of each other, a skewed
-# population may turn their order: on Adult, a bound of 65 stands for an error of 44.
-_NEAR = 1.7
 
 
 @dataclass(frozen=True)
@@ -80,78 +83,113 @@ class Prediction:
 class BestLaw:
     """The best law of change sets as a design, and what proves how good it is.
 
-    ``error`` is the workload's, and no law of the same total and limits has one below ``lower_error``; ``kronecker_error`` is
-    what the best split over independent attributes gives with them (None where none exists). Where accuracies were required
-    instead of a total, no law that meets them has a total ε below ``least_total``.
+    ``error`` is the workload's, and no law of the same total and limits has one below ``lower_error``. Where accuracies were
+    required instead of a total, no law that meets them has a total ε below ``least_total``.
     """
 
     design: Design
     method: str
     error: float
     lower_error: float | None
-    kronecker_error: float | None
     least_total: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What an allocation is asked for; ``total`` is None where standard errors are required instead."""
+
+    domain: Domain
+    workload: Workload
+    total: float | None
+    n: int | None = None
+    records_only: bool = False
+    constraints: Constraints = Constraints()
+    public: PublicColumns = NONE
+
+    @property
+    def limited(self) -> bool:
+        """Whether there are constraints, which have a meaning for whole records only."""
+        return self.constraints != Constraints()
+
+    def allows(self, protocol: Strategy) -> bool:
+        """Whether a protocol has all that is asked for."""
+        return protocol.suits and (protocol.keeps_records or not (self.records_only or self.limited))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation(TableResult):
-    """Every way of asking for a workload, the chosen one first of all, and what no mechanism can be below.
+    """Every protocol for a workload, the chosen one, and lower bounds for any mechanism.
 
     Parameters
     ----------
-    domain, workload, n, public
+    asked
         what was asked for.
-    total
-        E in nats; None where standard errors were required instead, so that each way has the total that it needs.
-    keep
-        "records" where only ways after which any table can be estimated may be chosen.
-    wishes
-        whether floors, ceilings, caps or pairs to preserve were asked for, which have a meaning for records only.
-    ways
+    protocols
         by increasing error; by increasing total where that was not given.
-    way
+    protocol
         the one that errors, predictions and ``asking`` are of: the best, unless another was chosen.
     law
         the best law of change sets; None where there is none, and then ``refusal`` says why.
     """
 
-    domain: Domain
-    workload: Workload
-    n: int | None
-    total: float | None
-    keep: str | None
-    wishes: bool
-    ways: tuple[Strategy, ...]
-    way: Strategy
+    asked: Asked
+    protocols: tuple[Strategy, ...]
+    protocol: Strategy
     law: BestLaw | None
     refusal: InvalidInput | None = None
-    public: PublicColumns = NONE
 
-    in_summary = ("n", "error", "total_bound", "keep", "warnings")
+    in_summary = ("n", "error", "total_bound", "warnings")
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return self.asked.domain
+
+    @property
+    def workload(self) -> Workload:
+        """The tables that are wanted."""
+        return self.asked.workload
+
+    @property
+    def n(self) -> int | None:
+        """Number of respondents; None where it was not given."""
+        return self.asked.n
+
+    @property
+    def total(self) -> float | None:
+        """E in nats; None where standard errors were required instead, so that each protocol has the total that it needs."""
+        return self.asked.total
 
     @cached_property
     def best(self) -> Strategy:
-        """The best way that has all that was asked for."""
-        return next(o for o in self.ways if o.suits and (o.keeps_records or self.keep is None))
+        """The best protocol that has all that was asked for."""
+        return next(o for o in self.protocols if self.asked.allows(o))
 
     @cached_property
     def best_with_records(self) -> Strategy | None:
         """The best among those after which any table can be estimated; None where none of them has what was asked for."""
-        return next((o for o in self.ways if o.suits and o.keeps_records), None)
+        return next((o for o in self.protocols if o.suits and o.keeps_records), None)
 
     def option(self, name: str) -> Strategy:
-        """The way of that name. Raises InvalidInput where there is none."""
-        chosen = next((o for o in self.ways if o.name == name), None)
+        """The protocol of that name. Raises InvalidInput where there is none."""
+        chosen = next((o for o in self.protocols if o.name == name), None)
         if chosen is None:
-            raise InvalidInput(f"no way of asking {name!r}; choose among {', '.join(o.name for o in self.ways)}")
+            raise InvalidInput(f"``protocol``: no {name!r}; choose among {', '.join(o.name for o in self.protocols)}")
         return chosen
 
-    def choosing(self, name: str) -> "Allocation":
-        """The same with the way of that name chosen. Raises InvalidInput where there is none, or it keeps no records."""
+    def choosing(self, name: str | None) -> "Allocation":
+        """The same with the protocol of that name chosen; None leaves the best.
+
+        Raises InvalidInput where there is none of that name, or it keeps no records although these are needed.
+        """
+        if name is None:
+            return self
         chosen = self.option(name)
-        if self.keep is not None and not chosen.keeps_records:
-            raise InvalidInput(f"way {name!r} keeps no records; choose another, or do not ask that records be kept")
-        return replace(self, way=chosen)
+        if not chosen.keeps_records and (self.asked.records_only or self.asked.limited):
+            raise InvalidInput(
+                f"``protocol``: {name!r} keeps no records; choose another, or leave out ``records_only`` and limits"
+            )
+        return replace(self, protocol=chosen)
 
     @property
     def best_law(self) -> BestLaw:
@@ -167,50 +205,50 @@ class Allocation(TableResult):
 
     @cached_property
     def asking(self) -> Asking:
-        """What to save, ask and estimate with: the chosen way."""
-        return self.way.asking.beside(self.public)
+        """What to save, randomize and estimate with: the chosen protocol."""
+        return self.protocol.asking.beside(self.asked.public)
 
     def certified(self) -> Asking:
-        """The chosen way; questions with the bound on any mechanism's error, and its proof, unless they are too many."""
+        """The chosen protocol; questions with the bound on any mechanism's error, and its proof, unless they are too many."""
         total = max(self.total or 0.0, self.asking.epsilon)
         return self.asking.bounded(lambda: self.workload.error_certificate(self.domain, total))
 
     @property
     def epsilon(self) -> float:
-        """Total ε in nats of the chosen way, as it is drawn."""
+        """Total ε in nats of the chosen protocol, as it is drawn."""
         return self.asking.epsilon
 
     @property
     def error(self) -> float:
-        """Σ weight G_U of the chosen way."""
-        return self.way.error
+        """Σ weight G_U of the chosen protocol."""
+        return self.protocol.error
 
     @cached_property
     def error_bound(self) -> float:
-        """What no mechanism of this total, of whatever form, can have less of than as error."""
-        return self._bound(self.way)
+        """The lower bound on the error of any mechanism of this total."""
+        return self._bound(self.protocol)
 
-    def _bound(self, option: Strategy) -> float:
-        return self._bounds[option.epsilon if self.total is None else self.total]
+    def _bound(self, protocol: Strategy) -> float:
+        return self._bounds[protocol.epsilon if self.total is None else self.total]
 
     @cached_property
     def _bounds(self) -> dict[float, float]:
-        totals = {o.epsilon for o in self.ways} if self.total is None else {self.total}
+        totals = {o.epsilon for o in self.protocols} if self.total is None else {self.total}
         return {total: self.workload.error_bound(self.domain, total) for total in totals}
 
-    def over_bound(self, option: Strategy) -> float | None:
-        """A way's error over what no mechanism of its total can have less of; None where it cannot estimate every table."""
-        return option.error / self._bound(option) if np.isfinite(option.error) else None
+    def over_bound(self, protocol: Strategy) -> float | None:
+        """A protocol's error over the lower bound at its total; None where it cannot estimate every table."""
+        return protocol.error / self._bound(protocol) if np.isfinite(protocol.error) else None
 
     @cached_property
     def total_bound(self) -> float | None:
-        """Total ε in nats below which no mechanism, of whatever form, has the standard errors required; None without any."""
+        """Lower bound on the total ε, in nats, of any mechanism with the standard errors required; None without any."""
         return self.workload.total_bound(self.domain, self.n) if self.workload.required else None
 
     @property
     def limits(self) -> str:
         """What the bound on laws' errors takes for granted beside the total, within a sentence; empty for nothing."""
-        return LIMITS if self.wishes or self.workload.required else ""
+        return LIMITS if self.asked.limited or self.workload.required else ""
 
     @property
     def gap(self) -> float | None:
@@ -218,68 +256,42 @@ class Allocation(TableResult):
         lower, error = self.best_law.lower_error, self.best_law.error
         return None if lower is None else max(error - lower, 0.0) / error
 
-    def ratio(self, option: Strategy) -> float:
-        """Its error relative to that of the best way; where totals are what is compared, its total."""
+    def ratio(self, protocol: Strategy) -> float:
+        """Its error relative to that of the best protocol; where totals are what is compared, its total."""
         if self.total is None:
-            return option.epsilon / self.best.epsilon
-        return option.error / self.best.error
+            return protocol.epsilon / self.best.epsilon
+        return protocol.error / self.best.error
 
-    def typical_standard_error(self, option: Strategy) -> float | None:
+    def typical_standard_error(self, protocol: Strategy) -> float | None:
         """Root mean square over all cells of all tables, by weight; None without n."""
-        return self.workload.typical_standard_error(self.domain, option.error, self.n)
+        return self.workload.typical_standard_error(self.domain, protocol.error, self.n)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
-        """What to expect of every table from the chosen way, of each kind of alike ones where there are more than 5000."""
-        return tuple(predictions(self.domain, self.workload, self.way.asking, self.n))
+        """What to expect of every table from the chosen protocol, of each kind of alike ones where there are more than 5000."""
+        return tuple(predictions(self.domain, self.workload, self.protocol.asking, self.n))
 
     def sentences(self) -> tuple[str, ...]:
-        """In words: which way is best, by how much, what that gives up, and what keeping records costs."""
+        """In words: which protocol is best, by how much, what that gives up, and what keeping records costs."""
         what = "squared error" if self.total is not None else "total epsilon"
         out = [self._lead(what), self._least()]
-        first, record = self.ways[0], self.best_with_records
-        if self.wishes:
-            out.append(
-                "Floors, ceilings, caps and pairs to preserve have a meaning for whole records only, so one that keeps them "
-                "is chosen."
-            )
-        if self.keep is not None and first is not self.best and first.epsilon and np.isfinite(first.error):
-            out.append(
-                f"Without {'these wishes' if self.wishes else 'the wish for records'}, {first.words} has "
-                f"{self.ratio(first):.3g} times the {what}."
-            )
+        first, record = self.protocols[0], self.best_with_records
+        if self.asked.limited:
+            out.append("Limits and pairs to preserve have a meaning for whole records only, so these are kept.")
+        if first is not self.best and self.best.keeps_records and first.epsilon and np.isfinite(first.error):
+            without = "limits" if self.asked.limited else "the need for records"
+            out.append(f"Without {without}, {first.words} has {self.ratio(first):.3g} times the {what}.")
         elif not self.best.keeps_records:
             out.append(
-                "If records are needed, no way has what was asked for."
+                "If records are needed, no protocol has what was asked for."
                 if record is None
-                else f"If records are needed, {record.words} is best{'' if self.total else ' of the ways compared'}, with "
+                else f"If records are needed, {record.words} is best{'' if self.total else ' of those compared'}, with "
                 f"{self.ratio(record):.3g} times the {what} of the winner."
-            )
-        whole = next((o for o in self.ways if o.suits and o.name == "optimum"), None)
-        if record is not None and whole is not None and whole is not record:
-            out.append(
-                "If more than tables is to be made of them, such as regressions, they must be whole: the optimum has "
-                f"{self.ratio(whole):.3g} times the {what} of the winner."
-            )
-        near = [o for o in self.ways if o.suits and self.ratio(o) <= _NEAR]
-        if len({o.asks_one for o in near}) > 1 and self.total is not None and self.keep is None:
-            out.append(
-                "These are bounds over all populations, and for skewed tables sampling's is the looser one: so near the "
-                "crossing sampling may be ahead of what is shown here."
-            )
-        named = {o.name: o for o in self.ways}
-        if self.total is not None and {"kronecker", "optimum"} <= set(named):
-            kronecker, optimum = named["kronecker"], named["optimum"]
-            out.append(
-                f"Kronecker's best split has {kronecker.error / optimum.error:.3g} times the optimum's squared error, at "
-                f"conditional epsilon {kronecker.conditional_epsilon:.3g} instead of {optimum.conditional_epsilon:.3g}."
             )
         return tuple(out)
 
     def _lead(self, what: str) -> str:
-        # the even and the best split of one way of asking count as one
-        others = (o for o in self.ways if o.suits and o.family != self.best.family)
-        runner = next((o for o in others if o.keeps_records or self.keep is None), None)
+        runner = next((o for o in self.protocols if self.asked.allows(o) and o is not self.best), None)
         if runner is None:
             lead = f"{self.best.title} is the only one with all that was asked for."
         elif not np.isfinite(runner.error):
@@ -306,19 +318,74 @@ class Allocation(TableResult):
         )
 
     def headline(self) -> str:
-        """Workload, total, the best way and by how much."""
+        """Workload, total, the best protocol and by how much."""
         total = epsilon_text(self.epsilon)
         return f"workload {self.workload.name} at total epsilon {total}: {self.sentences()[0].partition(_COST)[0]}"
 
     def to_arrow(self) -> pa.Table:
-        """One row per table of the workload: table, weight, cells, error, sampling_error, standard_error."""
-        rows = [p.summary() | {"table": " × ".join(p.attributes)} for p in self.predictions]
-        names = ("table", "weight", "cells", "error", "sampling_error", "standard_error")
-        return pa.table({name: [row[name] for row in rows] for name in names})
+        """One row per protocol, with the names that the JSON has."""
+        return pa.Table.from_pylist(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Each protocol as plain values."""
+        smallest = min(o.error for o in self.protocols)
+        return [
+            o.summary()
+            | {
+                "relative_error": in_json(o.error / smallest),
+                "error_over_bound": self.over_bound(o),
+                "standard_error": self.typical_standard_error(o),
+            }
+            | ({"epsilon": self.epsilon} if o is self.protocol else {})
+            for o in self.protocols
+        ]
+
+    def shown(self, most: int | None = None) -> Table:
+        """The protocols, the chosen one set off."""
+        columns = ["name", "epsilon", "error", "error_over_bound", "standard_error", "keeps_records"]
+        columns += ["conditional_epsilon", "pair_visibility"]
+        rows = [[epsilon_text(row["epsilon"]) if c == "epsilon" else row[c] for c in columns] for row in self._rows()]
+        heads = ["protocol", "total epsilon", *(c.replace("_", " ") for c in columns[2:])]
+        return Table(heads, rows[:most], strong=[self.protocols.index(self.protocol)])
+
+    def predicted(self) -> Table:
+        """What to expect of every table."""
+        columns = ["weight", "cells", "error", "sampling_error", "standard_error", "required"]
+        held = [[getattr(p, c) for c in columns] for p in self.predictions]
+        used = [k for k, c in enumerate(columns) if any(row[k] not in (None, 1) for row in held)]
+        rows = [[crossed(p.attributes), *(row[k] for k in used)] for p, row in zip(self.predictions, held, strict=True)]
+        return Table(["table", *(columns[k].replace("_", " ") for k in used)], rows, "predicted errors")
+
+    def _parts(self) -> list[Part]:
+        table, *beside = self.page_parts(SHOWN)
+        return [table, *map(Text, [*self.sentences(), *self.proved()]), *beside]
+
+    def page_parts(self, most: int = ROWS) -> list[Part]:
+        """The protocols, budgets of attributes if records are kept, and predicted errors, so many rows each."""
+        parts: list[Part] = [self.shown()]
+        if self.asking.budgets:
+            parts.append(replace(cast(Design, self.asking).shown(most), title="epsilon per attribute, in nats"))
+        return [*parts, self.predicted().first(most)]
+
+    def proved(self) -> list[str]:
+        """What is proved of laws of change sets."""
+        law, also = self.law, LIMITS if self.asked.limited else ""
+        if law is None:
+            return []
+        out = []
+        if self.gap is not None:
+            out.append(
+                f"The optimum over full records has error {law.error:.6g}; no law of change sets of its total{self.limits} "
+                f"has an error below {law.lower_error:.6g} ({100 * self.gap:.2g} % less)."
+            )
+        if law.least_total is not None:
+            least = bound_text(law.least_total)
+            out.append(f"No law of change sets with these accuracies{also} has a total below {least}.")
+        return out
 
     def plot(self) -> "Figure":
-        """The error of each way of asking, the smallest on top; a way that cannot estimate every table has no dot."""
-        shown = self.ways[::-1]
+        """The error of each protocol, the smallest on top; one that cannot estimate every table has no dot."""
+        shown = self.protocols[::-1]
         errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
         label = "workload error" if self.n is None else "typical standard error"
         if self.total is None:
@@ -356,47 +423,34 @@ class Allocation(TableResult):
         return tuple(said)
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: the chosen way's, a design's own keys among them, then every way's.
+        """The command line's JSON object: the chosen protocol's, a design's own keys among them, then every protocol's.
 
         Where accuracies of tables were required, the lower bound is that of every law that reaches them; the design's own is
         that of its attributes' ε alone.
         """
-        asking, law, way = self.asking, self.law, self.asking.summary()
+        asking, law, out = self.asking, self.law, self.asking.summary()
         least = None if law is None else law.least_total
-        if law is not None and self.way.name == "optimum":
+        out["method"] = self.protocol.name
+        if law is not None and self.protocol.name == "optimum":
+            out["method"] = law.method
             if least is not None:
                 bound = max(law.design.lower_bound, least)
-                way |= {"lower_bound": bound, "gap": law.design.epsilon - bound}
-            way["method"] = law.method
-        else:
-            way["method"] = self.way.name
-        smallest = min(o.error for o in self.ways)
-        rows = [
-            o.summary()
-            | {
-                "relative_error": in_json(o.error / smallest),
-                "error_over_bound": self.over_bound(o),
-                "standard_error": self.typical_standard_error(o),
-            }
-            | ({"epsilon": asking.epsilon} if o is self.way else {})
-            for o in self.ways
-        ]
+                out |= {"lower_bound": bound, "gap": law.design.epsilon - bound}
         record = self.best_with_records
-        return way | {
+        return out | {
             "keeps_records": asking.keeps_records,
             "workload": self.workload.name,
             "total_epsilon": self.total,
+            "records_only": self.asked.records_only,
             "error_lower_bound": None if law is None else law.lower_error,
             "error_gap": None if law is None else self.gap,
-            "kronecker_error": None if law is None else law.kronecker_error,
             "least_total": least,
             "error_bound": self.error_bound,
             "error_over_bound": self.error / self.error_bound,
-            "relative_error": self.error / smallest,
             "best": self.best.name,
             "best_with_records": None if record is None else record.name,
-            "way": self.way.name,
-            "ways": rows,
+            "protocol": self.protocol.name,
+            "protocols": self._rows(),
             "sentences": list(self.sentences()),
             "tables": in_json(self.predictions),
             **super().summary(),

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from optrr.allocation.combining import Answered, alone, answered_table, combined
 from optrr.allocation.supports import report_subsets, reported_epsilon
 from optrr.core.design import SAME, Asking, Check, Design, Verification, load_design, total_check
-from optrr.core.display import SOFTWARE, amount, category_word, crossed
+from optrr.core.display import SOFTWARE, TableResult, amount, category_word, crossed, epsilon_text
 from optrr.core.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.core.estimation import Estimate, check_confidence, estimate_of_supports
@@ -159,9 +159,9 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defau
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-@dataclass(frozen=True, eq=False)
-class SampledTables(Asking):
-    """Which tables are asked, how often each, by which report, and the ε that one person spends.
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledTables(Asking, TableResult):
+    """Tables of which each person answers one: how often each is asked, by which report, and the total ε.
 
     Parameters
     ----------
@@ -261,6 +261,17 @@ class SampledTables(Asking):
         """Total ε in nats of the record, of the answers as drawn; rounded up."""
         each = set(zip(self.subset_reports, self.shapes, strict=True))
         return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
+
+    def headline(self) -> str:
+        """Total, and how many tables."""
+        return f"total epsilon {epsilon_text(self.epsilon)}, each person answers one of {amount(len(self.tables), 'table')}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per table: attributes, share, subset_sizes, likely."""
+        rows = zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)
+        return pa.Table.from_pylist(
+            [{"attributes": t, "share": s, "subset_sizes": r.subset_sizes, "likely": r.likely} for t, s, r in rows]
+        )
 
     @property
     def share_ends(self) -> NDArray[np.uint64]:

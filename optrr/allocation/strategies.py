@@ -1,25 +1,24 @@
-"""The ways of asking that an allocation compares, each with its predicted error and as something that can be carried out.
+"""The protocols that an allocation compares, each with its predicted error and as something that can be carried out.
 
     optimum          the most accurate law of change sets (:mod:`optrr.allocation.allocating`)
-    kronecker        every attribute on its own, the total split as well as it can be; kronecker-even: split evenly
-    clusters         randomized response on the product of each cluster (MDR §4), best split
+    kronecker        every attribute on its own, the total split as well as it can be
     whole-record     one randomized response on the product of everything
     sampling         each person answers one table only, drawn at random, with the whole ε, by the subset of its cells that is
-                     most accurate for it; sampling-even: all equally often
+                     most accurate for it
     mixture          each person answers one question, drawn at random, of those that are most accurate together
                      (:mod:`optrr_solvers.allocation.mixture`, :mod:`optrr_solvers.allocation.required`)
     mixture-with-records
                      the same with some questions about everything, so that any table can be estimated later
 
-The sampling ways and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated,
-each from all answers that tell about it; any table where the questions together see every effect, and else those asked for.
+Sampling and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated, each from
+all answers that tell about it; any table where the questions together see every effect, and else those asked for.
 Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. How many attributes there
-are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants it, or where a question
-is about all attributes.
+are does not matter: alike ones are counted once, and a protocol is built only when it is used, or where a question is about all
+attributes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -34,14 +33,7 @@ from optrr.core.display import named_in_json
 from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr_solvers import SolveFailed
-from optrr_solvers.allocation.mixture import (
-    MOST_EFFECTS,
-    MOST_WHOLE,
-    MixedQuestions,
-    best_shares,
-    mixture,
-    shared_error,
-)
+from optrr_solvers.allocation.mixture import MOST_EFFECTS, MOST_WHOLE, MixedQuestions, best_shares, mixture
 from optrr_solvers.allocation.problem import AllocationProblem
 from optrr_solvers.allocation.program import kronecker_epsilons
 from optrr_solvers.allocation.questions import CELL_BITS, MAX_CELLS, Question, whole_table
@@ -49,7 +41,7 @@ from optrr_solvers.allocation.required import required_questions
 from optrr_solvers.allocation.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.laws import BlockLaw, ProductLaw
+from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.problem import EPSILON_RANGE
 
@@ -61,9 +53,9 @@ _LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Strategy:
-    """One way of asking beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
+    """One protocol beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
 
-    ``error`` is the workload's, ``inf`` where the option cannot estimate some table; ``conditional_epsilon`` the largest over
+    ``error`` is the workload's, ``inf`` where the protocol cannot estimate some table; ``conditional_epsilon`` the largest over
     attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many); ``suits``
     says whether it has all that was asked for beside a small error.
     """
@@ -88,11 +80,6 @@ class Strategy:
     def asks_one(self) -> bool:
         """Whether each person answers one question, drawn at random."""
         return self.name.startswith(("sampling", "mixture"))
-
-    @property
-    def family(self) -> str:
-        """The way of asking, whatever its budget split."""
-        return self.name.removesuffix("-even")
 
     @property
     def words(self) -> str:
@@ -128,7 +115,7 @@ def sufficient_ways(
     with suppress(SolveFailed):
         epsilons = kronecker_epsilons(problem)
         error = arrays.error(arrays.products(eigenvalues_of(domain.sizes, epsilons)))
-        ways.append(_on_its_own(domain, "kronecker", "Every attribute on its own", epsilons, error))
+        ways.append(_on_its_own(domain, "Every attribute on its own", epsilons, error))
     single = _single(domain, wanted)
     if single is None or not _reportable(domain, wanted, problem.total):
         return ways
@@ -166,31 +153,27 @@ def optimum(design: Design, wanted: Workload, error: float) -> Strategy:
     return Strategy("optimum", title, design.epsilon, error, True, conditional, visible, tuple(gives_up), build)
 
 
-def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Strategy]:
-    """Every attribute on its own: the total split evenly, and as well as it can be where that is found."""
+def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
+    """Every attribute on its own: the total split as well as it can be, evenly where the best split is not found."""
     arrays = wanted.arrays(domain)
     blocks = single_blocks(arrays)
-
-    def option(name: str, kind: str, split: Split) -> Strategy:
-        title = f"Every attribute on its own ({kind} split)"
-        return _on_its_own(domain, name, title, _within(split, total), split.error)
-
-    out = [option("kronecker-even", "even", even_split(arrays, blocks, total))]
-    # where the best split is not found, the even split is still compared
-    with suppress(SolveFailed):
-        out.append(option("kronecker", "best", best_split(arrays, blocks, total)))
-    return out
+    try:
+        split, kind = best_split(arrays, blocks, total), "best"
+    except SolveFailed:
+        split, kind = even_split(arrays, blocks, total), "even"
+    title = f"Every attribute on its own ({kind} split)"
+    return _on_its_own(domain, title, _within(split, total), split.error)
 
 
-def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, error: float) -> Strategy:
+def _on_its_own(domain: Domain, title: str, epsilons: FloatArray, error: float) -> Strategy:
     """Every attribute on its own at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
     def build() -> Asking:
-        return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
+        return baseline_design(domain, ProductLaw(domain.sizes, epsilons), "kronecker")
 
     total, largest = float(epsilons.sum()), float(epsilons.max())
-    return Strategy(name, title, total, error, True, largest, 1.0, gives_up, build)
+    return Strategy("kronecker", title, total, error, True, largest, 1.0, gives_up, build)
 
 
 def _within(split: Split, total: float) -> FloatArray:
@@ -200,107 +183,49 @@ def _within(split: Split, total: float) -> FloatArray:
 
 def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
     """One randomized response on the product of all attributes."""
-    # every attribute is a class of its own, as clusters need it
+    # every attribute is a class of its own, as a block needs it
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
     # the eigenvalue underflows with a thousand attributes
     share = float(split.eigenvalues[0])
     visible = None if domain.m == 1 else 1 / share if share > 0 else math.inf
-    epsilons = _within(split, total)
-    option = Strategy(
-        "whole-record",
-        "One randomized response on the whole record",
-        total,
-        split.error,
-        True,
-        total,
-        visible,
-        (
-            f"conditional privacy (conditional epsilon {total:.3g})",
-            "one-way accuracy, for equal visibility of all effects",
-        ),
-        lambda: baseline_design(domain, joint_law(domain.sizes, float(epsilons[0])), "whole-record"),
+    (epsilon,) = _within(split, total).tolist()
+    gives_up: tuple[str, ...] = (
+        f"conditional privacy (conditional epsilon {total:.3g})",
+        "one-way accuracy, for equal visibility of all effects",
     )
-    return _if_told(option, domain, [range(domain.m)], epsilons)
-
-
-def _if_told(option: Strategy, domain: Domain, groups: Sequence[Sequence[int]], epsilons: FloatArray) -> Strategy:
-    """The option, which does not suit where randomized response on a group's many cells tells too little of an attribute."""
-    for members, gain in zip(groups, (epsilons + np.log(-np.expm1(-epsilons))).tolist(), strict=True):
-        logs = np.log(domain.sizes[list(members)])
-        if logs.min() + gain - logs.sum() < np.log(np.expm1(EPSILON_RANGE[0])):
-            said = f"of some attribute an answer tells less than randomized response at {EPSILON_RANGE[0]:g} nats"
-            break
-    else:
-        return option
-
-    def refuse() -> Asking:
-        raise InvalidInput(f"way {option.name!r}: {said}; raise the total, or choose another way")
-
-    return replace(option.without(said), build=refuse)
-
-
-def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Strategy:
-    """One randomized response on the product of each cluster (MDR §4), the total split as well as it can be."""
-    groups = partition(domain, clusters)
-    # every attribute is a class of its own, as clusters need it
-    arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
-    split = best_split(arrays, cluster_blocks(arrays, groups), total)
-    shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
-    epsilons = _within(split, total)
+    logs, least = np.log(domain.sizes), EPSILON_RANGE[0]
+    suits = bool(logs.min() + epsilon + np.log(-np.expm1(-epsilon)) - logs.sum() >= np.log(np.expm1(least)))
+    if not suits:
+        gives_up += (f"of some attribute an answer tells less than randomized response at {least:g} nats",)
 
     def build() -> Asking:
-        each = zip(groups, epsilons.tolist(), strict=True)
-        law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
-        return baseline_design(domain, law, "clusters")
+        if not suits:
+            raise InvalidInput(f"protocol 'whole-record': {gives_up[-1]}; raise the total, or choose another protocol")
+        return baseline_design(domain, joint_law(domain.sizes, epsilon), "whole-record")
 
-    option = Strategy(
-        "clusters",
-        f"Clusters {shown} (best split)",
-        total,
-        split.error,
-        True,
-        float(split.epsilons.max()),
-        1.0,
-        ("conditional privacy inside a cluster", "pairs across clusters are as under Kronecker"),
-        build,
-    )
-    return _if_told(option, domain, groups, epsilons)
-
-
-def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
-    """Clusters as index tuples, attributes in none of them alone. Raises InvalidInput for one named twice."""
-    groups = [domain.indices(c) for c in clusters]
-    named = [i for g in groups for i in g]
-    twice = next((i for k, i in enumerate(named) if i in named[:k]), None)
-    if twice is not None:
-        raise InvalidInput(f"attribute {domain.names[twice]!r} is in two clusters; put it in one")
-    return [*groups, *((i,) for i in range(domain.m) if i not in set(named))]
+    title = "One randomized response on the whole record"
+    return Strategy("whole-record", title, total, split.error, True, total, visible, gives_up, build, suits)
 
 
 def sampling(
     domain: Domain, wanted: Workload, total: float, progress: Callable[[float], None] | None = None
 ) -> list[Strategy]:
-    """Each person answers one question drawn at random: a table, drawn evenly or as well as can be, or one of a mixture.
+    """Each person answers one question drawn at random: a table, or one of a mixture.
 
     The mixture is :func:`optrr_solvers.allocation.mixture.mixture`'s. Empty where one report cannot be on so many
     cells, or of so many nats.
     """
     if not _reportable(domain, wanted, total):
         return []
-    arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
+    best = _best_shares(domain, wanted, total)
 
-    def option(name: str, error: float) -> Strategy:
-        def build() -> Asking:
-            return sampled_tables(domain, wanted, total, even=name == "sampling-even")
-
-        whole = any(len(t.attributes) == domain.m for t in wanted.tables)
-        return _asked_at_random(wanted, name, total, error, build, whole)
-
+    whole = any(len(t.attributes) == domain.m for t in wanted.tables)
+    out = [
+        _asked_at_random(wanted, "sampling", total, best.error, lambda: sampled_tables(domain, wanted, total), whole)
+    ]
     if len(wanted.tables) == 1:
-        return [option("sampling", best.error)]
-    error = shared_error(arrays, best.questions, wanted.counts(domain) / len(wanted.tables), total)
-    out = [option("sampling-even", error), option("sampling", best.error)]
+        return out
     single = _single(domain, wanted)
     if single is not None:
         mixed = mixture(single, total, progress)
@@ -329,7 +254,7 @@ def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
 
 
 def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Strategy:
-    """Questions with their shares, as a way of asking."""
+    """Questions with their shares, as a protocol."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
     def build() -> Asking:
@@ -346,7 +271,6 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     title = {
         "mixture": "One random question per person (the most accurate)",
         "mixture-with-records": "One random question per person, some of them about everything",
-        "sampling-even": f"One random {what} per person (drawn evenly)",
         "sampling": f"One random {what} per person (best probabilities)",
     }[name]
     asked, tables = what, "no other table can be estimated, now or later"
@@ -381,19 +305,15 @@ def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestio
     )
 
 
-def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
-    """The workload's tables, one asked of each person: drawn with the best probabilities, or evenly.
+def sampled_tables(domain: Domain, wanted: Workload, total: float) -> SampledTables:
+    """The workload's tables, one asked of each person, drawn with the best probabilities.
 
     Each is reported in the most accurate way.
     """
     arrays = wanted.arrays(domain)
-    if even:
-        shares = np.ones(len(wanted.tables))
-    else:
-        each = _best_shares(domain, wanted, total).shares / wanted.counts(domain)
-        place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
-        # a table that others tell enough about keeps a share that can be drawn
-        shares = np.maximum(
-            [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables], _LEAST_SHARE
-        )
+    each = _best_shares(domain, wanted, total).shares / wanted.counts(domain)
+    place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
+    # a table that others tell enough about keeps a share that can be drawn
+    of_tables = [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables]
+    shares = np.maximum(of_tables, _LEAST_SHARE)
     return SampledTables.within(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)

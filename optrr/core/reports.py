@@ -9,6 +9,7 @@
     reports.model("sex*income + age")                   a log-linear model
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            synthetic records
+    reports.cluster(50, 0.1)                            attributes that depend on each other, and a design for them
     reports.pooled(0.01).table("race", "income")        the same with rare categories collapsed
 
 :data:`ANALYSES` lists these methods. Each is a function whose first argument is the reports; it is imported when the method is
@@ -52,6 +53,7 @@ ANALYSES = {
     "model": "optrr.analysis.models:model",
     "regress": "optrr.analysis.models:regress",
     "synthesize": "optrr.analysis.models:synthesize",
+    "cluster": "optrr.core.protocols.clusters:cluster",
 }
 
 

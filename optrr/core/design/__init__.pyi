@@ -32,6 +32,7 @@ from .solving import Preserve as Preserve
 from .solving import baseline_design as baseline_design
 from .solving import design as design
 from .solving import epsilon_vector as epsilon_vector
+from .specification import Declared as Declared
 from .specification import Specification as Specification
 from .specification import Wording as Wording
 from .specification import declared as declared

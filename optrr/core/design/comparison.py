@@ -4,19 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from optrr.core.design.designs import Design
-from optrr.core.design.solving import Constraints, Preserve, design
+from optrr.core.design.solving import Constraints, declared_epsilons, design
+from optrr.core.design.specification import Declared
+from optrr.core.display.charts import COLOURS, PAGE_WIDTH, new_figure
 from optrr.core.display.parts import Table
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import amount, bound_text, epsilon_text
-from optrr.core.domain.domain import Domain
 from optrr.core.errors import SolveFailed
 from optrr_solvers import InvalidProblem, MethodTooLarge, applicable
 from optrr_solvers.allocation.any_mechanism import total_bound
-from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 # Decimals of an epsilon, and the difference in nats within which two totals are called the same.
 _DECIMALS, _SAME = 4, 1e-9
@@ -34,10 +37,15 @@ class MethodComparison(TableResult):
     failed: Mapping[str, str]
     total_bound: float
 
+    @property
+    def best(self) -> Design:
+        """The design with the smallest total."""
+        return min(self.designs, key=lambda made: made.epsilon)
+
     def headline(self) -> str:
-        """The smallest total, and how many methods found it."""
-        total = min(each.epsilon for each in self.designs)
-        return f"smallest total epsilon {epsilon_text(total, _DECIMALS)}, of {amount(len(self.designs), 'method')}"
+        """The smallest total, of how many methods."""
+        total = epsilon_text(self.best.epsilon, _DECIMALS)
+        return f"smallest total epsilon {total}, of {amount(len(self.designs), 'method')}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -72,7 +80,7 @@ class MethodComparison(TableResult):
             )
             for each in self.designs
         ]
-        least = min(each.epsilon for each in self.designs)
+        least = self.best.epsilon
         winners = [k for k, each in enumerate(self.designs) if each.epsilon <= least + _SAME]
         heads = ["method", "total", "lower bound", "gap", "status", "faintest pair", "largest conditional", "seconds"]
         return Table(heads, rows[:most], note="* smallest total epsilon; epsilons in nats", strong=winners)
@@ -81,6 +89,15 @@ class MethodComparison(TableResult):
         """The bound for every mechanism."""
         bound = bound_text(self.total_bound, _DECIMALS)
         return [f"any mechanism that estimates every attribute with as little variance has a total of at least {bound}"]
+
+    def plot(self) -> "Figure":
+        """The total of each method, as bars, and the largest lower bound as a line."""
+        figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(self.designs))
+        axes, shown = figure.subplots(), self.designs[::-1]
+        axes.barh([made.method for made in shown], [made.epsilon for made in shown], color=COLOURS[0], height=0.6)
+        axes.axvline(max(made.lower_bound for made in shown), color=COLOURS[1])
+        axes.set_xlabel("total epsilon, nats")
+        return figure
 
     def summary(self) -> dict[str, Any]:
         """The JSON object: the summaries of the designs, the methods that failed, and the bound for every mechanism."""
@@ -93,20 +110,34 @@ class MethodComparison(TableResult):
         }
 
 
-def compare(domain: Domain, epsilons: FloatArray, *, preserve: Preserve = "marginals") -> MethodComparison:
+def compare(
+    domain: Declared,
+    epsilons: float | ArrayLike | Mapping[str, float] | None = None,
+    *,
+    constraints: Constraints = Constraints(),
+) -> MethodComparison:
     """Design for the required accuracies by every applicable method.
 
     Parameters
     ----------
-    epsilons
-        accuracy of each attribute, as that of randomized response at this ε, in nats.
-    preserve
-        "pairs" where every pair is to stay at least as visible as under independent randomized response.
+    domain, epsilons, constraints
+        as of :func:`optrr.design`.
+
+    Returns
+    -------
+    MethodComparison
+        in which a method that fails has its reason in place of a design.
+
+    Raises
+    ------
+    InvalidInput, InvalidProblem
+        as :func:`optrr.design`.
     """
+    declared, asked = declared_epsilons(domain, epsilons)
     made, failed = [], {}
-    for method in applicable(Constraints(preserve=preserve).problem(domain, epsilons)):
+    for method in applicable(constraints.problem(declared.domain, asked)):
         try:
-            made.append(design(domain, epsilons, method=method, preserve=preserve))
+            made.append(design(declared, asked, method=method, constraints=constraints))
         except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
             failed[method] = str(error)
-    return MethodComparison(tuple(made), failed, total_bound(domain.sizes, epsilons))
+    return MethodComparison(tuple(made), failed, total_bound(declared.domain.sizes, asked))

@@ -3,29 +3,18 @@
 The page that compares designs of several methods.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optrr.core.design.comparison import MethodComparison
 from optrr.core.design.designs import Design, requirements
-from optrr.core.display.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
+from optrr.core.display.charts import figure_svg
 from optrr.core.display.pages import CHARTED, ROWS, checked, told
 from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warnings
 from optrr.core.display.text import amount, bound_text, changed_of_hundred, epsilon_text
 from optrr_solvers import Status
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-# Decimals of an epsilon in a table.
-_DECIMALS = 4
-_BOUNDS = (
-    "At least: what the method proves that no mechanism with these {} can go below. Baselines prove little; the line "
-    "in the chart is the best bound of all."
-)
 MEANING = (
     "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
     "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
@@ -117,64 +106,18 @@ def _pairs(design: Design) -> list[Section]:
     return [Section("Pairs", parts)]
 
 
-def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]] = ()) -> Page:
+def comparison_page(compared: MethodComparison) -> Page:
     """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
-    columns = [
-        "method",
-        "total epsilon",
-        "at least",
-        "gap",
-        "status",
-        "faintest pair's visibility",
-        "max conditional epsilon",
-        "seconds",
-    ]
-    rows = [
-        (
-            d.method,
-            epsilon_text(d.epsilon, _DECIMALS),
-            bound_text(d.lower_bound, _DECIMALS),
-            max(round(d.gap, 9), 0.0),
-            str(d.solution.status),
-            d.faintest_pair[0] if d.faintest_pair else None,
-            epsilon_text(float(d.conditional_epsilons.max()), _DECIMALS),
-            round(d.solution.seconds, 2),
-        )
-        for d in designs
-    ]
-    wanted = requirements(designs[0]) if designs else "accuracies"
-    parts: list[Part] = [Table(columns, rows), Text(_BOUNDS.format(wanted)), Text(PAIRS)]
-    parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
-    parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
-    if designs:
-        parts.append(
-            Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound.")
-        )
-    sections = [Section("Methods", parts)]
-    if designs:
-        best = min(designs, key=lambda d: d.epsilon)
-        sections.append(Section(f"Attributes under {best.method}", [best.shown().first(ROWS), Text(MEANING)]))
-    return Page("Methods compared", sections, _comparison(designs))
-
-
-def _comparison(designs: Sequence[Design]) -> list[str]:
-    """What the methods have in common, the best total, and Kronecker's."""
-    if not designs:
-        return []
-    best = min(designs, key=lambda d: d.epsilon)
-    return [
+    parts: list[Part] = [compared.shown(), *map(Text, (*compared.notes(), PAIRS, *compared.warnings))]
+    if not compared.designs:
+        return Page("Methods compared", [Section("Methods", parts)])
+    best = compared.best
+    parts.append(
+        Chart(figure_svg(compared.plot()), "Total epsilon by method; the line is the best certified lower bound.")
+    )
+    lead = (
         f"Total epsilon of {amount(best.domain.m, 'attribute')}, each to be as accurate as randomized response at the "
-        "attribute epsilon asked for.",
-        f"Smallest: {epsilon_text(best.epsilon)} by {best.method}. Randomizing every attribute on its own needs "
-        f"{epsilon_text(best.solution.problem.kronecker_epsilon)}.",
-    ]
-
-
-def _bars(designs: Sequence[Design]) -> "Figure":
-    figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(designs))
-    axes = figure.subplots()
-    names = [d.method for d in designs][::-1]
-    axes.barh(names, [d.epsilon for d in designs][::-1], color=COLOURS[0], height=0.6)
-    axes.axvline(max(d.lower_bound for d in designs), color=COLOURS[1])
-    axes.set_xlabel("total epsilon, nats")
-    return figure
+        f"attribute epsilon asked for: {compared.headline()}."
+    )
+    beside = Section(f"Attributes under {best.method}", [best.shown().first(ROWS), Text(MEANING)])
+    return Page("Methods compared", [Section("Methods", parts), beside], [lead])

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.core.design.designs import Design
+from optrr.core.design.specification import Declared, Specification
 from optrr.core.display.text import brief
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns
@@ -33,7 +34,7 @@ Limits = float | Mapping[str, float] | None
 
 @dataclass(frozen=True)
 class Constraints:
-    """What to ask for beside the accuracies; all limits in nats.
+    """What to require beside accuracies or a total.
 
     Parameters
     ----------
@@ -44,24 +45,31 @@ class Constraints:
         is no larger than Kronecker's; single cells may be worse, effects among three attributes may vanish or change sign,
         and the conditional ε is larger than Kronecker's.
     kappa
-        share of Kronecker's pair visibility to keep; above 1 may be infeasible.
+        for designs: share of Kronecker's pair visibility to keep; above 1 may be infeasible.
     conditional_cap
-        largest conditional ε; up to about 10 attributes, never below the attribute's ε or floor.
-    floors
-        for allocations: smallest ε_i, this attribute must be at least so accurate.
-    ceilings
-        for allocations: largest ε_i. With the ε_i one would like as ceilings, and weights that say which attributes need
-        their accuracy most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
+        largest conditional ε in nats, of all or by name; up to about 10 attributes, never below the attribute's ε.
+    min_epsilon
+        for allocations: smallest ε_i in nats, of all or by name; the attribute must be at least so accurate.
+    max_epsilon
+        for allocations: largest ε_i in nats. With the ε_i one would like, and weights that say which attributes need their
+        accuracy most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
+
+    Examples
+    --------
+    >>> constraints = optrr.Constraints(preserve="pairs", conditional_cap=2.0)
+    >>> design = optrr.design({"sex": 2, "income": 3}, 1.0, constraints=constraints)
+    >>> bool(design.conditional_epsilons.max() <= 2.0)
+    True
     """
 
     preserve: Preserve = "marginals"
     kappa: float = 1.0
     conditional_cap: Limits = None
-    floors: Limits = None
-    ceilings: Limits = None
+    min_epsilon: Limits = None
+    max_epsilon: Limits = None
 
     def problem(self, domain: Domain, epsilons: FloatArray) -> Problem:
-        """The design problem over ``domain``; raises InvalidInput where a wish names nothing or is no number of nats."""
+        """The design problem over ``domain``; raises InvalidInput for an unknown name, or no number of nats."""
         caps = self.caps(domain)
         return Problem(
             domain.sizes,
@@ -80,71 +88,105 @@ class Constraints:
             count = domain.m * (domain.m - 1) // 2
             if count > MAX_PAIRS_KEPT:
                 raise MethodTooLarge(
-                    f"{domain.m} attributes have {count} pairs; at most {MAX_PAIRS_KEPT} can be preserved: name those that "
-                    "matter, preserve=[(name, name), …], or split the record"
+                    f"``preserve``: {domain.m} attributes have {count} pairs; at most {MAX_PAIRS_KEPT} can be preserved: name "
+                    "those that matter, preserve=[(name, name), …], or split the record"
                 )
             return tuple(combinations(range(domain.m), 2))
         if isinstance(self.preserve, str):
-            raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")
+            raise InvalidInput(
+                f"``preserve``: {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names"
+            )
         return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
 
     def caps(self, domain: Domain) -> FloatArray:
         """Largest conditional ε of each attribute, shape (m,); inf where there is none."""
-        return limits(domain, self.conditional_cap, math.inf, "conditional cap")
+        return limits(domain, self.conditional_cap, math.inf, "conditional_cap")
 
-    def floor(self, domain: Domain) -> FloatArray:
+    def least(self, domain: Domain) -> FloatArray:
         """Smallest ε_i, shape (m,); 0 where there is none."""
-        return limits(domain, self.floors, 0.0, "floor")
+        return limits(domain, self.min_epsilon, 0.0, "min_epsilon")
 
-    def ceiling(self, domain: Domain) -> FloatArray:
+    def most(self, domain: Domain) -> FloatArray:
         """Largest ε_i, shape (m,); inf where there is none."""
-        return limits(domain, self.ceilings, math.inf, "ceiling")
+        return limits(domain, self.max_epsilon, math.inf, "max_epsilon")
 
 
 def limits(domain: Domain, given: Limits, default: float, what: str) -> FloatArray:
     """One number for each attribute, shape (m,): ``given``, or ``default`` where it names none. Raises InvalidInput."""
-    if given is None:
-        return np.full(domain.m, default)
-    if not isinstance(given, Mapping):
-        return np.full(domain.m, _nats(given, f"the {what} is"))
     out = np.full(domain.m, default)
-    for name, value in given.items():
-        out[domain.index(name)] = _nats(value, f"attribute {name!r} has {what}")
+    if given is not None:
+        for name, value in given.items() if isinstance(given, Mapping) else dict.fromkeys(domain.names, given).items():
+            out[domain.index(name)] = number = real(value)
+            if math.isnan(number):
+                raise InvalidInput(f"``{what}``: {brief(value)} for attribute {name!r}; give a number of nats")
     return out
 
 
-def _nats(value: Any, said: str) -> float:
-    number = real(value)
-    if math.isnan(number):
-        raise InvalidInput(f"{said} {brief(value)}; give a number of nats")
-    return number
-
-
-def design(  # noqa: PLR0913 (each argument is one question a user answers)
-    domain: Domain | Mapping[str, int | Iterable[Any]],
-    epsilons: float | ArrayLike | Mapping[str, float],
+def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
+    domain: Declared,
+    epsilons: float | ArrayLike | Mapping[str, float] | None = None,
     *,
     total: float | None = None,
     method: str = "auto",
-    preserve: Preserve = "marginals",
-    kappa: float = 1.0,
-    conditional_cap: Limits = None,
+    constraints: Constraints = Constraints(),
     options: SolveOptions = SolveOptions(),
     public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Design:
-    """The mechanism of flips with the smallest total ε; parameters, result and errors as of :func:`optrr.design`."""
-    declared = Domain.of(domain)
-    beside = PublicColumns.of(public).apart_from(declared)
-    wishes = Constraints(preserve, kappa, conditional_cap)
-    asked = epsilon_vector(declared, epsilons)
+    """Find the mechanism with the smallest total ε that flips attribute i as rarely as randomized response at ε_i (POR §IV).
+
+    Parameters
+    ----------
+    domain
+        a Domain, a mapping of names to categories or sizes, or a specification or its file.
+    epsilons
+        ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name. Left out, those of
+        the specification.
+    total
+        E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
+        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless an ε_i is at 50, or caps and kappa allow no more.
+    method
+        auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
+        :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
+    constraints
+        pairs to preserve and largest conditional ε.
+    options
+        tolerance of the gap, time limit, progress.
+    public
+        columns that stand beside the attributes and are not randomized, by what they are for, such as
+        ``{"weight": "w", "group": ["region"]}``, beside those of the specification. :meth:`Design.randomize` passes them on,
+        every label names them as not protected, and analyses take them into account.
+
+    Returns
+    -------
+    Design
+        whose ``epsilon`` is never below the mechanism's true ε and whose ``lower_bound`` no law of change sets can go below.
+
+    Raises
+    ------
+    InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
+        one line each: what is wrong, where, and the remedy. All are ValueErrors.
+    SolveFailed
+        where a solver's answer did not survive its check.
+
+    Examples
+    --------
+    >>> design = optrr.design({"sex": ["F", "M"], "age": 5, "income": 3}, {"sex": 0.5, "age": 1, "income": 1})
+    >>> round(design.epsilon, 3), round(design.kronecker_epsilon, 3)
+    (1.961, 2.5)
+    """
+    given, asked = declared_epsilons(domain, epsilons, optional=total is not None)
+    declared = given.domain
+    beside = given.public.merged(PublicColumns.of(public)).apart_from(declared)
+    if constraints.min_epsilon is not None or constraints.max_epsilon is not None:
+        raise InvalidInput("``constraints``: smallest and largest epsilons are for optrr.allocate; leave them out")
     if total is None:
-        return Design(declared, solve(wishes.problem(declared, asked), method, options), public=beside)
+        return Design(declared, solve(constraints.problem(declared, asked), method, options), public=beside)
     bad = np.flatnonzero(~(np.isfinite(asked) & (asked > 0)))
     if bad.size:
         i = int(bad[0])
         raise InvalidInput(f"attribute {declared.names[i]!r} has proportion {asked[i]}; give a positive number")
     if not (math.isfinite(real(total)) and total > 0):
-        raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
+        raise InvalidInput(f"``total``: {brief(total)}; give a positive number of nats")
     scales = scale_range(asked)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
@@ -152,9 +194,9 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
             f"the proportions reach from {asked.min():g} to {asked.max():g}; their ratio can be at most {high / low:g}"
         )
     # no ε_i is above its cap
-    most = float(np.min(wishes.caps(declared) / asked)) * (1 - 2.0**-50)
+    most = float(np.min(constraints.caps(declared) / asked)) * (1 - 2.0**-50)
     calibrated = calibrate(
-        lambda s: solve(wishes.problem(declared, s * asked), method, options),
+        lambda s: solve(constraints.problem(declared, s * asked), method, options),
         float(total),
         (scales[0], min(scales[1], max(most, scales[0]))),
         # where every attribute stands alone the ε_i add up to the total
@@ -163,13 +205,23 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
     )
     solution = calibrated.solution
-    if wishes != Constraints() and solution.upper < total * (1 - 2 * TOLERANCE):
+    if constraints != Constraints() and solution.upper < total * (1 - 2 * TOLERANCE):
         said = (
             f"the design spends {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or preserved "
             "pairs allow no more; other proportions may spend the rest"
         )
         solution = replace(solution, notes=(*solution.notes, said))
     return Design(declared, solution, public=beside)
+
+
+def declared_epsilons(
+    domain: Declared, epsilons: float | ArrayLike | Mapping[str, float] | None, *, optional: bool = False
+) -> tuple[Specification, FloatArray]:
+    """What declares the attributes, and ε_i, shape (m,): those given, or its own; all alike where it needs none."""
+    given = Specification.of(domain)
+    if epsilons is not None:
+        return given, epsilon_vector(given.domain, epsilons)
+    return given, given.proportions() if optional else given.required_epsilons()
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:

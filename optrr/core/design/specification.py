@@ -283,6 +283,10 @@ class Specification:
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
 
 
+# What declares attributes: a specification, its file, a domain, or a mapping of names to categories or sizes.
+Declared = Specification | Domain | str | Path | Mapping[str, Any]
+
+
 def read_specification(path: Given) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy.
 

@@ -1,6 +1,7 @@
 from .clustering import Algorithm as Algorithm
 from .clustering import choose_clusters as choose_clusters
-from .clustering import combinations_of as combinations_of
+from .clusters import Clusters as Clusters
+from .clusters import cluster as cluster
 from .dependence import Dependences as Dependences
 from .dependence import RandomizedPair as RandomizedPair
 from .dependence import dependence_matrix as dependence_matrix
