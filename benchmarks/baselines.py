@@ -149,7 +149,7 @@ def methods(epsilon: float) -> dict[str, Callable[[np.random.Generator], tuple[E
         "optimum": mechanism(optimum_at_total(sizes, EVEN, epsilon, preserve_pairs=False).law),
         "optimum, pairs kept": mechanism(optimum_at_total(sizes, EVEN, epsilon).law),
         "allocated to attributes": mechanism(allocate(DOMAIN, epsilon).design.law),
-        "allocated to pairs": mechanism(allocate(DOMAIN, epsilon, learn="pairs").design.law),
+        "allocated to pairs": mechanism(allocate(DOMAIN, epsilon, workload="pairs").design.law),
     }
 
 

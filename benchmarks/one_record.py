@@ -26,7 +26,7 @@ TRUE, SENT, QUIET = "#222222", COLOURS[1], "#777777"
 
 def main() -> None:
     domain = adult_domain().subset(NAMES)
-    design = optrr.design(domain, 1.0, preserve="pairs")
+    design = optrr.design(domain, 1.0, constraints=optrr.Constraints(preserve="pairs"))
     people = adult().select(NAMES)
     with warnings.catch_warnings():
         # drawn from a seed, for this picture

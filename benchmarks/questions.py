@@ -12,6 +12,7 @@ import numpy as np
 from writing import write_csv, write_text
 
 import optrr
+from optrr.allocation import variance_design
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.domain.datasets import adult_domain
 from optrr.core.domain.domain import Domain
@@ -52,7 +53,7 @@ def kept(name: str, sizes: list[int], total: float) -> dict[str, object]:
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
     ways = {
         "questions": SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions)),
-        "change sets": optrr.allocate(domain, total, learn="pairs").design,
+        "change sets": optrr.allocate(domain, total, workload="pairs").design,
     }
     row: dict[str, object] = {"sizes": name, "total": total, "number": len(mixed.questions)}
     for way, asking in ways.items():
@@ -70,7 +71,7 @@ def all_kept() -> Iterator[dict[str, object]]:
 
 def required(people: str, domain: Domain, epsilons: np.ndarray) -> dict[str, object]:
     """Totals for variances as small as under randomized response at these ε_i, and for flips as rare."""
-    asked = optrr.design(domain, epsilons, accuracy="variance")
+    asked = variance_design(domain, epsilons)
     return {
         "people": people,
         "required": " ".join(f"{e:.3g}" for e in np.unique(epsilons)),
@@ -91,10 +92,10 @@ def variances() -> Iterator[dict[str, object]]:
         yield required(f"setting {k + 1}, sizes {' '.join(map(str, sizes))}", domain, rng.uniform(0.2, 2.0, sizes.size))
 
 
-def errors_wanted(learn: str, error: float) -> dict[str, object]:
+def errors_wanted(workload: str, error: float) -> dict[str, object]:
     """Least totals for a standard error of every table, of Adult's 32,561 people."""
-    made = optrr.allocate(adult_domain(), learn=learn, n=ADULTS, standard_error=error)
-    row: dict[str, object] = {"tables": learn, "standard error": error, "questions": made.best.epsilon}
+    made = optrr.allocate(adult_domain(), workload=workload, n=ADULTS, standard_error=error)
+    row: dict[str, object] = {"tables": workload, "standard error": error, "questions": made.best.epsilon}
     return row | {"change sets": made.option("optimum").epsilon, "any mechanism": made.total_bound}
 
 

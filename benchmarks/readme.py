@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from writing import read_csv, save, write_csv
 
-from optrr import design
+from optrr import Constraints, design
 from optrr.core.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
 from optrr_solvers.allocation.any_mechanism import total_bound
@@ -25,7 +25,7 @@ def measure(epsilons: np.ndarray) -> list[dict[str, float]]:
     domain = adult_domain()
     rows = []
     for e in epsilons:
-        plain, pairs = design(domain, float(e)), design(domain, float(e), preserve="pairs")
+        plain, pairs = design(domain, float(e)), design(domain, float(e), constraints=Constraints(preserve="pairs"))
         rows.append(
             {
                 "epsilon_i": float(e),

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Attribute, Domain, Mechanism, design
+from optrr import Attribute, Constraints, Domain, Mechanism, design
 from optrr.analysis.equations import Equations, covariance, estimated, limits, test
 from optrr.analysis.regression.building import DistinctReports, every_combination
 from optrr.analysis.regression.fitting import columns_of, equations, model
@@ -64,7 +64,7 @@ class Setting:
         chosen = self.domain.subset(self.randomized)
         if self.kind == "kronecker":
             return design(chosen, list(self.epsilon), method="kronecker").mechanism
-        return design(chosen, list(self.epsilon), preserve="pairs").mechanism
+        return design(chosen, list(self.epsilon), constraints=Constraints(preserve="pairs")).mechanism
 
     def reports(self) -> tuple[DistinctReports, np.ndarray]:
         """Every possible report, with its exact chance."""

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import chi2
 from writing import markdown, three_decimals, write
 
-from optrr import Domain, design
+from optrr import Constraints, Domain, design
 from optrr.analysis.equations import Equations, solve, test
 from optrr.analysis.loglinear.comparing import (
     LEAST_WORTH,
@@ -176,7 +176,7 @@ def rows_of(name: str, rng: np.random.Generator) -> Iterator[dict[str, object]]:
     clear = TESTS[name](name, design(DOMAIN, TRUE).mechanism)
     fewest = required_records(clear.effect, WANTED, LEVEL)
     for epsilon in (*EPSILONS, None):
-        made = None if epsilon is None else design(DOMAIN, epsilon, preserve="pairs")
+        made = None if epsilon is None else design(DOMAIN, epsilon, constraints=Constraints(preserve="pairs"))
         tested = clear if made is None else TESTS[name](name, made.mechanism)
         needed = required_records(tested.effect, WANTED, LEVEL)
         for n in SIZES:

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Domain, Mechanism, design
+from optrr import Constraints, Domain, Mechanism, design
 from optrr.analysis.measures import MEASURES, Comparing, quantities
 from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion, Odds, value_at
@@ -89,7 +89,7 @@ class Setting:
         domain = Domain.of({f"a{k}": r for k, r in enumerate(self.attributes)})
         if self.kind == "kronecker":
             return design(domain, list(self.epsilon), method="kronecker").mechanism
-        return design(domain, list(self.epsilon), preserve="pairs").mechanism
+        return design(domain, list(self.epsilon), constraints=Constraints(preserve="pairs")).mechanism
 
     @property
     def truth(self) -> np.ndarray:

@@ -54,7 +54,7 @@ def test_table_of_numbers_is_current() -> None:
     for row in rows:
         asked, kronecker, pairs, optimum, conditional, any_mechanism = map(float, row)
         plain = optrr.design(adult_domain(), asked)
-        kept = optrr.design(adult_domain(), asked, preserve="pairs")
+        kept = optrr.design(adult_domain(), asked, constraints=optrr.Constraints(preserve="pairs"))
         computed = (plain.kronecker_epsilon, kept.epsilon, plain.epsilon, plain.conditional_epsilons.max())
         assert computed == pytest.approx((kronecker, pairs, optimum, conditional), abs=6e-4)
         # Σ (r−1) λ² with λ = (e^ε − 1)/(e^ε − 1 + r), as in the design, §3.9

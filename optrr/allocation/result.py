@@ -411,6 +411,8 @@ class Allocation(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""
         said = [w for w in self.asking.warnings if not w.startswith(NOTE)]
+        if not self.asking.budgets:
+            said += self.asked.public.left_out("an answer to one question")
         useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
         if useless:
             worst = max(useless, key=lambda p: p.standard_error or 0.0)

@@ -26,6 +26,7 @@ from optrr.core.provenance import (
     DEPLOYMENT,
     DESIGN,
     LONGITUDINAL,
+    PLAN,
     SAMPLED_TABLES,
     SAMPLED_VARIANTS,
     Content,
@@ -116,7 +117,7 @@ def _asked() -> str:
 def _kind(file: Content) -> str:
     """What the file is signed as."""
     said = kind_of(file)
-    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
+    return said if said in (DEPLOYMENT, LONGITUDINAL, PLAN, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
 
 
 def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:

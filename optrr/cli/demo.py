@@ -15,7 +15,7 @@ import numpy as np
 from optrr.cli.inputs import RANDOM_STATE
 from optrr.cli.options import command
 from optrr.cli.printing import give
-from optrr.core.design import Design, design
+from optrr.core.design import Constraints, Design, design
 from optrr.core.display import Result, Table, crossed, epsilon_text, in_json
 from optrr.core.domain import ADULT_EIGHT, Domain, adult, adult_domain
 from optrr.core.estimation import Estimate, estimate
@@ -130,7 +130,7 @@ def demonstrate(random_state: RandomState = None) -> Demonstration:
     data, domain = adult().select(list(ADULT_EIGHT)), adult_domain().subset(ADULT_EIGHT)
     compared = {
         OPTIMUM: design(domain, EPSILON),
-        f"{OPTIMUM}, every pair visible": design(domain, EPSILON, preserve="pairs"),
+        f"{OPTIMUM}, every pair visible": design(domain, EPSILON, constraints=Constraints(preserve="pairs")),
         "POR's heuristic": design(domain, EPSILON, method="inductive"),
         INDEPENDENT: design(domain, EPSILON, method="kronecker"),
     }

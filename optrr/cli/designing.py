@@ -1,19 +1,20 @@
-"""optrr design, compare and cluster: from a specification to a design, or to questions (--accuracy variance)."""
+"""optrr design, compare, allocate and cluster: from a specification to a design, or another protocol."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import click
-import numpy as np
 
-from optrr.allocation.sampled_tables import SampledTables
+from optrr.allocation.allocating import allocate as make_allocation
 from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
-from optrr.cli.options import argument, command, option, refuse_options
+from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
-from optrr.cli.printing import TABLE_DECIMALS, give, is_json, print_json, print_shown, print_table, say, warn, watched
+from optrr.cli.printing import give, late_bar, print_shown, say, warn, watched
+from optrr.core import files
 from optrr.core.design import (
-    Asking,
-    Design,
+    Constraints,
     Preserve,
     Specification,
     load_design,
@@ -23,39 +24,38 @@ from optrr.core.design import (
 )
 from optrr.core.design import compare as compare_methods
 from optrr.core.design import design as make_design
-from optrr.core.display import SHOWN, Page, amount, bound_text, crossed, epsilon_text
+from optrr.core.display import Page, Result, Table
 from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation import impossible
-from optrr.core.protocols import (
-    Algorithm,
-    ClusterMatrix,
-    choose_clusters,
-    cluster_design,
-    combinations_of,
-    dependences_from_tables,
-    pair_tables,
-)
-from optrr.core.provenance import Release, Spent
+from optrr.core.protocols import Algorithm, ClusterMatrix
 from optrr.core.records import RecordsAt, held_back, refuse_replacing
-from optrr_solvers import METHODS, SolveOptions, Status
-from optrr_solvers.allocation.any_mechanism import total_bound
+from optrr_solvers import METHODS
 
 SPEC = argument(required=False)
 ATTRIBUTE = option("An attribute, instead of SPEC; repeatable.", "--attribute", metavar="NAME=SIZE:EPSILON")
 PRESERVE = option("pairs: every pair stays at least as visible as under Kronecker.", default="marginals")
-PEOPLE = option("How many people will answer.", type=click.IntRange(min=1))
+PEOPLE = option("Number of respondents.", type=click.IntRange(min=1))
+WORKLOAD = option(
+    "Tables to be learned; FILE (.toml or .json) lists them.", default="marginals", metavar="marginals|pairs|FILE"
+)
+RECORDS_ONLY = option("Only protocols after which any table can be estimated; limits imply it.")
+PROTOCOL = option("Protocol to take instead of the best, by its name in the table.", metavar="NAME")
+EPSILON_EACH = "[NAME=]EPSILON"
 
 
-def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
+def wanted(spec: Path | None = SPEC, attributes: tuple[str, ...] = ATTRIBUTE) -> Specification:
     """The specification from SPEC or from --attribute, exactly one of them."""
     if (spec is None) == (not attributes):
         raise InvalidInput("give either SPEC (a .toml or .json file) or --attribute name=size:epsilon")
     return read_specification(spec) if spec is not None else parse_attributes(attributes)
 
 
-def keep_specification(spec: Path | None, *written: Path | None) -> None:
+WANTED = group(wanted)
+
+
+def keep_specification(*written: Path | None) -> None:
     """Refuse to write over the specification. Raises InvalidInput."""
+    spec = click.get_current_context().params.get("spec")
     for path in written:
         if spec is not None and path is not None:
             refuse_replacing(path, [spec], f"{path} is the specification itself; write to another file")
@@ -80,13 +80,30 @@ def method_option(text: str) -> Any:
     return option(text, type=MethodName(), default="auto")
 
 
+def show(result: Result) -> None:
+    """Print a result as a notebook shows it."""
+    for part in result._parts():
+        if isinstance(part, Table):
+            print_shown(part.title, part)
+        else:
+            say(getattr(part, "text", ""))
+
+
+@contextmanager
+def written(result: Result) -> Iterator[None]:
+    """Warnings of a result, then its files, whole or not at all, then the result."""
+    warn(result.warnings)
+    with held_back():
+        yield
+    give(result.summary, lambda: show(result))
+
+
 @command
 def design(
-    spec: Path | None = SPEC,
-    attributes: tuple[str, ...] = ATTRIBUTE,
+    wanted: Specification = WANTED,
     output: Path | None = DESIGN_OUTPUT,
     total_epsilon: float | None = option(
-        "Spend this total, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+        "Total to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
     ),
     method: str = method_option("Solver, the best one by default; por, inductive and kronecker are baselines."),
     preserve: Preserve = PRESERVE,
@@ -95,97 +112,120 @@ def design(
         "Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1."
     ),
     time_limit: float | None = option("Seconds after which methods auto and ball return the best bracket so far."),
-    accuracy: Literal["flips", "variance"] = option(
-        "What is to be as under randomized response at each epsilon: how rarely attributes are flipped, or how little their "
-        "estimates vary, by one random question a person; no records are kept then.",
-        default="flips",
-    ),
-    n: int | None = PEOPLE,
     public: tuple[str, ...] = PUBLIC,
-    report: Path | None = REPORT,
+    html: Path | None = REPORT,
 ) -> None:
     """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON).
 
     With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
     """
-    wanted = read_wanted(spec, attributes)
-    keep_specification(spec, output, report)
-    beside = wanted.public.merged(PublicColumns.parsed(public))
-    options = watched(tolerance=tolerance, time_limit=time_limit)
-    if accuracy == "variance":
-        unfit = ("total_epsilon", "method", "preserve", "conditional_cap", "report")
-        refuse_options("is for --accuracy flips; leave it out", *unfit)
-        flips = make_design(wanted.domain, wanted.required_epsilons(), options=options, public=beside)
-        give_variance_design(flips, options, n, output)
-        return
-    refuse_options("is for --accuracy variance; leave it out", "n")
-    made = make_design(
-        wanted.domain,
-        wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
-        total=total_epsilon,
-        method=method,
-        preserve=preserve,
-        conditional_cap=conditional_cap,
-        options=options,
-        public=beside,
-    )
-    with held_back():
+    keep_specification(output, html)
+    with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
+        made = make_design(
+            wanted,
+            total=total_epsilon,
+            method=method,
+            constraints=Constraints(preserve=preserve, conditional_cap=conditional_cap),
+            options=options,
+            public=PublicColumns.parsed(public),
+        )
+
+    def page() -> Page:
+        from optrr.core.design import design_page  # noqa: PLC0415 (pages bring charts)
+
+        return design_page(made, None if output is None else output.name)
+
+    with written(made):
         if output is not None:
             save_design(made, output)
-        write_report(report, lambda: _page(made, output))
-    warn(made.warnings)
-    give(made.summary, lambda: show_design(made))
-
-
-def _page(made: Design, output: Path | None) -> Page:
-    from optrr.core.design import design_page  # noqa: PLC0415 (pages bring charts)
-
-    return design_page(made, None if output is None else output.name)
-
-
-def show_design(made: Design) -> None:
-    """Print totals and one row per attribute; a baseline's lower bound says nothing of it, and is left to --json."""
-    bound = f"certified lower bound {bound_text(made.lower_bound)}   gap {max(made.gap, 0.0):.2g}   "
-    say(
-        f"total epsilon {epsilon_text(made.epsilon)}   {'' if made.solution.status is Status.BASELINE else bound}"
-        f"method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
-    )
-    saved = made.kronecker_epsilon / made.epsilon if made.epsilon else 1.0
-    say(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")
-    if made.faintest_pair is not None:
-        ratio, a, b = made.faintest_pair
-        say(f"faintest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
-    show_attributes(made)
-
-
-def show_attributes(made: Design) -> None:
-    """Print one row per attribute."""
-    first = f" (first {SHOWN} of {made.domain.m})" if made.domain.m > SHOWN else ""
-    print_shown(f"epsilon per attribute, in nats{first}", made.shown(SHOWN))
+        write_report(html, page)
 
 
 @command
-def compare(
-    spec: Path | None = SPEC,
-    attributes: tuple[str, ...] = ATTRIBUTE,
-    preserve: Preserve = PRESERVE,
-    report: Path | None = REPORT,
-) -> None:
-    """Compare every applicable method on SPEC.
-
-    Example: optrr compare spec.toml --preserve pairs
-    """
-    wanted = read_wanted(spec, attributes)
-    made = compare_methods(wanted.domain, wanted.required_epsilons(), preserve=preserve)
+def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE, html: Path | None = REPORT) -> None:
+    """Compare the designs of every applicable method on SPEC."""
+    keep_specification(html)
+    made = compare_methods(wanted, constraints=Constraints(preserve=preserve))
 
     def page() -> Page:
         from optrr.core.design import comparison_page  # noqa: PLC0415 (pages bring charts)
 
-        return comparison_page(made.designs, list(made.failed.items()))
+        return comparison_page(made)
 
-    write_report(report, page)
-    warn(made.warnings)
-    give(made)
+    with written(made):
+        write_report(html, page)
+
+
+@command
+def allocate(
+    wanted: Specification = WANTED,
+    total_epsilon: float | None = option(
+        "Total epsilon to spend, in nats; by default the least for the standard errors."
+    ),
+    workload: str = WORKLOAD,
+    n: int | None = PEOPLE,
+    standard_error: float | None = option("Standard error that every table must reach (needs --n)."),
+    records_only: bool = RECORDS_ONLY,
+    min_epsilon: tuple[str, ...] = option("Smallest epsilon, of all or of one; repeatable.", metavar=EPSILON_EACH),
+    max_epsilon: tuple[str, ...] = option("Largest epsilon, of all or of one; repeatable.", metavar=EPSILON_EACH),
+    conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 9 attributes)."),
+    preserve: Preserve = PRESERVE,
+    protocol: str | None = PROTOCOL,
+    output: Path | None = option(
+        "File of the protocol to write, for optrr randomize and optrr estimate.", "-o", type=DESIGN
+    ),
+    html: Path | None = REPORT,
+) -> None:
+    """Compare protocols for a workload at a total epsilon, and what each gives up.
+
+    Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored.
+    """
+    keep_specification(output, html)
+    names, what = wanted.domain.names, "error" if total_epsilon is not None else "total epsilon"
+    with late_bar() as bar:
+        made = make_allocation(
+            wanted,
+            total_epsilon,
+            workload=workload,
+            n=n,
+            standard_error=standard_error,
+            records_only=records_only,
+            constraints=Constraints(
+                preserve=preserve,
+                conditional_cap=conditional_cap,
+                min_epsilon=_by_name(names, min_epsilon, "min_epsilon"),
+                max_epsilon=_by_name(names, max_epsilon, "max_epsilon"),
+            ),
+            progress=lambda so_far, lower: bar(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}", None),
+        ).choosing(protocol)
+
+    def page() -> Page:
+        from optrr.allocation.pages import allocation_page, curves_around  # noqa: PLC0415 (pages bring charts)
+
+        return allocation_page(made, curves_around(made), None if output is None else output.name)
+
+    with written(made):
+        if output is not None:
+            files.save(made.certified(), output)
+        write_report(html, page)
+
+
+def _by_name(names: tuple[str, ...], texts: tuple[str, ...], parameter: str) -> dict[str, float] | None:
+    """``name=epsilon`` by name, a bare number for every attribute that is not named, wherever it stands."""
+    of_all: dict[str, float] = {}
+    of_one: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise InvalidInput(
+                f"``{parameter}``: {text!r} is not understood; write name=epsilon or epsilon, like sex=0.5"
+            ) from error
+        if name in of_one:
+            raise InvalidInput(f"``{parameter}``: given twice for {name!r}, and only one can count; give it once")
+        (of_one if equals else of_all).update({name: number} if equals else dict.fromkeys(names, number))
+    return of_all | of_one or None
 
 
 @command
@@ -205,9 +245,7 @@ def cluster(
         metavar="T_D",
     ),
     algorithm: Algorithm = option("How attributes are clustered.", default="greedy"),
-    clusters: int = option(
-        "Number of groups, for the algorithms pic and spectral.", type=click.IntRange(min=1), default=3
-    ),
+    clusters: int = option("Number of groups, of pic and spectral.", type=click.IntRange(min=1), default=3),
     ordinal: str = option(
         "Attributes whose categories are in order; pairs of them are measured by correlation.",
         default="",
@@ -215,176 +253,33 @@ def cluster(
         metavar="A,B",
     ),
     attenuated: bool = option("Measure dependence in the randomized records, without undoing the noise (MDR §4.1)."),
-    matrix: ClusterMatrix = option("How a cluster is randomized in the second round.", default="joint"),
-    output: Path | None = option("Design file to write, for the second round.", "-o", type=DESIGN),
+    matrix: ClusterMatrix = option("How a cluster is randomized in the second release.", default="joint"),
+    output: Path | None = option("Design file to write, for the second release.", "-o", type=DESIGN),
 ) -> None:
-    """Cluster attributes by the dependences seen in randomized records.
+    """Cluster attributes by their dependences in randomized records.
 
-    INPUT holds records randomized by the design (first round). The design written by -o randomizes each cluster jointly
-    (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
-    least-epsilon less. Whoever takes part in both rounds spends both totals.
+    INPUT holds records randomized by the design (first release). The design written by -o randomizes each cluster jointly
+    and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix least-epsilon less. A person
+    who takes part in both releases spends both totals.
     """
     if algorithm == "greedy":
         refuse_options("is for the algorithms pic and spectral; leave it out", "clusters")
     if output is not None:
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
-    first = load_design(design_file)
-    reports = first.reports(input)
-    doubts = reports.unweighted_doubts
-    tables = pair_tables(reports.places[0], first.mechanism)
-    learned = dependences_from_tables(
-        tables,
-        first.mechanism,
-        ordinal=split_names(ordinal) if ordinal else (),
-        correct=not attenuated,
-        small_sample=not attenuated,
-    )
-    chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
-    doubts += impossible(tables.values(), first.mechanism)
-    # the releases that made the records; if these have no provenance, one without an id
-    earlier = [r for each in reports.stated for r in each.releases] or [Release.of(first)]
-    second = cluster_design(first, chosen, matrix, learned.account, earlier)
-    if output is not None:
-        save_design(second, output)
-    both = learned.account.plus(Spent("release", second.epsilon))
-    spent = {"learning": learned.account.epsilon, "release": second.epsilon, "total": both.epsilon}
-    sizes = first.domain.sizes.tolist()
-    combinations = [combinations_of(first.domain.indices(c), sizes) for c in chosen]
-    oversized = [
-        f"{c[0]!r} alone has {first.domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
-        for c, number in zip(chosen, combinations, strict=True)
-        if number > max_combinations
-    ]
-    warn([*doubts, *oversized])
-    if is_json():
-        print_json(
-            {
-                "clusters": [list(c) for c in chosen],
-                "combinations": combinations,
-                "algorithm": algorithm,
-                "method": second.method,
-                "epsilon": spent,
-                "attributes": list(first.domain.names),
-                "dependence": learned.matrix.tolist(),
-                "doubts": doubts,
-            }
-        )
-        return
-    rows = [(", ".join(c), number) for c, number in zip(chosen, combinations, strict=True)]
-    print_table("clusters", ["attributes", "combinations"], rows)
-    click.echo(
-        f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
-        f"{epsilon_text(spent['release'])} for the release"
-    )
-
-
-def give_variance_design(flips: Design, options: SolveOptions, n: int | None, output: Path | None) -> None:
-    """Write and print what estimates each attribute as well as ``flips`` was asked to; ``n`` people give standard errors."""
-    from optrr.allocation.variances import accuracies, variance_design  # noqa: PLC0415 (as above)
-    from optrr.core import files  # noqa: PLC0415 (most designs ask no questions)
-
-    asked, least = variance_design(flips, options)
-    mixed = None if asked.budgets else cast(SampledTables, asked)
-    made = carried(asked, flips.public)
-    warn(made.warnings)
-    if output is not None:
-        files.save(made, output)
-    rows = accuracies(asked, flips.requested_epsilons)
-    if n is not None:
-        for row in rows:
-            row["standard_error"] = float(np.sqrt(row["error"] / (n * row["size"])))
-    out: dict[str, Any] = {
-        "accuracy": "variance",
-        "method": "questions" if mixed else flips.method,
-        "epsilon": made.epsilon,
-        "flips_epsilon": flips.epsilon,
-        "least_of_questions": least,
-        "total_bound": total_bound(flips.domain.sizes, flips.requested_epsilons),
-        "keeps_records": made.keeps_records,
-        "n": n,
-        "attributes": rows,
-        "tables": _tables(mixed) if mixed else [],
-        "questions": _questions(mixed) if mixed else [],
-    }
-    give(lambda: out, lambda: _show_variances(out))
-
-
-def _tables(asked: SampledTables) -> list[list[str]]:
-    """The groups of attributes whose common table can be estimated beside single attributes: those that are asked together."""
-    return [list(t) for t in dict.fromkeys(asked.tables) if len(t) > 1 and np.isfinite(asked.table_error(t))]
-
-
-def _questions(asked: SampledTables) -> list[dict[str, Any]]:
-    rows = zip(asked.tables, asked.shares.tolist(), asked.subset_reports, strict=True)
-    return [
-        {"attributes": list(names), "share": share, "subset_sizes": list(r.subset_sizes), "likely": list(r.likely)}
-        for names, share, r in rows
-    ]
-
-
-def _show_variances(out: dict[str, Any]) -> None:
-    questions = out["questions"]
-    say(
-        f"total epsilon {epsilon_text(out['epsilon'])}   "
-        + (
-            f"each person answers one of {amount(len(questions), 'question')}"
-            if questions
-            else f"method {out['method']}"
+    made = (
+        load_design(design_file)
+        .reports(input)
+        .cluster(
+            max_combinations,
+            min_dependence,
+            algorithm,
+            clusters=clusters,
+            ordinal=split_names(ordinal) if ordinal else (),
+            attenuated=attenuated,
+            matrix=matrix,
         )
     )
-    if questions:
-        say(f"flipping as rarely as randomized response at each epsilon takes {epsilon_text(out['flips_epsilon'])}")
-        say(
-            f"no mixture of the questions that were looked at has a total below {bound_text(out['least_of_questions'])}"
-        )
-    say(
-        "no mechanism, whatever people send, estimates every attribute with as little variance at a total below "
-        f"{bound_text(out['total_bound'], TABLE_DECIMALS)}"
-    )
-    if questions:
-        say(
-            "no records are kept: only the shares of each attribute"
-            + (", and tables of those asked together," if out["tables"] else "")
-            + " can be estimated, now or later"
-        )
-    if questions:
-        print_table(
-            _of("questions", len(questions)),
-            ["about", "share of people", "categories named of each"],
-            [(crossed(q["attributes"]), q["share"], ", ".join(map(str, q["subset_sizes"]))) for q in questions[:SHOWN]],
-        )
-    n = out["n"]
-    heads = [
-        "attribute",
-        "categories",
-        "epsilon",
-        "n × squared error",
-        "of randomized response",
-        "standard errors' ratio",
-    ]
-    print_table(
-        _of("how well each attribute is estimated" + (f" from {n} people" if n else ""), len(out["attributes"])),
-        heads + (["standard error"] if n else []),
-        [tuple(row.values()) for row in out["attributes"][:SHOWN]],
-    )
-
-
-def _of(title: str, count: int) -> str:
-    return f"{title} (first {SHOWN} of {count})" if count > SHOWN else title
-
-
-def carried(asking: Asking, public: PublicColumns) -> Asking:
-    """A way of asking with a specification's public columns, or a warning where it does not keep whole records."""
-    if not asking.budgets:
-        warn(left_out(public))
-    return asking.beside(public)
-
-
-def left_out(public: PublicColumns) -> list[str]:
-    """One line where public columns are declared and whatever is made knows nothing of them."""
-    if not public:
-        return []
-    return [
-        f"the specification's public columns ({public.said()}) are left out: only designs of whole records pass them on"
-    ]
+    with written(made):
+        if output is not None:
+            save_design(made.design, output)

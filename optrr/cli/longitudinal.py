@@ -7,7 +7,7 @@ from optrr.cli.inputs import CONFIDENCE, INPUT, TABLE_ATTRIBUTES, split_names
 from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import DESIGN_OUTPUT
-from optrr.core.design import Preserve
+from optrr.core.design import Preserve, Specification
 from optrr.core.display import bound_text, epsilon_text
 from optrr.core.records import RecordsAt, formula_doubts
 from optrr.longitudinal.design import (
@@ -29,8 +29,7 @@ PERSON = option(
 
 @command
 def longitudinal_design(
-    spec: Path | None = designing.SPEC,
-    attributes: tuple[str, ...] = designing.ATTRIBUTE,
+    wanted: Specification = designing.WANTED,
     output: Path | None = DESIGN_OUTPUT,
     forever: float = option(
         "Most that all reports of a person may ever cost, in nats.", "--lifetime-epsilon", required=True
@@ -51,14 +50,13 @@ def longitudinal_design(
     One report has the accuracies in SPEC (TOML or JSON) at the smallest total epsilon; all reports of a person together never
     cost more than --lifetime-epsilon, however many rounds there are.
     """
-    wanted = designing.read_wanted(spec, attributes)
-    designing.keep_specification(spec, output)
+    designing.keep_specification(output)
     stages = Stages(second, method, preserve, options=printing.watched())
     asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
     made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         save_longitudinal(made, output)
-    printing.warn([*made.warnings, *designing.left_out(wanted.public)])
+    printing.warn([*made.warnings, *wanted.public.left_out("a longitudinal design")])
     printing.give(made.summary, lambda: show_longitudinal(made))
 
 

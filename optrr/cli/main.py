@@ -38,11 +38,11 @@ from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecor
 # Every command: its heading in --help, where it is, and one line of help. What they name is imported when a command is called,
 # so that --help needs none of it.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "plan": ("Plan", "optrr.cli.planning:plan", "From a question to a total epsilon and its statement, on a page."),
+    "plan": ("Plan", "optrr.cli.planning:plan", "Choose a total epsilon, and record the decision."),
     "spec": ("Plan", "optrr.cli.proposing:spec", "Propose a specification from data."),
     "design": ("Plan", "optrr.cli.designing:design", "Find the mechanism with the smallest total epsilon."),
-    "compare": ("Plan", "optrr.cli.designing:compare", "Compare every applicable method on SPEC."),
-    "allocate": ("Plan", "optrr.cli.allocating:allocate", "The most accurate way of asking for a workload."),
+    "compare": ("Plan", "optrr.cli.designing:compare", "Compare the designs of every applicable method."),
+    "allocate": ("Plan", "optrr.cli.designing:allocate", "Compare protocols for a workload at a total epsilon."),
     "power": ("Plan", "optrr.cli.testing:power", "Records that a test needs, or intervals of a wanted width."),
     "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
     "randomize": ("Randomize", "optrr.cli.releasing:randomize", "Randomize a CSV or Parquet file."),

@@ -377,8 +377,7 @@ class Stages:
             epsilons,
             total=total,
             method=self.method,
-            preserve=self.preserve,
-            kappa=self.kappa,
+            constraints=Constraints(preserve=self.preserve, kappa=self.kappa),
             options=self.options,
         )
 

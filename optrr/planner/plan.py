@@ -11,9 +11,8 @@ plan are replaced, and no others. ``sampler.design.json`` is there where the sam
 """
 
 import math
-import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import to_builtins
 
-from optrr.allocation.allocating import Allocation, Keep, allocate
+from optrr.allocation.allocating import Allocation, allocate
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
-from optrr.core.design import Asking, Specification
+from optrr.core.design import Asking, Declared, Specification
 from optrr.core.display import (
     SHOWN,
     Page,
@@ -41,20 +40,17 @@ from optrr.core.display import (
     nearness,
     page_html,
 )
-from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import is_file, path_of
+from optrr.core.provenance import Given, is_file, path_of
 from optrr.core.records import was_killed, whole_files
 from optrr.planner.meaning import Meaning
-from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text
+from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
 from optrr.planner.statement import statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Declared = Specification | Domain | str | Path | Mapping[str, Any]
 
 # A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
 _PARTS = 1e6
@@ -102,6 +98,12 @@ class Plan(Result):
         """What the choice buys with n people."""
         return Preview(self.question, self.point)
 
+    def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
+        """The same plan for an attacker's prior belief of 0.001..0.999 about a person, and a number of releases."""
+        out = replace(self, question=replace(self.question, prior=prior, releases=releases))
+        out.__dict__["allocation"] = self.allocation
+        return out
+
     @property
     def meaning(self) -> Meaning:
         """What the total means for one person."""
@@ -118,9 +120,9 @@ class Plan(Result):
         return (*self.point.warnings, f"{needed}; raise the total, or ask more people")
 
     def headline(self) -> str:
-        """Who spends how much, in which way, and how accurate that is."""
+        """Who spends how much, by which protocol, and how accurate that is."""
         return (
-            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by way {self.point.way.name}: "
+            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by {self.point.way.name}: "
             f"typically ± {self.preview.typical_margin:.3g} points, {nearness(self.preview.over_bound)}"
         )
 
@@ -181,48 +183,61 @@ class Plan(Result):
 
 
 def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
-    questions: Declared,
+    domain: Declared,
     total: float | None = None,
     *,
-    learn: WorkloadLike = "marginals",
+    workload: WorkloadLike = "marginals",
     n: int | None = None,
-    keep: Keep | None = None,
-    way: str | None = None,
+    records_only: bool = False,
+    protocol: str | None = None,
     margin: float | None = None,
-    prior: float = 0.1,
-    releases: int = 1,
     reason: str = "",
 ) -> Plan:
-    """From a question to a budget that one can defend: the choice, what it means and buys, and its record.
+    """Choose a total ε for a margin of error, or what a total buys, and record the decision.
 
     Parameters
     ----------
-    questions
+    domain
         a specification, its file or a plan's, a Domain, or a mapping of names to categories or sizes.
     total
         ε in nats that each person spends, 0.05..20. Where it is left out, the least one for the ``margin``, or 1.
-    learn
-        "marginals", "pairs", a file, or tables, as of :func:`optrr.allocate`.
+    workload, records_only
+        as of :func:`optrr.allocate`.
     n
-        how many people will answer. Where it is left out, as few as the ``margin`` needs at the total, or 1000.
-    keep, way
-        "records" where any table shall be possible later; the name of a way of asking to take instead of the best.
+        number of respondents. Where it is left out, as few as the ``margin`` needs at the total, or 1000.
+    protocol
+        name of a protocol to take instead of the best.
     margin
-        ± on each share, in percentage points with 95 % confidence, as a root mean square over a table's cells.
-    prior, releases
-        what somebody thinks of a person beforehand, and how often the same people are asked.
+        ± on each proportion, in percentage points with 95 % confidence, as a root mean square over a table's cells.
     reason
         why this choice, for the record.
+
+    Returns
+    -------
+    Plan
+        for an attacker who thinks 10 % likely what is true of a person, and one release; :meth:`Plan.meant` changes both.
 
     Raises
     ------
     InvalidInput, Infeasible
         one line each; where the margin cannot be had, with the number that can.
+
+    Examples
+    --------
+    >>> plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=5, n=2000, reason="for the school board")
+    >>> max(table.margin for table in plan.preview.tables) <= 5
+    True
     """
-    specification = specification_of(questions)
-    chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
-    start = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n}
-    question = Question.of(specification, learn, **start, **chosen)
+    specification = specification_of(domain)
+    question = Question.of(
+        specification,
+        workload,
+        total=_TOTAL if total is None else total,
+        n=_PEOPLE if n is None else n,
+        keep="records" if records_only else None,
+        way=protocol,
+        margin=margin,
+    )
     if margin is not None and total is None:
         return _least_total(question, margin, reason)
     made = Plan.of(question, reason)
@@ -234,8 +249,8 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     )
     if people > MOST_PEOPLE:
         raise InvalidInput(
-            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by way {made.point.way.name}; "
-            "raise the total, or choose another way"
+            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by {made.point.way.name}; "
+            "raise the total, or choose another protocol"
         )
     return Plan.of(replace(question, n=people, way=_way(made, best)), reason)
 
@@ -247,6 +262,15 @@ def specification_of(given: Declared) -> Specification:
     return Specification.of(given)
 
 
+def load_plan(path: Given, *, limited: bool = True) -> Plan:
+    """The plan of a file, recomputed; see :func:`optrr.load`. Raises InvalidInput where a number differs."""
+    result = verify_plan(path, limited=limited)
+    if not result.holds:
+        raise InvalidInput(f"plan {path} does not hold: {result.headline()}; make it again with optrr.plan")
+    recorded = read_plan(path)
+    return Plan.of(recorded.question, recorded.reason, recorded.seen)
+
+
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
     """The plan with the least total at which some way gives every table this margin, rounded up to the sixth decimal.
 
@@ -255,14 +279,13 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
     error instead may do with less: :func:`optrr.allocate` with ``standard_error`` has them.
     """
     needed = allocate(
-        question.domain,
-        learn=question.learn,
+        question.specification,
+        workload=question.learn,
         n=question.n,
         standard_error=margin / POINTS,
-        keep=question.keep,
-        public=question.specification.public,
+        records_only=question.keep is not None,
     )
-    named = next((each for each in needed.ways if each.name == question.way), None)
+    named = next((each for each in needed.protocols if each.name == question.way), None)
     high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
     if high > MOST_TOTAL:
         raise _too_small(margin, question)
@@ -299,7 +322,7 @@ def _points(made: Plan) -> list[Point]:
     question, allocation = made.question, made.allocation
     if question.way is not None:
         return [made.point]
-    others = [o for o in allocation.ways if o.suits and o.name != made.point.way.name and math.isfinite(o.error)]
+    others = [o for o in allocation.protocols if o.suits and o.name != made.point.way.name and math.isfinite(o.error)]
     kept = [o for o in others if o.keeps_records or question.keep is None]
     return [made.point, *(point(question, allocation.choosing(o.name)) for o in kept)]
 
@@ -411,7 +434,7 @@ def _write(made: Path, preview: Preview, asking: Asking) -> None:
     except InvalidInput as error:
         refusal = error
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
-    named = shlex.quote(",".join(name.replace(",", ",,") for name in known[0])) if known else "NAME"
+    named = ", ".join(map(repr, known[0])) if known else "…"
     texts = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
     analysis = texts.get_template("analysis.py.txt").render(tables=[repr(tuple(names)) for names in known])
     (made / "analysis.py").write_text(analysis, encoding="utf-8")

@@ -24,10 +24,11 @@ from typing import Any
 
 import msgspec
 
-from optrr.core.design import Asking, read_declared, toml_entry, toml_value
-from optrr.core.display import SOFTWARE, Result, brief
+from optrr.core.design import Asking, Check, Verification, read_declared, toml_entry, toml_value
+from optrr.core.display import SOFTWARE, amount, brief
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.core.files import load
+from optrr.core.provenance import Given, path_of
 from optrr.planner.meaning import Meaning
 from optrr.planner.preview import Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
@@ -159,9 +160,9 @@ def is_plan(path: Path) -> bool:
     return isinstance(raw, Mapping) and raw.get("format") == FORMAT
 
 
-def read_plan(path: str | Path) -> RecordedPlan:
+def read_plan(path: Given) -> RecordedPlan:
     """Read a plan. Raises InvalidInput, in one line, for what is no plan, malformed, or asks for what nobody can ask."""
-    raw = read_declared(Path(path), "plan", "keys of a plan")
+    raw = read_declared(path, "plan", "keys of a plan")
     stated = raw.get("format") if isinstance(raw, Mapping) else None
     if stated != FORMAT:
         raise InvalidInput(f"plan {path} has format {brief(stated)}; give a file that begins with format = {FORMAT!r}")
@@ -182,45 +183,10 @@ def read_plan(path: str | Path) -> RecordedPlan:
     return RecordedPlan(question, held.reason, held.software, held.seen, stated_choice)
 
 
-@dataclass(frozen=True)
-class PlanDifference:
-    """One entry of a plan: what it is called, what the file says, and what follows from the question."""
+def verify_plan(path: Given, *, limited: bool = True) -> Verification:
+    """Recompute everything that a plan says from its question, and compare; see :func:`optrr.verify`.
 
-    name: str
-    recorded: Any
-    recomputed: Any
-
-    def line(self) -> str:
-        """In one line."""
-        return f"{self.name}: the plan says {brief(self.recorded)}, and recomputed it is {brief(self.recomputed)}"
-
-
-@dataclass(frozen=True, repr=False)
-class PlanCheck(Result):
-    """What differs between a plan and what follows from its question."""
-
-    file: str
-    differences: tuple[PlanDifference, ...]
-    compared: int
-
-    in_summary = ("holds", "file", "compared", "differences", "warnings")
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing differs."""
-        return not self.differences
-
-    def headline(self) -> str:
-        """How many entries were compared, and how many differ."""
-        if self.holds:
-            return f"{self.file} holds: of {self.compared} entries that were recomputed none differs"
-        return f"{self.file} does not hold: {len(self.differences)} of {self.compared} entries differ"
-
-
-def checked(path: str | Path) -> PlanCheck:
-    """Recompute everything that a plan says, and compare.
-
-    Where ``design.json`` stands beside the plan, it must be the way of asking that the plan names.
+    Where ``design.json`` stands beside the plan, it must be the protocol that the plan names.
 
     Raises InvalidInput as :func:`read_plan`, and where nothing can be allocated for its question.
     """
@@ -228,25 +194,26 @@ def checked(path: str | Path) -> PlanCheck:
     question = recorded.question
     made = allocated(question)
     preview, asking = Preview(question, point(question, made)), made.asking
-    compared = list(_leaves(recorded.choice, choice(preview, asking)))
-    differences = [PlanDifference(*each) for each in compared if not _same(*each[1:])]
-    beside = Path(path).with_name(_DESIGN)
+    compared = [*_leaves(recorded.choice, choice(preview, asking)), *_seen_again(recorded)]
+    differing = [each for each in compared if not _same(*each[1:])]
+    beside = path_of(path).with_name(_DESIGN)
     if beside.exists():
-        saved, digest = None, ""
+        named, saved = recorded.choice.get("digest"), None
         try:
-            saved = load(beside)
+            saved = load(beside, limited=limited)
             digest = saved.digest
         except OptrrError as error:
             digest = str(error)
-        compared.append((beside.name, recorded.choice.get("digest"), digest))
-        if digest != recorded.choice.get("digest"):
-            differences.append(PlanDifference(*compared[-1]))
+        compared.append((beside.name, named, digest))
+        if digest != named:
+            differing.append(compared[-1])
         elif saved is not None and _as_good(saved, asking, preview):
             # another machine's solver may end at another law of the same numbers
-            differences = [each for each in differences if each.name != "digest"]
-    alternatives = list(_seen_again(recorded))
-    differences += [PlanDifference(*each) for each in alternatives if not _same(*each[1:])]
-    return PlanCheck(str(path), tuple(differences), len(compared) + len(alternatives))
+            differing = [each for each in differing if each[0] != "digest"]
+    count, how = amount(len(compared), "entry").replace("entrys", "entries"), "from the question"
+    checks = [Check("plan", count, f"{len(compared) - len(differing)} the same", how, not differing)]
+    checks += [Check(name, brief(stated), brief(value), how, holds=False) for name, stated, value in differing]
+    return Verification(tuple(checks), all(name != "question_digest" for name, *_ in differing))
 
 
 def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -84,17 +84,15 @@ class Point:
 
 
 def allocated(question: Question, progress: Progress | None = None) -> Allocation:
-    """The ways of asking that the question's choices leave, the chosen one first."""
-    made = allocate(
-        question.domain,
+    """The protocols that the question's choices leave, the chosen one set off."""
+    return allocate(
+        question.specification,
         question.total,
-        learn=question.learn,
+        workload=question.learn,
         n=question.n,
-        keep=question.keep,
+        records_only=question.keep is not None,
         progress=progress,
-        public=question.specification.public,
-    )
-    return made if question.way is None else made.choosing(question.way)
+    ).choosing(question.way)
 
 
 def point(question: Question, made: Allocation | None = None) -> Point:
@@ -105,9 +103,9 @@ def point(question: Question, made: Allocation | None = None) -> Point:
     return Point(
         question.total,
         asking.epsilon,
-        made.way,
+        made.protocol,
         made.best.name,
-        made.ways,
+        made.protocols,
         tuple(_table_errors(asking, domain, wanted)),
         tuple(AttributeLabel(*budget) for budget in asking.budgets),
         made.error_bound,

@@ -6,11 +6,10 @@ arguments. Nothing in it comes from people's records.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from optrr.allocation.allocating import Keep
 from optrr.allocation.workload import WORKLOADS, Workload, WorkloadLike, workload_of
 from optrr.core.design import Specification, declared
 from optrr.core.display import brief
@@ -27,17 +26,18 @@ MOST_RELEASES = 100
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a plan answers: what :func:`optrr.plan` takes, all of it settled.
+    """A question that a plan answers: what :func:`optrr.plan` takes, all of it settled, by the keys of ``plan.toml``.
 
     ``total`` is ε in nats that each person spends, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` ± percentage
-    points, 95 %, that one would like to have, None where nobody said; ``way`` a name of :mod:`optrr.allocation.strategies`.
+    points, 95 %, that one would like to have, None where nobody said; ``way`` names a protocol of
+    :mod:`optrr.allocation.strategies`.
     """
 
     specification: Specification
     learn: Workload
     total: float = 1.0
     n: int = 1000
-    keep: Keep | None = None
+    keep: Literal["records"] | None = None
     way: str | None = None
     prior: float = 0.1
     releases: int = 1
@@ -61,7 +61,7 @@ class Question:
         if self.keep not in (None, "records"):
             raise InvalidInput(f"keep {brief(self.keep)}; give 'records', or leave it out")
         if not (self.way is None or isinstance(self.way, str)):
-            raise InvalidInput(f"way {brief(self.way)}; give the name of a way of asking, or leave it out")
+            raise InvalidInput(f"way {brief(self.way)}; give the name of a protocol, or leave it out")
 
     @classmethod
     def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":

@@ -1,13 +1,11 @@
 """What a plan's page says of a question at a total: HTML fragments by the place where they stand.
 
 Everything that is a number comes from here; the page's script only puts the fragments where they belong. Numbers between two
-totals that were computed are previews, and carry ≈. The commands that the page shows, for a terminal and in Python, are made
-here, too: they allocate for the same question.
+totals that were computed are previews, and carry ≈. The Python lines that make the same plan are made here, too.
 """
 
 import json
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,7 +72,6 @@ class Shown:
             "spend": parts_html(self._spend(), "What you spend"),
             "frontier": _charts_html([self._frontier()]),
             "told": parts_html(self._told(), "What a person is told") + _charts_html([self._dots()]),
-            "shell": parts_html([Commands(shell_lines(question))], "Commands"),
             "python": parts_html([Commands(python_lines(question))], "Python"),
         }
         if preview is None:
@@ -106,7 +103,7 @@ class Shown:
         for way in point.ways:
             if way.name == "kronecker" != point.way.name:
                 rows.append(_beside(preview, way, "Kronecker: every answer for itself", figures))
-        columns = ("way of asking", "typical margin, points", "error over the bound", "largest conditional ε")
+        columns = ("protocol", "typical margin, points", "error over the bound", "largest conditional ε")
         note = (
             "The bound is what no mechanism of this total, of whatever form, can be below: ± "
             f"{digits(preview.bound_margin, 4)} points. The conditional ε is what an answer gives away to "
@@ -303,37 +300,12 @@ def _wish(preview: Preview, wished: float, figures: Figures) -> str:
     return f"You wished ± {wished:g} points; {short} of {len(margins)} tables {miss} it, the worst with {worst}."
 
 
-# Names of the files that the commands write and read.
-_QUESTIONS, _TABLES = "questions.toml", "tables.toml"
-
-
-def shell_lines(question: Question) -> list[str]:
-    """Commands for a terminal: the files that are needed, and the allocation."""
-    options = f"--total-epsilon {question.total!r} --n {question.n}"
-    lines = _here_document(_QUESTIONS, question.specification.to_toml())
-    if question.learn.word != "marginals":
-        options += f" --workload {question.learn.word or _TABLES}"
-    if not question.learn.word:
-        tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
-        lines += _here_document(_TABLES, "\n\n".join(tables))
-    options += f" --keep {question.keep}" if question.keep else ""
-    options += f" --protocol {shlex.quote(question.way)}" if question.way else ""
-    return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
-
-
 def python_lines(question: Question) -> list[str]:
-    """The same in Python, with the attributes of the file that the commands write."""
-    learn = _json(question.learn.word or [list(table.attributes) for table in question.learn.tables])
-    keep = f", keep={_json(question.keep)}" if question.keep else ""
-    choosing = f".choosing({_json(question.way)})" if question.way else ""
-    call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"
-    read = f'questions = optrr.read_specification("{_QUESTIONS}").domain'
-    return ["import optrr", "", read, f"allocation = {call}", "print(allocation)"]
-
-
-def _here_document(name: str, content: str) -> list[str]:
-    return [f"cat > {name} <<'END'", *content.strip("\n").split("\n"), "END"]
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """The plan in Python, of the specification that it is saved with."""
+    arguments = ['"specification.toml"', repr(question.total), f"n={question.n}"]
+    if question.learn.word != "marginals":
+        wanted = question.learn.word or [list(table.attributes) for table in question.learn.tables]
+        arguments.append(f"workload={json.dumps(wanted, ensure_ascii=False)}")
+    arguments += ["records_only=True"] if question.keep else []
+    arguments += [f"protocol={question.way!r}"] if question.way else []
+    return ["import optrr", "", f"plan = optrr.plan({', '.join(arguments)})", "print(plan)"]

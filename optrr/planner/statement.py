@@ -2,13 +2,12 @@
 
 What only people can know is asked of them in six lines; everything else is answered. The questions are by the topics of NIST
 SP 800-226 and in the words of :mod:`optrr.devices.worksheet`; NIST has not seen them. The numbers are those of the plan,
-which ``optrr allocate --json`` and ``optrr verify`` repeat. What is not promised is the list of docs/security.md, §4, without
+which ``optrr verify`` recomputes. What is not promised is the list of docs/security.md, §4, without
 what it says of files that are read and of waiting for them, which is nothing that a plan is about.
 """
 
 import math
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from optrr.core.design import Asking
@@ -35,7 +34,6 @@ from optrr.devices.worksheet import Entry, worksheet
 from optrr.planner.figures import Figures
 from optrr.planner.plan_file import SeenWay, meaning_of
 from optrr.planner.preview import Expected, Preview
-from optrr.planner.question import Question
 from optrr.planner.sections import elsewhere_parts
 
 # One sentence each, by the names of docs/security.md, §4.
@@ -57,6 +55,8 @@ NOT_PROMISED = {
     "What verification takes for granted": "Verification takes for granted that the software, Python and the processor compute "
     "what they should.",
 }
+# Commands that recompute a plan in its folder.
+VERIFYING = ("optrr verify design.json", "optrr verify plan.toml")
 _MARGIN = "± points"
 # Rows of the alternatives, so that a statement stands on two sheets, how many of them are ways of asking at least, and
 # characters of what one gives up.
@@ -100,7 +100,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
             "What the same accuracy, or the same epsilon, comes to elsewhere",
             elsewhere_parts(preview, Figures(exact=True)),
         ),
-        Section("How to verify this", _verified(preview, asking)),
+        Section("How to verify this", _verified(asking)),
         Section("For you to answer", [Table(["question", "answer"], [[asked, None] for asked in for_you(reason)])]),
         Section("Signatures", [Table(["for", "name", "place and date", "signature"], signing)]),
     ]
@@ -131,7 +131,7 @@ def more_of(count: int, shown: int, noun: str) -> str:
 
 
 def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
-    """The ways compared at this total, then what was looked at beside it."""
+    """The protocols compared at this total, then what was looked at beside it."""
     point = preview.point
     # what was seen takes the places of the last ways
     most = max(_LEAST_WAYS, _COMPARED - len(seen))
@@ -150,7 +150,7 @@ def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
         over = f"{each.over_bound:.4g}" if math.isfinite(each.over_bound) else None
         said = f"seen with {each.n:,} people"
         rows.append([each.way, epsilon_text(each.total, 3), margin_text(each.margin), over, said])
-    heads = ["way of asking", "total", _MARGIN, "over bound", "what it gives up"]
+    heads = ["protocol", "total", _MARGIN, "over bound", "what it gives up"]
     rows = rows[:_COMPARED]
     return [Table(heads, rows, strong=[0], note=more_of(len(ways) + len(seen), len(rows), "alternative"))]
 
@@ -220,7 +220,7 @@ def _numbers(preview: Preview) -> Table:
     point = preview.point
     rows: list[list[object]] = [
         ["total epsilon", epsilon_text(point.epsilon)],
-        ["way of asking", point.way.name],
+        ["protocol", point.way.name],
         ["largest conditional epsilon", epsilon_text(_conditional(preview))],
         ["error", f"{point.way.error:.6g}"],
         ["no mechanism has less than", f"{point.error_bound:.6g}"],
@@ -290,29 +290,9 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
     }
 
 
-def _verified(preview: Preview, asking: Asking) -> list[Part]:
+def _verified(asking: Asking) -> list[Part]:
     text = (
         "design.json and plan.toml come with this statement; nobody who made them need be trusted to recompute them. "
-        f"The way of asking has the digest {asking.digest}, which every report carries."
+        f"The protocol has the digest {asking.digest}, which every report carries."
     )
-    return [Text(text), Commands(list(commands(preview.question)))]
-
-
-def commands(question: Question) -> Iterator[str]:
-    """Commands that recompute the plan in its folder, and its choice from the specification."""
-    yield "optrr verify design.json"
-    yield "optrr plan --check plan.toml"
-    workload = question.learn.word or "tables.toml"
-    words = [
-        "optrr",
-        "allocate",
-        "specification.toml",
-        "--total-epsilon",
-        f"{question.total!r}",
-        "--workload",
-        workload,
-    ]
-    words += ["--n", f"{question.n}"]
-    words += ["--keep", question.keep] if question.keep else []
-    words += ["--protocol", question.way] if question.way else []
-    yield shlex.join([*words, "--json"])
+    return [Text(text), Commands(VERIFYING)]

@@ -51,7 +51,7 @@ class Points:
             if len(self._allocations) > _ALLOCATIONS:
                 self._allocations.popitem(last=False)
         made = self._allocations[key]
-        return point(question, made if question.way is None else made.choosing(question.way))
+        return point(question, made.choosing(question.way))
 
 
 @dataclass(frozen=True)

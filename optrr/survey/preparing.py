@@ -150,7 +150,7 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions, preserve
     file = path.with_name(f"{path.stem}.design.json")
     epsilons = wanted.required_epsilons()
     if not file.exists():
-        made = design(wanted.domain, epsilons, preserve=preserve, options=options)
+        made = design(wanted.domain, epsilons, constraints=Constraints(preserve=preserve), options=options)
         _save_first(fitted_deployment(made, _MOST_BYTES).design, file)
     saved = content_of(file, "design file")
     kept = load_design(saved)

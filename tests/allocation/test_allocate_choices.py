@@ -2,7 +2,7 @@
 
 import pytest
 
-from optrr import InvalidInput, allocate, plan
+from optrr import Constraints, InvalidInput, allocate, plan
 from optrr.allocation.pages import allocation_page
 from optrr.cli.main import run
 from optrr.core.display.parts import page_html
@@ -36,17 +36,16 @@ def test_whoever_watches_sees_the_bracket_close():
 
 @pytest.mark.parametrize("total", [0.3, 3.8122461836596644, 11.926961393471055])
 def test_no_way_spends_more_than_the_total(total):
-    for way in allocate(DOMAIN, total, clusters=[["a", "b"]]).ways:
+    for way in allocate(DOMAIN, total).protocols:
         assert total * (1 - 1e-4) <= way.asking.epsilon <= total, way.name
 
 
 def test_a_way_that_tells_too_little_of_an_attribute_is_compared_and_not_taken():
     domain = {"a": 1000, "b": 1000, "c": 3}
-    allocation = allocate(domain, 0.5, clusters=[["a", "b", "c"]])
-    assert {way.name for way in allocation.ways if not way.suits} == {"whole-record", "clusters"}
-    for name in ("whole-record", "clusters"):
-        with pytest.raises(InvalidInput, match="raise the total, or choose another way"):
-            _ = allocation.choosing(name).asking
+    allocation = allocate(domain, 0.5)
+    assert {way.name for way in allocation.protocols if not way.suits} == {"whole-record"}
+    with pytest.raises(InvalidInput, match="raise the total, or choose another protocol"):
+        _ = allocation.choosing("whole-record").asking
     # a plan looks at every way that suits
     assert plan(domain, 0.5, margin=40).point.total == 0.5
 
@@ -59,15 +58,15 @@ def test_the_largest_totals_have_an_answer(total):
 
 @pytest.mark.parametrize("n", [float("nan"), float("inf"), "5", 2.5, 0, True])
 def test_what_is_no_number_of_people_is_refused_in_one_line(n):
-    with pytest.raises(InvalidInput, match="give the number of people"):
+    with pytest.raises(InvalidInput, match="give the number of respondents"):
         allocate(DOMAIN, 1.0, n=n)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limits", [{"floors": {"a": 1.2}}, {"ceilings": {"b": 0.3}}, {"conditional_cap": 0.7}])
+@pytest.mark.parametrize("limits", [{"min_epsilon": {"a": 1.2}}, {"max_epsilon": {"b": 0.3}}, {"conditional_cap": 0.7}])
 def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, capsys):
     """A law of the same total without them has a smaller error."""
-    free, limited = allocate(DOMAIN, 1.5), allocate(DOMAIN, 1.5, **limits)
+    free, limited = allocate(DOMAIN, 1.5), allocate(DOMAIN, 1.5, constraints=Constraints(**limits))
     assert limited.law.lower_error > free.law.error
     (note,) = (n for n in limited.design.solution.notes if "no law" in n)
     assert "no law of this total and these limits below" in note

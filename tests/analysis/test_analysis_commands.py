@@ -128,7 +128,7 @@ def given(tmp_path_factory):
     codes = dict(zip(DOMAIN.names, (sex, level, town, hurt), strict=True))
     frame = pd.DataFrame({a.name: [a.texts[c] for c in codes[a.name]] for a in DOMAIN})
     frame["town"] = np.array(["a", "b", "c", None], dtype=object)[town]
-    design = optrr.design(DOMAIN, 3.0, preserve="pairs")
+    design = optrr.design(DOMAIN, 3.0, constraints=optrr.Constraints(preserve="pairs"))
     beside = {"w": rng.uniform(0.5, 3, n), "region": region, "school": np.where(region == 2, 0, school)}
     released = design.randomize(frame, random_state=1).assign(**beside).fillna({"town": "NA"})
     optrr.save(design, folder / "d.json")
@@ -282,7 +282,7 @@ def place(tmp_path, monkeypatch):
     """A design and two groups of randomized records."""
     monkeypatch.chdir(tmp_path)
     domain = optrr.Domain.of({"grade": 3, "sex": ["F", "M"], "other": 4})
-    made = optrr.design(domain, 1.5, preserve="pairs")
+    made = optrr.design(domain, 1.5, constraints=optrr.Constraints(preserve="pairs"))
     save_design(made, "design.json")
     for k, name in enumerate(("here.csv", "there.csv")):
         rng = np.random.default_rng(k)
@@ -353,7 +353,7 @@ def test_goodness_of_fit(place, capsys):
 def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, capsys):
     """Tables of alike sizes are alike in shape: only the file's own words tell which axis is which."""
     domain = optrr.Domain.of({"a": ["x", "y"], "b": ["x", "y"], "c": ["x", "y"]})
-    save_design(optrr.design(domain, 1.5, preserve="pairs"), "design.json")
+    save_design(optrr.design(domain, 1.5, constraints=optrr.Constraints(preserve="pairs")), "design.json")
     Path("here.csv").write_text("a,b,c\n" + "x,x,x\n" * 60 + "x,y,y\n" * 55 + "y,x,x\n" * 40 + "y,y,y\n" * 45)
     call = ("here.csv", "--design", "design.json", "--attributes")
     Path("ab.json").write_text(json.dumps(answer(capsys, "estimate", *call, "a,b")))

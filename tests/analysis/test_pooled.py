@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import Domain, InvalidInput, OptrrWarning, design
+from optrr import Constraints, Domain, InvalidInput, OptrrWarning, design
 from optrr.analysis.collapsed import REST, PooledAsking
 
 DOMAIN = Domain.of({"a": ["p", "q", "x", "y", "z"], "b": ["no", "yes"], "c": ["k", "l", "m"]})
@@ -51,7 +51,7 @@ def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
 
 
 def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
-    made = design(DOMAIN, 2.0, preserve="pairs")
+    made = design(DOMAIN, 2.0, constraints=Constraints(preserve="pairs"))
     reports = made.reports(made.randomize(records(5000, 1), random_state=1))
     whole, pooled = reports.table("a", "b").proportions, reports.pooled(POOL)
     table = pooled.table("a", "b")

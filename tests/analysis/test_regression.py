@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
+from optrr import Attribute, Constraints, Counts, Domain, InvalidInput, SingularMarginal, count, design
 from optrr.analysis import equations as solving
 from optrr.analysis.equations import Equations, covariance, estimated, limits, solve, test
 from optrr.analysis.regression.building import DistinctReports, read_reports
@@ -253,7 +253,7 @@ def test_a_term_of_one_column_is_tested_as_its_coefficient() -> None:
 @pytest.mark.parametrize(("formula", "family"), FORMULAS)
 def test_intervals_cover_and_tests_keep_their_level(formula: str, family: str | None) -> None:
     """400 data sets: 95 % coverage comes out below 90.8 % or above 98.3 % once in 6,000 times for each parameter."""
-    mechanism = design(DOMAIN, [1.5, 2.0, 2.5, 1.0], preserve="pairs").mechanism
+    mechanism = design(DOMAIN, [1.5, 2.0, 2.5, 1.0], constraints=Constraints(preserve="pairs")).mechanism
     codes = people(20_000)
     table = count(codes, DOMAIN, DOMAIN.names).proportions
     chances = mechanism.kernel(DOMAIN.names).expected(table)
@@ -359,7 +359,7 @@ def test_counts_of_other_categories_are_refused() -> None:
     """Else a coefficient would go by the name of another category."""
     table, turned = Counts(Domain.of({"y": 2, "x": 3}), [[10, 20, 30], [40, 9, 16]]), {"y": 2, "x": [2, 0, 1]}
     with pytest.raises(InvalidInput, match="'x' has other categories in the counts"):
-        regress(table, design(Domain.of(turned), 2.0, preserve="pairs").mechanism, "y ~ x")
+        regress(table, design(Domain.of(turned), 2.0, constraints=Constraints(preserve="pairs")).mechanism, "y ~ x")
 
 
 def test_scores_make_numbers_of_categories(unrandomized: MatrixMechanism) -> None:
@@ -389,7 +389,7 @@ def test_what_the_mechanism_hides_is_refused_by_name_with_the_remedy() -> None:
     for family in ("linear", "logistic"):
         with pytest.raises(SingularMarginal, match=r"'x', 'y'.*preserve='pairs'"):
             regress(codes, hidden, "y ~ x", family=family)
-    pairs = design({"x": 2, "y": 2, "z": 2, "w": 2}, 0.5, preserve="pairs").mechanism
+    pairs = design({"x": 2, "y": 2, "z": 2, "w": 2}, 0.5, constraints=Constraints(preserve="pairs")).mechanism
     codes = np.random.default_rng(0).integers(0, 2, (3000, 4))
     assert regress(codes, pairs, "y ~ x", family="linear").n == 3000
     if not pairs.kernel(["x", "y", "z", "w"]).is_invertible:

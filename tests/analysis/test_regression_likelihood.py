@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-from optrr import Attribute, Counts, Domain, InvalidInput, design
+from optrr import Attribute, Constraints, Counts, Domain, InvalidInput, design
 from optrr.analysis.equations import Equations, covariance, estimated, solve, test
 from optrr.analysis.regression import likelihood
 from optrr.analysis.regression.building import DistinctReports
@@ -135,7 +135,7 @@ def answers(epsilon: float, n: int) -> tuple[np.ndarray, Mechanism]:
     sex, race = rng.integers(0, 2, n), rng.choice(4, n, p=[0.008, 0.03, 0.1, 0.862])
     chance = 1 / (1 + np.exp(1.5 - 1.2 * sex - 0.2 * race))
     codes = np.stack([sex, race, (rng.uniform(size=n) < chance).astype(int)], axis=1)
-    mechanism = design(RACE, epsilon, preserve="pairs").mechanism
+    mechanism = design(RACE, epsilon, constraints=Constraints(preserve="pairs")).mechanism
     return mechanism.randomize_codes(codes, random_state=2), mechanism
 
 
@@ -240,7 +240,9 @@ def test_steps_with_earlier_curvatures_lead_to_the_same_numbers(
         )
     )
     truth = rng.dirichlet(np.full(np.prod(sizes) * 2, 3.0)).reshape(*sizes, 2)
-    mechanism = design(domain, [float(e) for e in rng.uniform(1.5, 3, len(domain))], preserve="pairs").mechanism
+    mechanism = design(
+        domain, [float(e) for e in rng.uniform(1.5, 3, len(domain))], constraints=Constraints(preserve="pairs")
+    ).mechanism
     numbers = rng.multinomial(n, mechanism.kernel(domain.names).expected(truth).ravel()).astype(float)
     reports = DistinctReports(domain, np.argwhere(np.ones((*sizes, 2))), numbers[None], mechanism)
     formula, done = Formula.of(f"y ~ {' + '.join(domain.names[:-1])}"), []

@@ -12,7 +12,7 @@ import statsmodels.formula.api as smf
 from scipy.stats import t
 
 import optrr
-from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate
+from optrr import Constraints, Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate
 from optrr.analysis import combine, regress, synthesize
 from optrr.analysis.loglinear.estimating import fit_loglinear
 from optrr.analysis.loglinear.fitting import Terms
@@ -54,7 +54,7 @@ def table_of(records: np.ndarray, weights: np.ndarray, pair: tuple[int, int], do
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pair_tables_are_proper_agree_and_lie_near_the_estimates(seed: int) -> None:
-    mechanism = design(DOMAIN, 1.0, preserve="pairs").mechanism
+    mechanism = design(DOMAIN, 1.0, constraints=Constraints(preserve="pairs")).mechanism
     counts = pair_counts(mechanism.randomize_codes(people(2000, seed), random_state=seed))
     tables = proper_pairs(counts, mechanism)
     shares: dict[int, np.ndarray] = {}
@@ -116,7 +116,7 @@ def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_tho
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_pair_tables_lie_within_the_intervals_of_the_estimates(epsilon: float) -> None:
-    mechanism = design(DOMAIN, epsilon, preserve="pairs").mechanism
+    mechanism = design(DOMAIN, epsilon, constraints=Constraints(preserve="pairs")).mechanism
     made = mechanism.randomize_codes(people(5000), random_state=3)
     result = synthesize(made, mechanism, random_state=4)
     assert result.within >= 0.9
@@ -163,7 +163,7 @@ def test_what_cannot_be_synthesized_is_refused() -> None:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_command_writes_records_that_estimate_and_perturb_refuse(suffix, tmp_path, capsys):
     domain = Domain.of({"a": ["0", "1"], "b": ["x", "y", "z"]})
-    made = design(domain, 3.0, preserve="pairs")
+    made = design(domain, 3.0, constraints=Constraints(preserve="pairs"))
     optrr.save(made, tmp_path / "d.json")
     codes = people(1000)[:, :2]
     true = pd.DataFrame({"a": codes[:, 0].astype(str), "b": np.array(["x", "y", "z"])[codes[:, 1]]})
@@ -359,7 +359,7 @@ def test_combined_intervals_hold_and_those_of_one_set_do_not(epsilon: float, kin
 
 @pytest.mark.slow
 def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() -> None:
-    mechanism = design(SEVERAL, 3.0, preserve="pairs").mechanism
+    mechanism = design(SEVERAL, 3.0, constraints=Constraints(preserve="pairs")).mechanism
     reports = mechanism.randomize_codes(people_of_sets(5000, 4), random_state=4)
     made = synthesize(reports, mechanism, keep=["y ~ a*b + c"], sets=6, random_state=5)
     assert made.sets == 6 and len(made.codes) == 30_000 and not made.shrunk

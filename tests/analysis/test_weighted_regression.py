@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy.special import expit
 from scipy.stats import t as student
 
-from optrr import Attribute, Domain, InvalidInput, count, design
+from optrr import Attribute, Constraints, Domain, InvalidInput, count, design
 from optrr.analysis.regression.fitting import regress
 
 OUTCOMES = {
@@ -119,7 +119,7 @@ def test_equal_weights_change_nothing(family: str) -> None:
     information, from which they differ by chance.
     """
     domain, frame = drawn(family, 7, 6000)
-    made = design(domain, 4.0, preserve="pairs")
+    made = design(domain, 4.0, constraints=Constraints(preserve="pairs"))
     reports = made.randomize(frame[["a", "b", "y"]], random_state=3).assign(weight=2.5)
     plain = regress(reports, made.mechanism, "y ~ a + b")
     weighted = regress(reports, made.mechanism, "y ~ a + b", weights="weight")

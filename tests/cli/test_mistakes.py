@@ -242,28 +242,13 @@ MISTAKES = [
     called("spec records.csv --bins age=x", "age=x|'x'"),
     called(f"spec records.csv --bins age={HUGE}", "too few different values"),
     called("spec records.csv -o new.json", "'.json' … .toml"),
-    # designs of variances, allocations and clusters
-    *(
-        called(f"design spec.toml -o new.json {options}", said)
-        for options, said in (
-            ("--accuracy variances", "'variances' is not one of 'flips', 'variance'"),
-            ("--accuracy variance --total-epsilon 2", "--total-epsilon is for --accuracy flips"),
-            ("--accuracy variance --preserve pairs", "--preserve is for --accuracy flips"),
-            ("--accuracy variance --conditional-cap 2", "--conditional-cap is for --accuracy flips"),
-            ("--accuracy variance --method lp", "--method is for --accuracy flips"),
-            ("--accuracy variance --html page.html", "--html is for --accuracy flips"),
-            ("--accuracy variance --n 0", "--n"),
-            ("--n 9", "--n is for --accuracy variance"),
-        )
-    ),
+    # allocations and clusters
     *(
         called(f"allocate spec.toml {options}", said)
         for options, said in (
             ("--total-epsilon 1 --min-epsilon age=x", "name=epsilon"),
-            ("--total-epsilon 1 --keep records --protocol sampling", "keeps no records"),
+            ("--total-epsilon 1 --records-only --protocol sampling", "keeps no records"),
             ("--total-epsilon 1 --n 2000 --standard-error 0.013", "suffices"),
-            ("--standard-error 0.1 --n 500 --method search", "is for a given total epsilon"),
-            ("--standard-error 0.2 --n 100 --together sex,age", "clusters are for a given total"),
         )
     ),
     *(

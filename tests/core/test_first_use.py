@@ -29,7 +29,7 @@ NAMES = ["sex", "income"]
 
 @pytest.fixture(scope="module")
 def design():
-    return optrr.design(adult_domain().subset(NAMES), 1.0, preserve="pairs")
+    return optrr.design(adult_domain().subset(NAMES), 1.0, constraints=optrr.Constraints(preserve="pairs"))
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_what_spec_prints_next_works(place, capsys):
 
 def test_among_is_the_ratio_of_the_unbiased_table():
     domain = optrr.Domain((optrr.Attribute("vote", ("yes", "no", None)), optrr.Attribute("sex", ("f", "m"))))
-    design, rng = optrr.design(domain, 1.5, preserve="pairs"), np.random.default_rng(1)
+    design, rng = optrr.design(domain, 1.5, constraints=optrr.Constraints(preserve="pairs")), np.random.default_rng(1)
     counts = optrr.Counts(domain, rng.multinomial(5000, [0.3, 0.2, 0.15, 0.2, 0.1, 0.05]).reshape(3, 2))
     table = np.linalg.solve(design.mechanism.matrix().T, counts.table.ravel() / counts.n).reshape(3, 2)[:2]
     result = optrr.analysis.measures.estimate_where(counted_table(counts, design.mechanism), {"vote": ["yes", "no"]})
@@ -226,7 +226,10 @@ def test_among_is_the_ratio_of_the_unbiased_table():
 def test_intervals_among_cover():
     # 150 tables of 4 shares at 95 %: with independent tables fewer than 90 % of the shares covered has a chance below 1e-4
     domain = optrr.Domain((optrr.Attribute("vote", ("yes", "no", None)), optrr.Attribute("sex", ("f", "m"))))
-    mechanism, rng = optrr.design(domain, 1.0, preserve="pairs").mechanism, np.random.default_rng(5)
+    mechanism, rng = (
+        optrr.design(domain, 1.0, constraints=optrr.Constraints(preserve="pairs")).mechanism,
+        np.random.default_rng(5),
+    )
     truth = np.array([[0.3, 0.2], [0.2, 0.2], [0.05, 0.05]])
     reports, shares = mechanism.kernel(domain.names).forward(truth).ravel(), truth[:2] / truth[:2].sum()
     hits = []

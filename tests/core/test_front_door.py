@@ -44,7 +44,7 @@ def domain() -> optrr.Domain:
 
 @pytest.fixture(scope="module")
 def design(domain: optrr.Domain) -> optrr.Design:
-    return optrr.design(domain, {"sex": 2, "income": 1.5, "race": 2}, preserve="pairs")
+    return optrr.design(domain, {"sex": 2, "income": 1.5, "race": 2}, constraints=optrr.Constraints(preserve="pairs"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def reports(design: optrr.Design, people: pd.DataFrame) -> Reports:
 
 def test_design_and_allocate(domain: optrr.Domain, design: optrr.Design) -> None:
     assert design.epsilon < design.kronecker_epsilon == pytest.approx(5.5)
-    made = optrr.allocate(domain.subset(["sex", "income"]), total=2, learn=["sex × income"], n=5000)
+    made = optrr.allocate(domain.subset(["sex", "income"]), total=2, workload=["sex × income"], n=5000)
     assert made.design.epsilon <= 2
     assert [t.attributes for t in made.workload.tables] == [("sex", "income")]
 

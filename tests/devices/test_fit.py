@@ -110,7 +110,9 @@ def test_where_every_attribute_on_its_own_fits_nothing_dearer_is_written(twelve:
 
 def test_pairs_are_kept_by_every_attribute_on_its_own() -> None:
     rng = np.random.default_rng(3)
-    pairs = optrr.design({f"a{i}": 2 + i for i in range(8)}, rng.uniform(0.4, 1.5, 8), preserve="pairs")
+    pairs = optrr.design(
+        {f"a{i}": 2 + i for i in range(8)}, rng.uniform(0.4, 1.5, 8), constraints=optrr.Constraints(preserve="pairs")
+    )
     made = fitted_deployment(pairs, product_size(pairs))
     assert made.anew and recomputed_design(made.design).holds
 
@@ -146,7 +148,9 @@ def test_a_search_ends_when_its_work_is_done_and_shows_it(twelve, monkeypatch):
 
 
 def test_what_cannot_be_had_on_a_coarse_grid_is_refused() -> None:
-    pairs = optrr.design({f"a{i}": 3 for i in range(3)}, [0.5, 0.6, 0.7], preserve="pairs")
+    pairs = optrr.design(
+        {f"a{i}": 3 for i in range(3)}, [0.5, 0.6, 0.7], constraints=optrr.Constraints(preserve="pairs")
+    )
     with pytest.raises(InvalidInput, match="pairs or caps"):
         fitted_deployment(pairs, 256)
 

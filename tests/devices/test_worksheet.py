@@ -10,6 +10,7 @@ import pytest
 import optrr
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.main import run
+from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
 from optrr.core.design.designs import Design
 from optrr.core.design.pages import comparison_page, design_page
@@ -90,15 +91,16 @@ def test_what_does_not_hold_for_a_design_is_not_said() -> None:
 def test_what_the_lower_bound_takes_for_granted_is_said() -> None:
     """With pairs preserved it lies above the total of a mechanism of the same accuracies."""
     domain = {"a": 2, "b": 2, "c": 2}
-    plain, kept = optrr.design(domain, 0.5), optrr.design(domain, 0.5, preserve="pairs")
+    plain, kept = optrr.design(domain, 0.5), optrr.design(domain, 0.5, constraints=optrr.Constraints(preserve="pairs"))
     assert kept.lower_bound > plain.epsilon
-    capped = optrr.design(domain, 0.5, conditional_cap=0.6)
+    capped = optrr.design(domain, 0.5, constraints=optrr.Constraints(conditional_cap=0.6))
     for design, wanted in ((plain, ""), (kept, " and preserved pairs"), (capped, " and conditional caps")):
         least = f"has a total below {bound_text(design.lower_bound)}"
         assert f"no mechanism with the requested accuracies{wanted} {least}" in said(design, "epsilon")
         page = page_html(design_page(design))
         assert f"No mechanism with these accuracies{wanted} {least}" in page
-    assert "no mechanism with these accuracies and preserved pairs can go" in page_html(comparison_page([kept], []))
+    compared = compare(domain, 0.5, constraints=optrr.Constraints(preserve="pairs"))
+    assert "proves for mechanisms with these accuracies and preserved pairs" in page_html(comparison_page(compared))
 
 
 def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -266,7 +266,9 @@ def _saved(save: Callable[[Path], Any]) -> bytes:
 def _some_designs() -> Sequence[Design]:
     return [
         optrr.design(DOMAIN, [1.0, 0.5, 2.0]),
-        optrr.design(DOMAIN, [1.0, 0.5, 2.0], preserve="pairs", conditional_cap={"age": 0.8}),
+        optrr.design(
+            DOMAIN, [1.0, 0.5, 2.0], constraints=optrr.Constraints(preserve="pairs", conditional_cap={"age": 0.8})
+        ),
         optrr.design({f"a{i}": 3 for i in range(4)}, 0.5),
         optrr.design(DOMAIN, 1.0, method="kronecker"),
         optrr.design({f"a{i}": 2 + i for i in range(4)}, [0.4, 0.6, 0.8, 1.0], method="ball"),

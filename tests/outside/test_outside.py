@@ -84,18 +84,18 @@ def test_a_workload_is_allocated_for_bounded_and_one_of_the_commands(tmp_path: P
     (tmp_path / "spec.toml").write_text(optrr.Specification(optrr.Domain.of(domain), np.full(3, np.nan)).to_toml())
     said = outside(
         "star",
-        f"made = optrr.allocate({domain!r}, 2.0, learn='star', n=1000)\n"
-        "print(json.dumps([made.error, made.error_bound, made.workload.name, made.way.name]))",
+        f"made = optrr.allocate({domain!r}, 2.0, workload='star', n=1000)\n"
+        "print(json.dumps([made.error, made.error_bound, made.workload.name, made.protocol.name]))",
         tmp_path,
     )
-    expected = optrr.allocate(domain, 2.0, learn=others, n=1000)
+    expected = optrr.allocate(domain, 2.0, workload=others, n=1000)
     assert said[:2] == pytest.approx([expected.error, expected.error_bound], rel=1e-9) and said[2] == "star"
     assert said[1] <= said[0]
     call = ("allocate", "spec.toml", "--total-epsilon", "2", "--workload", "star", "--n", "1000", "-o", "d.json")
     printed = outside("star", command("star", *call), tmp_path)
     assert printed["workload"] == "star" and printed["error_bound"] == pytest.approx(expected.error_bound)
     assert optrr.verify(tmp_path / "d.json").holds
-    planned = f"print(json.dumps(optrr.plan({domain!r}, 2.0, learn='star').question.state()['learn']))"
+    planned = f"print(json.dumps(optrr.plan({domain!r}, 2.0, workload='star').question.state()['learn']))"
     assert outside("star", planned, tmp_path) == "star"
 
 

@@ -208,7 +208,7 @@ def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
     page.locator("#spend").get_by_text("Of the total, for each answer").wait_for()
     assert page.evaluate("document.activeElement.id") == "way-optimum"
     assert page.locator("#way-optimum").is_checked()
-    assert "--protocol optimum" in page.locator("#shell").inner_text()
+    assert "protocol='optimum'" in page.locator("#python").inner_text()
     page.get_by_role("radio", name="The best for what is to be learned").check()
     wait_for_exact(page)
 
@@ -222,7 +222,7 @@ def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
     page.locator("#name-1").blur()
     assert state_of(page)["question"]["learn"] == [["theft"], ["harmed"], ["sex"], ["harmed", "sex"]]
     page.locator("#see").get_by_text("harmed × sex").wait_for()
-    assert "tables.toml" in page.locator("#shell").inner_text()
+    assert "workload=[[" in page.locator("#python").inner_text()
 
 
 def test_a_story_by_keyboard_alone(page):

@@ -32,7 +32,7 @@ from optrr.core.display.parts import page_html
 from optrr.core.display.text import crossed, epsilon_text, example, nearness, promise
 from optrr.planner import plan as plan_module
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay, checked, read_plan, toml_text
+from optrr.planner.plan_file import SeenWay, read_plan, toml_text, verify_plan
 from optrr.planner.preview import HALF_WIDTH, Preview, point
 from optrr.planner.question import Question
 from optrr.planner.statement import NOT_PROMISED, for_you
@@ -80,9 +80,9 @@ def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
     read = read_plan(path)
     assert read.question.state() == plan.question.state()
     assert (read.reason, read.seen) == (plan.reason, plan.seen)
-    result = checked(path)
-    assert result.holds, result.differences
-    assert result.compared > 10
+    result = verify_plan(path)
+    assert result.holds, result.failed
+    assert int(result.checks[0].stated.split()[0]) > 10
 
 
 def _numbers(content: object, place: tuple = ()) -> list[tuple]:
@@ -117,22 +117,22 @@ def test_every_change_is_found(written: Path) -> None:
         reduce(getitem, place[:-1], changed)[place[-1]] = value
         written.write_text(toml_text(changed), encoding="utf-8")
         try:
-            result = checked(written)
+            result = verify_plan(written)
         except optrr.InvalidInput as refusal:
             assert place in numbers and "\n" not in str(refusal)
         else:
             assert not result.holds, place
-            assert all(each.line() and "\n" not in each.line() for each in result.differences)
+            assert all(each.line() and "\n" not in each.line() for each in result.failed)
 
 
 def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
     ours, other = made(1, 2, ()), made(3, 2, ())
     (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
-    assert checked(path).holds
+    assert verify_plan(path).holds
     optrr.save(other.asking, path.with_name("design.json"))
-    assert [each.name for each in checked(path).differences] == ["design.json"]
+    assert [each.name for each in verify_plan(path).failed[1:]] == ["design.json"]
     path.with_name("design.json").write_text("{}")
-    assert [each.name for each in checked(path).differences] == ["design.json"]
+    assert [each.name for each in verify_plan(path).failed[1:]] == ["design.json"]
 
 
 @pytest.mark.parametrize(
@@ -170,15 +170,15 @@ def test_the_command_makes_and_checks_plans(tmp_path, monkeypatch, capsys):
     said = json.loads(capsys.readouterr().out)
     assert said["choice"] == optrr.plan({"theft": 2, "class": 4}, 2.0, n=800).summary()["choice"]
     assert {Path(each).name for each in said["files"]} == {each.name for each in Path("plan").iterdir()}
-    assert run(["plan", "--check", "plan/plan.toml"]) == 0
+    assert run(["verify", "plan/plan.toml"]) == 0
+    assert optrr.load("plan/plan.toml").point.epsilon == said["choice"]["total"]
     capsys.readouterr()
     text = Path("plan/plan.toml").read_text()
     Path("plan/plan.toml").write_text(text.replace("n = 800", "n = 801"))
-    assert run(["plan", "--check", "plan/plan.toml", "--json"]) == 1
-    result = json.loads(capsys.readouterr().out)
-    assert not result["holds"] and {"name", "recorded", "recomputed"} == set(result["differences"][0])
-    assert run(["plan", "--check", "plan/plan.toml", "--n", "3"]) == 2
-    assert "leave it out with --check" in capsys.readouterr().err
+    assert run(["verify", "plan/plan.toml", "--json"]) == 1
+    assert not json.loads(capsys.readouterr().out)["holds"]
+    with pytest.raises(optrr.InvalidInput, match="does not hold"):
+        optrr.load("plan/plan.toml")
     assert run(["plan", "--write"]) == 2
     assert "--attribute" in capsys.readouterr().err
 
@@ -186,7 +186,7 @@ def test_the_command_makes_and_checks_plans(tmp_path, monkeypatch, capsys):
 def test_a_missing_value_before_other_categories_is_read_back(tmp_path: Path) -> None:
     made = optrr.plan({"a": [None, "x", "y"], "b": ["p", "q"]}, 1.0)
     made.save(tmp_path / "plan")
-    assert checked(tmp_path / "plan" / "plan.toml").holds
+    assert verify_plan(tmp_path / "plan" / "plan.toml").holds
     assert made.asking.domain["a"].categories == ("x", "y", None)
 
 
@@ -252,18 +252,18 @@ def test_numbers_in_data_are_binned(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("keep", [None, "records"])
 def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
     domain = {"a": 3, "b": 3}
-    plan = optrr.plan(domain, margin=5, n=1500, keep=keep)
+    plan = optrr.plan(domain, margin=5, n=1500, records_only=keep is not None)
     # of alike questions the best on average is best for each, so the required errors' own total is the least
-    needed = optrr.allocate(domain, n=1500, standard_error=5 / (100 * HALF_WIDTH), keep=keep)
+    needed = optrr.allocate(domain, n=1500, standard_error=5 / (100 * HALF_WIDTH), records_only=keep is not None)
     # with records, a mixture does with less that is compared at totals alone
     assert keep or needed.epsilon <= plan.question.total <= needed.epsilon + 2e-6
     assert needed.total_bound <= plan.question.total <= needed.epsilon + 2e-6
     assert max(t.margin for t in plan.preview.tables) <= 5 * (1 + 1e-9) and not plan.warnings
-    less = optrr.plan(domain, plan.question.total * 0.998, n=1500, keep=keep, margin=5)
+    less = optrr.plan(domain, plan.question.total * 0.998, n=1500, records_only=keep is not None, margin=5)
     assert max(t.margin for t in less.preview.tables) > 5 and "± 5 points" in less.warnings[-1]
-    fewest = optrr.plan(domain, 2.0, margin=5, keep=keep)
+    fewest = optrr.plan(domain, 2.0, margin=5, records_only=keep is not None)
     assert max(t.margin for t in fewest.preview.tables) <= 5
-    fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, keep=keep)
+    fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, records_only=keep is not None)
     assert max(t.margin for t in fewer.preview.tables) > 5
 
 
@@ -271,7 +271,7 @@ def test_what_cannot_be_had_is_refused_in_one_line() -> None:
     for given_, words in (
         ({"margin": 0.5, "n": 1000}, "people"),
         ({"total": 50.0}, "nats"),
-        ({"way": "no way"}, "no way"),
+        ({"protocol": "no way"}, "no way"),
         ({"total": 1.0, "margin": 0.0}, "margin"),
     ):
         with pytest.raises(optrr.InvalidInput, match=words) as refusal:
@@ -297,15 +297,15 @@ def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_l
     domain = {"a": 2, "b": 20}
     of_all = optrr.plan(domain, margin=4, n=1500)
     # others are not compared at every total
-    ways = ["sampling", "sampling-even", "optimum", "kronecker"]
-    each = [optrr.plan(domain, margin=4, n=1500, way=name).point.epsilon for name in ways]
+    ways = ["sampling", "optimum", "kronecker"]
+    each = [optrr.plan(domain, margin=4, n=1500, protocol=name).point.epsilon for name in ways]
     assert of_all.point.epsilon <= min(each) * (1 + 2e-3)
-    people = [optrr.plan(domain, 2.0, margin=4, way=name).question.n for name in ways]
+    people = [optrr.plan(domain, 2.0, margin=4, protocol=name).question.n for name in ways]
     assert optrr.plan(domain, 2.0, margin=4).question.n == min(people)
 
 
 def test_plot_draws_the_margin_of_every_table() -> None:
-    plan = optrr.plan({"a": ["yes", "no"], "b": 3}, 1.0, learn="pairs", n=500)
+    plan = optrr.plan({"a": ["yes", "no"], "b": 3}, 1.0, workload="pairs", n=500)
     table = plan.to_arrow().to_pydict()
     assert table["margin"] == [t.margin for t in plan.preview.tables]
     axes = plan.plot().axes[0]
@@ -325,24 +325,20 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
     plan.save(tmp_path / "plan")
     monkeypatch.chdir(tmp_path / "plan")
     page = Read(Path("statement.html").read_text(encoding="utf-8"))
-    lines = [
-        line for line in page.text.splitlines() if line.startswith(("optrr verify", "optrr plan", "optrr allocate"))
-    ]
     said = {}
-    for line in lines:
-        command, *options = shlex.split(line)[1:]
-        assert run([command, *options, *(["--json"] if "--json" not in options else [])]) == 0, line
-        said[command] = json.loads(capsys.readouterr().out)
-    assert set(said) == {"verify", "plan", "allocate"}
-    assert said["plan"]["holds"] and said["verify"]["holds"]
+    for line in (each for each in page.text.splitlines() if each.startswith("optrr verify")):
+        _, command, file = shlex.split(line)
+        assert run([command, file, "--json"]) == 0, line
+        said[file] = json.loads(capsys.readouterr().out)
+    assert set(said) == {"design.json", "plan.toml"} and all(each["holds"] for each in said.values())
     stated = dict(page.table("the choice")[1:])
-    allocated, verified = said["allocate"], said["verify"]
+    allocated, verified = plan.allocation.summary(), said["design.json"]
 
     assert stated["total epsilon"] == epsilon_text(allocated["epsilon"])
     checks = {each["name"]: each for each in verified["checks"]}
     assert float(stated["total epsilon"]) == pytest.approx(float(checks["total epsilon"]["recomputed"]), abs=1e-6)
     assert float(stated["total epsilon"]) >= allocated["epsilon"]
-    assert stated["way of asking"] == allocated["way"]
+    assert stated["protocol"] == allocated["protocol"]
     assert stated["error"] == f"{allocated['error']:.6g}"
     assert stated["no mechanism has less than"] == f"{allocated['error_bound']:.6g}"
     assert stated["the error is"] == nearness(allocated["error_over_bound"])
@@ -363,8 +359,8 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
         given = [epsilon_text(each["conditional_epsilon"]) for each in allocated["attributes"]]
         assert [row[3] for row in rows] == given
         assert stated["largest conditional epsilon"] == max(given, key=float)
-    ways = {way["title"]: way for way in allocated["ways"]}
-    for title, total, margin, over, _ in page.table("way of asking")[1:]:
+    ways = {way["title"]: way for way in allocated["protocols"]}
+    for title, total, margin, over, _ in page.table("protocol")[1:]:
         way = ways[title]
         assert float(total) == pytest.approx(way["epsilon"], abs=1e-3)
         assert margin == f"{100 * HALF_WIDTH * way['standard_error']:.4g}"
@@ -404,7 +400,7 @@ def test_alternatives_seen_stand_beside_the_ways() -> None:
     question = random_question(0)
     seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.5, math.inf if k else 3.0) for k in range(6)]
     page = Read(page_html(Plan.of(question, "", seen).statement()))
-    rows = page.table("way of asking")[1:]
+    rows = page.table("protocol")[1:]
     assert [row[-1] for row in rows if row[0] == "kronecker"] == [f"seen with {100 + k} people" for k in range(4)]
     assert "listed in plan.toml" in page.text
 
@@ -503,16 +499,15 @@ def test_the_files_do_what_they_are_for(seed, tmp_path, monkeypatch, capsys):
         assert said["statistic"] == pytest.approx(own.statistic, rel=1e-9)
 
 
-def test_the_commands_of_the_readme_take_names_with_spaces(tmp_path: Path) -> None:
-    optrr.plan({"question 1": 2, "it's, so": 2}, 1.0, learn="pairs").save(tmp_path / "plan")
-    (line,) = (x for x in (tmp_path / "plan" / "README.txt").read_text().splitlines() if "optrr estimate" in x)
-    command = shlex.split(line.partition(": ")[2])
-    assert command[command.index("--attributes") + 1 :] == ["question 1,it's,, so"]
+def test_the_lines_of_the_readme_take_any_names(tmp_path: Path) -> None:
+    optrr.plan({"question 1": 2, "it's, so": 2}, 1.0, workload="pairs").save(tmp_path / "plan")
+    (line,) = (x for x in (tmp_path / "plan" / "README.txt").read_text().splitlines() if "Estimate a table" in x)
+    assert line.endswith(""".table('question 1', "it's, so")""")
 
 
 @pytest.fixture(scope="module")
 def plans() -> tuple[Plan, Plan]:
-    return optrr.plan({"a": 2, "b": 3}, 1.0, learn=["a", "b"]), optrr.plan({"a": 2, "b": 3}, 2.0)
+    return optrr.plan({"a": 2, "b": 3}, 1.0, workload=["a", "b"]), optrr.plan({"a": 2, "b": 3}, 2.0)
 
 
 def content(folder: Path) -> dict[str, bytes]:

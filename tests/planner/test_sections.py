@@ -1,10 +1,8 @@
 """What a plan's page says equals what an allocation says, to the digits shown; and the lines to copy give the same."""
 
 import html
-import json
 import math
 import re
-import shlex
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -13,7 +11,6 @@ import pytest
 from plan_questions import random_question
 
 import optrr
-from optrr.cli.main import run
 from optrr.planner.figures import (
     digits,
     dots_chart,
@@ -23,7 +20,7 @@ from optrr.planner.figures import (
 )
 from optrr.planner.preview import LADDER, Preview, nearest, point
 from optrr.planner.question import Question
-from optrr.planner.sections import Shown, python_lines, shell_lines
+from optrr.planner.sections import Shown, python_lines
 
 NBSP = "\u00a0"
 
@@ -40,7 +37,9 @@ def shown_numbers(fragment: str, before: str = "±_") -> list[float]:
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_numbers_are_an_allocations_to_the_digits_shown(seed):
     question = replace(random_question(seed, 3), way=None)
-    made = optrr.allocate(question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep)
+    made = optrr.allocate(
+        question.domain, question.total, workload=question.learn, n=question.n, records_only=question.keep is not None
+    )
     exact = point(replace(question, n=10**10))
     fragments = Shown(question, Preview(question, exact), [exact]).fragments()
     summary = made.summary()
@@ -54,9 +53,9 @@ def test_exact_numbers_are_an_allocations_to_the_digits_shown(seed):
     assert margins == [pytest.approx(x, rel=6e-4) for x in expected]
 
     # every way, in the same order
-    ways = [way["standard_error"] for way in summary["ways"] if way["standard_error"] is not None]
+    ways = [way["standard_error"] for way in summary["protocols"] if way["standard_error"] is not None]
     assert shown_numbers(fragments["ways"]) == [pytest.approx(195.9964 * x, rel=6e-4) for x in ways]
-    for way in summary["ways"]:
+    for way in summary["protocols"]:
         assert " ".join(way["title"].split()) in text_of(fragments["ways"])
 
     spend = text_of(fragments["spend"])
@@ -87,19 +86,11 @@ def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypa
     expected = point(replace(question, n=10**10))
 
     monkeypatch.chdir(tmp_path)
-    *files, command = shell_lines(question)
-    for name, content in re.findall(r"^cat > (\S+) <<'END'\n(.*?)\nEND$", "\n".join(files), re.DOTALL | re.MULTILINE):
-        (tmp_path / name).write_text(content + "\n", encoding="utf-8")
+    (tmp_path / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
     space: dict[str, object] = {}
     exec("\n".join(python_lines(question)), space)
-    made = space["allocation"]
-    assert made.way.name == expected.way.name and made.error == expected.way.error
-    assert command.startswith("optrr allocate questions.toml ")
-    capsys.readouterr()
-    assert run([*command.split()[1:], "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["way"] == expected.way.name
-    assert said["error"] == pytest.approx(expected.way.error, rel=1e-9)
+    made = space["plan"].point
+    assert made.way.name == expected.way.name and made.way.error == expected.way.error
 
 
 def test_what_a_way_gives_up_is_never_said_of_a_smaller_total(school):
@@ -109,9 +100,8 @@ def test_what_a_way_gives_up_is_never_said_of_a_smaller_total(school):
     assert [way.gives_up for way in between.ways] == [said[way.name] for way in between.ways]
 
 
-def test_a_way_of_a_strange_name_is_one_word_of_the_command(school):
-    *_, command = shell_lines(replace(school, way="optimum; echo"))
-    assert shlex.split(command)[-1] == "optimum; echo"
+def test_a_protocol_of_a_strange_name_is_quoted(school):
+    assert "protocol='it\\'s; \"x\"'" in python_lines(replace(school, way='it\'s; "x"'))[2]
 
 
 def test_where_nothing_can_be_learned_the_remedy_is_said(school):

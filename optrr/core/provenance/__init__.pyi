@@ -24,6 +24,7 @@ from .sealed import DEPLOYMENT as DEPLOYMENT
 from .sealed import DESIGN as DESIGN
 from .sealed import LONGITUDINAL as LONGITUDINAL
 from .sealed import MALFORMED as MALFORMED
+from .sealed import PLAN as PLAN
 from .sealed import SAMPLED_TABLES as SAMPLED_TABLES
 from .sealed import SAMPLED_VARIANTS as SAMPLED_VARIANTS
 from .sealed import Content as Content

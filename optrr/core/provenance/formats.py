@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS
+from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, PLAN, SAMPLED_TABLES, SAMPLED_VARIANTS
 
 _TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
 _LONGITUDINAL = "optrr.longitudinal.design"
@@ -57,6 +57,11 @@ FORMATS: dict[str, dict[str, str]] = {
         "save": "optrr.devices.export:save_exported",
         "verify": "optrr.devices.verify:verify_deployment",
         "instead": "it is a deployment file; give the design that it was exported from",
+    },
+    PLAN: {
+        "load": "optrr.planner.plan:load_plan",
+        "verify": "optrr.planner.plan_file:verify_plan",
+        "instead": "it is a plan; give design.json of its folder",
     },
 }
 

@@ -88,7 +88,7 @@ def _refuse_pipe(path: Given) -> None:
 
 
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
-SAMPLED_TABLES, SAMPLED_VARIANTS = "optrr-sampled-tables", "optrr-sampled-variants"
+SAMPLED_TABLES, SAMPLED_VARIANTS, PLAN = "optrr-sampled-tables", "optrr-sampled-variants", "optrr-plan"
 # What a damaged file still says of itself among its first characters; the keys of a deployment are sorted, its format later.
 _HEAD, _MARK = 100, re.compile(rb"(optrr-[a-z-]+)/")
 

@@ -35,7 +35,9 @@ def files() -> dict[str, str]:
     """One small file for each kind of law, status and certificate."""
     made = {
         "table": optrr.design(SMALL, [1.0, 0.5, 2.0]),
-        "pairs and caps": optrr.design(SMALL, [1.0, 0.5, 2.0], preserve="pairs", conditional_cap={"age": 0.8}),
+        "pairs and caps": optrr.design(
+            SMALL, [1.0, 0.5, 2.0], constraints=optrr.Constraints(preserve="pairs", conditional_cap={"age": 0.8})
+        ),
         "count": optrr.design({f"a{i}": 3 for i in range(4)}, 0.5),
         "product": optrr.design(SMALL, 1.0, method="kronecker"),
         "ball": optrr.design({f"a{i}": 2 + i for i in range(4)}, [0.4, 0.6, 0.8, 1.0], method="ball"),

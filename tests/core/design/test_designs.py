@@ -187,7 +187,7 @@ def test_warning_names_preserve_pairs() -> None:
     assert faint.faintest_pair is not None
     assert abs(faint.faintest_pair[0]) < 1e-12
     assert any("preserve='pairs'" in w for w in faint.warnings)
-    kept = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5, preserve="pairs")
+    kept = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5, constraints=optrr.Constraints(preserve="pairs"))
     assert kept.faintest_pair is not None
     assert kept.faintest_pair[0] >= 1 - 1e-9
     assert not kept.warnings
@@ -196,17 +196,17 @@ def test_warning_names_preserve_pairs() -> None:
 def test_preserved_pairs_have_the_whole_of_kroneckers_visibility_at_the_requested_epsilons() -> None:
     """Where flips are bounded above some ε_i end above the request; that is no reason to call a kept pair faint."""
     sizes, epsilons = {"a": 10, "b": 2, "c": 2, "d": 9}, [0.262, 1.001, 7.738, 5.269]
-    made = optrr.design(sizes, epsilons, preserve="pairs")
+    made = optrr.design(sizes, epsilons, constraints=optrr.Constraints(preserve="pairs"))
     lam = made.solution.problem.eigenvalues
     ratios = [made.law.eigenvalues(pair)[1, 1] / lam[list(pair)].prod() for pair in itertools.combinations(range(4), 2)]
     assert made.attribute_epsilons[0] > 0.5  # more accurate than requested, or this test shows nothing
     assert made.faintest_pair is not None
     assert made.faintest_pair[0] == pytest.approx(min(ratios)) == pytest.approx(1, abs=1e-7)
     assert not any("preserve" in w for w in made.warnings)
-    half = optrr.design(sizes, epsilons, preserve="pairs", kappa=0.2)
+    half = optrr.design(sizes, epsilons, constraints=optrr.Constraints(preserve="pairs", kappa=0.2))
     assert any("raise kappa, which is 0.2" in w for w in half.warnings)
     others = dict(zip("abcde", [5, 3, 5, 6, 7], strict=True))
-    some = optrr.design(others, [0.37, 1.46, 1.04, 0.84, 1.28], preserve=[("a", "b")])
+    some = optrr.design(others, [0.37, 1.46, 1.04, 0.84, 1.28], constraints=optrr.Constraints(preserve=[("a", "b")]))
     assert any("name it among the pairs to preserve" in w for w in some.warnings)
     for part in (half, some):
         assert not any("preserve='pairs'" in w for w in part.warnings)
@@ -343,24 +343,27 @@ DOMAIN = Domain.of({"a": 3, "b": 5, "c": 2})
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({"conditional_cap": "x"}, "the conditional cap is 'x'; give a number of nats"),
-        ({"conditional_cap": math.nan}, "the conditional cap is nan"),
-        ({"conditional_cap": {"b": None}}, "attribute 'b' has conditional cap None"),
+        ({"conditional_cap": "x"}, "``conditional_cap``: 'x' .*give a number of nats"),
+        ({"conditional_cap": math.nan}, "``conditional_cap``: nan"),
+        ({"conditional_cap": {"b": None}}, "``conditional_cap``: None for attribute 'b'"),
         ({"conditional_cap": {"z": 1.0}}, "'z'"),
-        ({"preserve": "all"}, "preserve = 'all'"),
+        ({"preserve": "all"}, "``preserve``: 'all'"),
         ({"preserve": [("a", "z")]}, "'z'"),
     ],
 )
 def test_a_wrong_wish_is_refused_with_the_same_words_everywhere(wish, said):
     with pytest.raises(InvalidInput, match=said):
-        design(DOMAIN, 1.0, **wish)
+        design(DOMAIN, 1.0, constraints=Constraints(**wish))
     with pytest.raises(InvalidInput, match=said):
-        allocate(DOMAIN, 2.0, **wish)
+        allocate(DOMAIN, 2.0, constraints=Constraints(**wish))
 
 
 def test_too_many_pairs_are_refused_alike():
     wide = Domain.of({f"q{i}": 2 for i in range(1600)})
-    for call in (lambda: design(wide, 0.5, preserve="pairs"), lambda: allocate(wide, 5.0, preserve="pairs")):
+    for call in (
+        lambda: design(wide, 0.5, constraints=Constraints(preserve="pairs")),
+        lambda: allocate(wide, 5.0, constraints=Constraints(preserve="pairs")),
+    ):
         with pytest.raises(MethodTooLarge, match="1279200 pairs"):
             call()
 
@@ -384,7 +387,7 @@ def test_proportions_are_kept_and_the_total_is_spent(method, total):
     ("cap", "epsilons"), [(1.0, [0.5, 1.0, 0.25]), ({"a": 0.8}, [0.8, 1.6, 0.4]), ({"c": 0.3}, [0.6, 1.2, 0.3])]
 )
 def test_of_a_total_is_spent_what_caps_allow(cap, epsilons):
-    made = design(DOMAIN, [2.0, 4.0, 1.0], total=6.0, conditional_cap=cap)
+    made = design(DOMAIN, [2.0, 4.0, 1.0], total=6.0, constraints=Constraints(conditional_cap=cap))
     np.testing.assert_allclose(made.attribute_epsilons, epsilons, rtol=1e-6)
     assert made.epsilon <= 6
     # of what is left a user is told; there is nothing to tell where a total is spent
@@ -392,22 +395,22 @@ def test_of_a_total_is_spent_what_caps_allow(cap, epsilons):
         f"the design spends {made.epsilon:.6g} of the total epsilon of 6: in these proportions caps or preserved pairs allow "
         "no more; other proportions may spend the rest",
     )
-    assert not design(DOMAIN, [2.0, 4.0, 1.0], total=0.5, conditional_cap=cap).warnings
+    assert not design(DOMAIN, [2.0, 4.0, 1.0], total=0.5, constraints=Constraints(conditional_cap=cap)).warnings
     with pytest.raises(Infeasible, match="conditional cap 1e-09 below"):
-        design(DOMAIN, 1.0, total=6.0, conditional_cap=1e-9)
+        design(DOMAIN, 1.0, total=6.0, constraints=Constraints(conditional_cap=1e-9))
 
 
 @pytest.mark.parametrize("kappa", [1.05, 2.0])
 def test_a_total_is_spent_where_more_accurate_attributes_could_not_keep_their_pairs(kappa):
-    made = design({"a": 2, "b": 2}, 1.0, total=6.0, preserve="pairs", kappa=kappa)
+    made = design({"a": 2, "b": 2}, 1.0, total=6.0, constraints=Constraints(preserve="pairs", kappa=kappa))
     assert 6 * (1 - 1e-6) <= made.epsilon <= 6 and made.faintest_pair[0] >= kappa * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(
     ("epsilons", "total", "error", "said"),
     [
-        (1.0, -1, InvalidInput, "total epsilon -1"),
-        (1.0, "much", InvalidInput, "total epsilon 'much'"),
+        (1.0, -1, InvalidInput, "``total``: -1"),
+        (1.0, "much", InvalidInput, "``total``: 'much'"),
         (1.0, 1e-9, Infeasible, "too small"),
         ([1.0, 0.0, 1.0], 2.0, InvalidInput, "'b' has proportion 0"),
         ([1.0, 1e9, 1.0], 2.0, InvalidInput, "ratio can be at most"),

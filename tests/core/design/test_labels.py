@@ -9,7 +9,7 @@ import pytest
 
 import optrr
 from optrr.core.design.design_file import recomputed_design
-from optrr.core.design.solving import design
+from optrr.core.design.solving import Constraints, design
 from optrr.core.errors import OptrrError
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.devices.export import deployment_of
@@ -118,7 +118,7 @@ def test_no_label_promises_more_than_what_is_drawn(seed):
 
 
 def test_a_cap_holds_where_probabilities_are_tiny():
-    made = design({**dict.fromkeys("abcd", 10**6), "e": 5, "f": 5}, 2.0, conditional_cap=2.1)
+    made = design({**dict.fromkeys("abcd", 10**6), "e": 5, "f": 5}, 2.0, constraints=Constraints(conditional_cap=2.1))
     checked("caps", made)
     assert max(made.conditional_epsilons) <= 2.1
 

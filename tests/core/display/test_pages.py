@@ -22,6 +22,7 @@ import optrr.analysis.measures
 import optrr.core.estimation
 from optrr.allocation.pages import allocation_page, curves_around
 from optrr.cli.main import run
+from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
 from optrr.core.design.pages import comparison_page
 from optrr.core.display import parts, text
@@ -81,14 +82,11 @@ def test_cells() -> None:
 def written_pages() -> Iterator[tuple[Page, int]]:
     """What allocate and compare write, on a domain whose names would break a careless page, and how many charts there are."""
     domain = optrr.Domain.of({"<b>": 2, "c&d": 3})
-    allocation = optrr.allocate(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
-    yield allocation_page(optrr.allocate(domain, 2.0, learn="pairs", n=1000, keep="records")), 2
-    yield allocation_page(optrr.allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 1
-    yield allocation_page(allocation, curves_around(allocation)), 4
-    yield (
-        comparison_page([optrr.design(domain, 1.0, method=m) for m in ("reduced", "kronecker")], [("ball", "large")]),
-        1,
-    )
+    allocation = optrr.allocate(domain, 2.0, n=1000)
+    yield allocation_page(optrr.allocate(domain, 2.0, workload="pairs", n=1000, records_only=True)), 1
+    yield allocation_page(optrr.allocate(domain, workload="marginals", standard_error=0.05, n=1000)), 1
+    yield allocation_page(allocation, curves_around(allocation)), 2
+    yield comparison_page(compare(domain, 1.0)), 1
 
 
 @pytest.mark.slow
@@ -115,7 +113,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A design, records randomized by it, by a seed, and such as say nothing."""
     here = tmp_path_factory.mktemp("secret-folder")
     domain = optrr.Domain.of({"grade": 3, ODD: ["F", "<i>M</i>", None], "other": 4})
-    design = optrr.design(domain, [1.5, 2.0, 1.0], preserve="pairs")
+    design = optrr.design(domain, [1.5, 2.0, 1.0], constraints=optrr.Constraints(preserve="pairs"))
     optrr.save(design, here / "design.json")
     rng = np.random.default_rng(5)
     true = rng.integers(0, (3, 3, 4), (3000, 3))
@@ -382,7 +380,7 @@ DOMAIN = optrr.Domain.of({"a": ["low", None, "high"], "b": ["x", "y"], "c": 2})
 
 @pytest.fixture(scope="module")
 def design() -> optrr.Design:
-    return optrr.design(DOMAIN, [1.0, 2.0, 1.5], preserve="pairs")
+    return optrr.design(DOMAIN, [1.0, 2.0, 1.5], constraints=optrr.Constraints(preserve="pairs"))
 
 
 def estimated(design: optrr.Design, *names: str):
@@ -438,12 +436,12 @@ def test_pairs_of_a_design(design: optrr.Design) -> None:
 
 @pytest.mark.parametrize("n", [None, 500])
 def test_an_allocation_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
-    allocation = optrr.allocate(DOMAIN, 2.0, learn="pairs", n=n)
+    allocation = optrr.allocate(DOMAIN, 2.0, workload="pairs", n=n)
     axes = allocation.plot().axes[0]
     names = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
-    assert names[::-1] == [o.title for o in allocation.ways]
+    assert names[::-1] == [o.title for o in allocation.protocols]
     drawn = {round(y): x for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
-    for k, option in enumerate(allocation.ways[::-1]):
+    for k, option in enumerate(allocation.protocols[::-1]):
         wanted = option.error if n is None else allocation.typical_standard_error(option)
         assert drawn.pop(k) == pytest.approx(wanted)
     assert drawn == {}
@@ -467,23 +465,6 @@ def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
         assert all(not box.overlaps(axes.get_window_extent()) for axes in figure.axes), name
         assert all(axes.get_legend() is None for axes in figure.axes), name
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, name
-
-
-@pytest.mark.slow
-def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optrr.allocation import pages as design_pages  # noqa: PLC0415
-
-    monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
-    domain = {"a": 2, "b": 3, "c": 2}
-    for preserve, kept in (
-        ("pairs", "every pair kept"),
-        ([("a", "b")], "1 pair kept"),
-        ("marginals", "every pair kept"),
-    ):
-        made = optrr.allocate(domain, 2.0, learn="pairs", preserve=preserve)
-        page = design_pages.allocation_page(made, design_pages.curves_around(made)[:1])
-        described = next(p.description for p in page.sections[-1].parts if isinstance(p, parts.Chart))
-        assert (kept in described) and ("kept" in described) == bool(kept) and "this allocation" in described
 
 
 def test_averages_and_changes_over_rounds_are_drawn() -> None:

@@ -59,6 +59,12 @@ def asked_twice():
     return longitudinal.Panel(design.domain, design.mechanism, cells).average()
 
 
+def clustered():
+    design = optrr.design(DOMAIN, 2.0)
+    records = {a.name: np.random.default_rng(6).integers(0, a.size, 200).astype(str) for a in design.domain}
+    return optrr.reports(design.randomize(optrr.core.domain.datasets.pa.table(records)), design).cluster(6, 0.1)
+
+
 def weighted():
     design = optrr.design(DOMAIN, 2.0)
     rng = np.random.default_rng(5)
@@ -73,6 +79,9 @@ MADE = {
     "MethodComparison": lambda: optrr.core.design.compare(DOMAIN, np.array([1.0, 2.0])),
     "Verification": lambda: recomputed_design(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
+    "MethodComparison": lambda: optrr.core.design.compare(DOMAIN, 1.0),
+    "SampledTables": lambda: optrr.SampledTables(optrr.Domain.of(DOMAIN), (("a",), ("b",)), np.full(2, 0.5), 1.0),
+    "Clusters": clustered,
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
     "Counts": counts,

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
-from optrr import Domain, InvalidInput, count, design, estimate
+from optrr import Constraints, Domain, InvalidInput, count, design, estimate
 from optrr.allocation.sampled_tables import load_sampled_tables
 from optrr.allocation.workload import read_workload
 from optrr.analysis.synthesis.drawing import synthesize
@@ -58,7 +58,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{n: CATEGORIES[(k + j) % (2 + j % 3)] for j, n in enumerate(NAMES)} for k in range(400)]
     pq.write_table(pa.Table.from_pylist(rows), here / "true.parquet")
     pq.write_table(pa.Table.from_pylist([{**r, SECOND: SECRET} for r in rows]), here / "wrong.parquet")
-    made = optrr.design({a["name"]: a["categories"] for a in attributes}, 2.0, preserve="pairs")
+    made = optrr.design(
+        {a["name"]: a["categories"] for a in attributes}, 2.0, constraints=optrr.Constraints(preserve="pairs")
+    )
     optrr.save(made, here / "d.json")
     made.randomize(here / "true.parquet", here / "out.parquet")
     return here
@@ -193,7 +195,7 @@ COMMANDS = [
 @pytest.mark.filterwarnings("error")
 def test_every_command_answers_or_refuses_in_a_line(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    made = design(DOMAIN, [1.0, 1.5, 2.0], preserve="pairs")
+    made = design(DOMAIN, [1.0, 1.5, 2.0], constraints=Constraints(preserve="pairs"))
     optrr.save(made, "design.json")
     for name, codes in FILES.items():
         frame = {a.name: [a.categories[c] for c in np.array(codes)[:, i]] for i, a in enumerate(DOMAIN)}
@@ -208,7 +210,7 @@ def test_every_command_answers_or_refuses_in_a_line(command, tmp_path, monkeypat
 
 
 def test_one_record_has_no_estimate_and_makes_no_records() -> None:
-    mechanism = design(DOMAIN, 2.0, preserve="pairs").mechanism
+    mechanism = design(DOMAIN, 2.0, constraints=Constraints(preserve="pairs")).mechanism
     one = np.array(FILES["one"])
     for refused in (
         lambda: estimate(count(one, DOMAIN, "a"), mechanism),
@@ -254,13 +256,13 @@ TAKEN: dict[str, Callable[[int], object]] = {
     "epsilons": lambda x: optrr.design(SIZES, [x, 1]),
     "named epsilons": lambda x: optrr.design(SIZES, {"a": x, "b": 1.0}),
     "total": lambda x: optrr.design(SIZES, 1.0, total=x),
-    "cap": lambda x: optrr.design(SIZES, 1.0, conditional_cap=x),
-    "caps": lambda x: optrr.design(SIZES, 1.0, conditional_cap={"a": x}),
-    "kappa": lambda x: optrr.design(SIZES, 1.0, preserve="pairs", kappa=x),
+    "cap": lambda x: optrr.design(SIZES, 1.0, constraints=optrr.Constraints(conditional_cap=x)),
+    "caps": lambda x: optrr.design(SIZES, 1.0, constraints=optrr.Constraints(conditional_cap={"a": x})),
+    "kappa": lambda x: optrr.design(SIZES, 1.0, constraints=optrr.Constraints(preserve="pairs", kappa=x)),
     "time limit": lambda x: optrr.SolveOptions(time_limit=x),
     "tolerance": lambda x: optrr.SolveOptions(tolerance=x),
     "total to allocate": lambda x: optrr.allocate(optrr.Domain.of(SIZES), x),
-    "floor": lambda x: optrr.allocate(optrr.Domain.of(SIZES), 1.0, floors=x),
+    "floor": lambda x: optrr.allocate(optrr.Domain.of(SIZES), 1.0, constraints=optrr.Constraints(min_epsilon=x)),
     "size": lambda x: optrr.design({"a": 2, "b": x}, 1.0),
     "edge": lambda x: Bins((0, 1, x)),
 }

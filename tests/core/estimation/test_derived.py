@@ -19,7 +19,7 @@ from scipy.interpolate import BSpline
 from scipy.stats import chi2_contingency, gamma, norm, pearsonr
 from scipy.stats import entropy as entropy_of_records
 
-from optrr import Counts, Domain, InvalidInput, design
+from optrr import Constraints, Counts, Domain, InvalidInput, design
 from optrr.core.estimation import statistics
 from optrr.core.estimation.derived import ClearCategories, derive, phi_squared_limits, score_variances
 from optrr.core.estimation.intervals import EstimateLaw, NegativeEntropy, PhiSquared, law_at
@@ -77,7 +77,7 @@ def drawn(mechanism, pi, n, runs, seed):
 
 @pytest.fixture(scope="module")
 def mechanism():
-    return design(DOMAIN, [2.5, 2.5, 1.0], preserve="pairs").mechanism
+    return design(DOMAIN, [2.5, 2.5, 1.0], constraints=Constraints(preserve="pairs")).mechanism
 
 
 def rational(formula):
@@ -462,7 +462,9 @@ def test_without_noise_values_are_the_classical_ones(table, epsilon):
 
 def test_values_of_chi_square_are_those_of_the_records_on_average():
     """By enumeration of all reports of 4 records in 2 × 2 cells: the mean of the quadratic part is exact in each of them."""
-    kernel = design(Domain.of({"a": 2, "b": 2}), [1.2, 1.2], preserve="pairs").mechanism.kernel(("a", "b"))
+    kernel = design(
+        Domain.of({"a": 2, "b": 2}), [1.2, 1.2], constraints=Constraints(preserve="pairs")
+    ).mechanism.kernel(("a", "b"))
     matrix, records = kernel.matrix(), (0, 0, 1, 3)
     quadratic, mean = np.random.default_rng(1).normal(size=(4, 4)), 0.0
     quadratic = quadratic + quadratic.T
@@ -501,7 +503,7 @@ def test_bad_requests_are_refused(mechanism):
 
 def test_the_size_of_a_correlation_leaves_out_0_at_half_the_level_of_its_signed_one():
     domain = Domain.of({"a": 2, "b": 2})
-    mechanism = design(domain, [2.5, 2.5], preserve="pairs").mechanism
+    mechanism = design(domain, [2.5, 2.5], constraints=Constraints(preserve="pairs")).mechanism
     for phi, p_value in ((0.08, 0.1), (0.1, 0.034), (0.125, 0.008)):
         table = np.array([[1 + phi, 1 - phi], [1 - phi, 1 + phi]]) / 4
         counts = Counts(domain, np.round(647 * mechanism.kernel(("a", "b")).forward(table)).astype(int))
@@ -546,7 +548,9 @@ def test_the_likeliest_table_is_the_nearest_proper_one_by_its_errors():
     """Against a library's quadratic program, at designs that keep pairs and at noise that makes half of the cells negative."""
     rng = np.random.default_rng(2)
     for epsilon, n in ((0.6, 2000), (1.5, 800), (30.0, 500)):
-        kernel = design(Domain.of({"a": 3, "b": 4}), epsilon, preserve="pairs").mechanism.kernel(("a", "b"))
+        kernel = design(
+            Domain.of({"a": 3, "b": 4}), epsilon, constraints=Constraints(preserve="pairs")
+        ).mechanism.kernel(("a", "b"))
         for _ in range(5):
             seen = rng.multinomial(n, kernel.expected(rng.dirichlet(np.full(12, 0.4)).reshape(3, 4)).ravel()) / n
             noise, raw = Sampling(kernel, n).noise(seen), kernel.solve(seen.reshape(3, 4)).ravel()

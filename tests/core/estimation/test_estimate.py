@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import optrr
-from optrr import Attribute, Counts, Domain, InvalidInput, Mechanism, count, design
+from optrr import Attribute, Constraints, Counts, Domain, InvalidInput, Mechanism, count, design
 from optrr.analysis.weighting.estimating import estimate_weighted
 from optrr.core.domain import datasets
 from optrr.core.estimation import accuracy
@@ -31,7 +31,7 @@ DOMAIN = Domain.of({"a": ["x", "y", None], "b": 2, "c": 3})
 
 @pytest.fixture(scope="module")
 def mechanism():
-    return design(DOMAIN, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+    return design(DOMAIN, [1.0, 1.0, 1.2], constraints=Constraints(preserve="pairs")).mechanism
 
 
 def counts_of(mechanism, names, pi, n, seed=0):
@@ -467,7 +467,7 @@ QUERIED = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 
 @pytest.fixture(scope="module")
 def queried_by():
-    return design(QUERIED, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+    return design(QUERIED, [1.0, 1.0, 1.2], constraints=Constraints(preserve="pairs")).mechanism
 
 
 def test_mdr_errors():

@@ -123,7 +123,7 @@ def test_every_choice_of_fakes(kind):
 
 
 def test_a_margin_is_attacked_as_the_table_of_its_own():
-    mechanism = optrr.design(domain_of((3, 2, 2)), 1.0, preserve="pairs").mechanism
+    mechanism = optrr.design(domain_of((3, 2, 2)), 1.0, constraints=optrr.Constraints(preserve="pairs")).mechanism
     rng = np.random.default_rng(1)
     whole = Counts(mechanism.domain, rng.integers(0, 30, (3, 2, 2)))
     margin = poisoning(whole.marginal("a0"), mechanism, 4)
@@ -265,7 +265,7 @@ def test_the_few_reports_that_move_a_share_are_told_of_these_and_of_many(epsilon
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     domain = Domain.of({"sex": ["F", "M"], "age": ["young", None, "old"]})
-    made = optrr.design(domain, 1.5, preserve="pairs")
+    made = optrr.design(domain, 1.5, constraints=optrr.Constraints(preserve="pairs"))
     optrr.save(made, "design.json")
     rng = np.random.default_rng(2)
     codes = np.stack([rng.integers(0, 2, 900), rng.integers(0, 3, 900)], axis=1)

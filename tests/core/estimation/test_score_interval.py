@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, multinomial, norm
 
-from optrr import Counts, Domain, Mechanism, design
+from optrr import Constraints, Counts, Domain, Mechanism, design
 from optrr.core.estimation.estimator import METHODS, estimate
 from optrr.core.estimation.score_interval import cell_intervals, cell_variances, wilson
 from optrr.core.mechanisms.kernel import MatrixKernel
@@ -168,7 +168,7 @@ def test_general_matrices_are_read_like_laws():
 
 
 def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
-    mechanism = design(SPARSE, [2.0, 1.5, 2.5], preserve="pairs").mechanism
+    mechanism = design(SPARSE, [2.0, 1.5, 2.5], constraints=Constraints(preserve="pairs")).mechanism
     kernel = mechanism.kernel(SPARSE.names)
     counts = Counts(SPARSE, drawn(kernel, SKEWED, 300, 1, 4)[0])
     plain = estimate(counts, mechanism)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, multinomial, ncx2
 
-from optrr import Counts, Domain, design
+from optrr import Constraints, Counts, Domain, design
 from optrr.analysis.loglinear.comparing import stratified_alternative, stratified_test
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import drawn_power, power_analysis
@@ -124,7 +124,9 @@ def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     """
     rare = np.outer([0.96, 0.02, 0.02], [0.96, 0.02, 0.02])
     pi = rare + 0.004 * np.array([[0, -1, 0], [0, 1, 0], [0, 0, 0]])
-    seen = design(Domain.of({"a": 3, "b": 3}), 1.5, preserve="pairs").mechanism.kernel(("a", "b"))
+    seen = design(Domain.of({"a": 3, "b": 3}), 1.5, constraints=Constraints(preserve="pairs")).mechanism.kernel(
+        ("a", "b")
+    )
     effect, chosen, n = (
         power_analysis.alternative_of("likelihood-ratio", pi, seen),
         association(seen, "likelihood-ratio"),
@@ -141,7 +143,7 @@ def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
 def test_surveys_that_a_test_refuses_do_not_reject() -> None:
     """Margins of 12 cells at epsilon 0.4 are worth fewer than 10 records a cell, although every report expects thousands."""
     domain = Domain.of({"a": 2, "b": 2, "c": 3})
-    mechanism, rng = design(domain, 0.4, preserve="pairs").mechanism, np.random.default_rng(6)
+    mechanism, rng = design(domain, 0.4, constraints=Constraints(preserve="pairs")).mechanism, np.random.default_rng(6)
     pi = rng.dirichlet(np.full(12, 3.0)).reshape(2, 2, 3)
     counts = rng.multinomial(20_000, mechanism.kernel(domain.names).expected(pi).ravel()).reshape(2, 2, 3)
     with pytest.raises(InvalidInput, match="true ones a cell"):

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import binom, chi2, chi2_contingency, chisquare, norm
 
-from optrr import Counts, Domain, InvalidInput, design, estimate
+from optrr import Constraints, Counts, Domain, InvalidInput, design, estimate
 from optrr.core.inference import likelihood_ratio
 from optrr.core.inference.associations import ASSOCIATIONS, Independence, Trend, padded_null
 from optrr.core.inference.groups import goodness_of_fit, homogeneity, naive_pearson
@@ -35,7 +35,7 @@ def mechanism(request):
 
 @pytest.fixture(scope="module")
 def pairs():
-    return design(DOMAIN, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+    return design(DOMAIN, [1.0, 1.0, 1.2], constraints=Constraints(preserve="pairs")).mechanism
 
 
 def tables(kernel, pi, n, runs, seed):

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, chi2, chi2_contingency
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from optrr import Counts, Domain, InvalidInput, count, design
+from optrr import Constraints, Counts, Domain, InvalidInput, count, design
 from optrr.analysis.loglinear.comparing import LEAST_SHOWN, STRATIFIED, compare_models, stratified_test, within_strata
 from optrr.analysis.loglinear.estimating import fit_loglinear, fitted_model, stepwise, with_intervals
 from optrr.analysis.loglinear.fitting import NullModel, TableFits, Terms, indicators, parse_terms
@@ -22,7 +22,7 @@ from optrr.core.mechanisms.kernel import Kernel, SingularMarginal
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism
-NOISY = design(DOMAIN, [1.5, 2.0, 3.0], preserve="pairs").mechanism
+NOISY = design(DOMAIN, [1.5, 2.0, 3.0], constraints=Constraints(preserve="pairs")).mechanism
 GENERATORS: list[list[tuple[str, ...]]] = [
     [],
     [("a", "b")],

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 
-from optrr import Domain, InvalidInput, Mechanism, design
+from optrr import Constraints, Domain, InvalidInput, Mechanism, design
 from optrr.core.estimation.table import Sampling
 from optrr.core.mechanisms import mechanism as module
 from optrr.core.mechanisms.kernel import (
@@ -27,7 +27,7 @@ def mechanism(kind):
     if kind == "kronecker":
         return design(DOMAIN, [1.0, 0.8, 1.5], method="kronecker").mechanism
     if kind == "pairs":
-        return design(DOMAIN, [1.0, 0.8, 1.5], preserve="pairs").mechanism
+        return design(DOMAIN, [1.0, 0.8, 1.5], constraints=Constraints(preserve="pairs")).mechanism
     # any law will do: 8 arbitrary densities
     return Mechanism(DOMAIN, TableLaw(DOMAIN.sizes, np.array([3.0, 1.5, 2.2, 0.3, 1.1, 0.7, 0.2, 0.0])))
 

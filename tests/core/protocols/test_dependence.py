@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats.contingency import association
 
-from optrr.core.design.solving import design
+from optrr.core.design.solving import Constraints, design
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import SingularMarginal
@@ -90,7 +90,7 @@ def mechanism(request):
         case "kronecker":
             return Mechanism(domain, ProductLaw(domain.sizes, np.array([1.0, 2.0, 0.5])))
         case "optimum":
-            return design(domain, [1.0, 2.0, 0.5], preserve="pairs").mechanism
+            return design(domain, [1.0, 2.0, 0.5], constraints=Constraints(preserve="pairs")).mechanism
         case _:
             return Mechanism(domain, joint_law(domain.sizes, 3.0))
 

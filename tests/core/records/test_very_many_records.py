@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from optrr import Counts, Domain, design, estimate
+from optrr import Constraints, Counts, Domain, design, estimate
 from optrr.analysis.loglinear.estimating import fit_loglinear
 from optrr.analysis.measures import MEASURES, measure
 from optrr.analysis.regression.fitting import regress
@@ -14,7 +14,7 @@ from optrr.core.estimation.table import counted_table
 from optrr.genomics.odds import odds_ratios
 
 DOMAIN = Domain.of({"a": [0, 1], "b": [0, 1, 2]})
-MECHANISM = design(DOMAIN, [1.0, 1.5], preserve="pairs").mechanism
+MECHANISM = design(DOMAIN, [1.0, 1.5], constraints=Constraints(preserve="pairs")).mechanism
 KERNEL = MECHANISM.kernel(("a", "b"))
 TRUE = np.array([[0.10, 0.15, 0.20], [0.25, 0.17, 0.13]])
 MANY = [10**6, 10**9, 10**12, 10**15]
@@ -102,7 +102,9 @@ def test_coefficients_of_models_have_no_floor():
 
 
 def test_odds_ratios_of_variants_have_no_floor():
-    kernel = design(Domain.of({"g": 3, "s": 2}), [1.5, 1.0], preserve="pairs").mechanism.kernel(("g", "s"))
+    kernel = design(
+        Domain.of({"g": 3, "s": 2}), [1.5, 1.0], constraints=Constraints(preserve="pairs")
+    ).mechanism.kernel(("g", "s"))
     true = np.array([[0.3, 0.2], [0.2, 0.17], [0.05, 0.08]])
     of = []
     for n in ENDS:
