@@ -4,6 +4,7 @@ from optrr.allocation.result import Allocation
 from optrr.allocation.tradeoffs import Tradeoff, tradeoff
 from optrr.core.design import PAIRS, Constraints
 from optrr.core.display import (
+    ROWS,
     Chart,
     Page,
     Section,
@@ -30,7 +31,7 @@ _ERRORS = (
 
 def allocation_page(allocation: Allocation, curves: Tradeoff | None = None, file: str | None = None) -> Page:
     """The protocols side by side, what else the allocation shows, and trade-offs; ``file``: what was saved."""
-    asking, (table, *beside) = allocation.asking, allocation.page_parts()
+    asking, (table, *beside) = allocation.asking, allocation.tables_shown(ROWS)
     what = "Error" if allocation.total is not None else "Total"
     chart = Chart(figure_svg(allocation.plot()), description=f"{what} of each protocol, as in the table")
     given_up = Table(["protocol", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in allocation.protocols])
@@ -46,7 +47,7 @@ def allocation_page(allocation: Allocation, curves: Tradeoff | None = None, file
     if file is not None:
         sections.append(Section("How to check", checked(asking, file)))
     title = f"Allocation for workload {allocation.workload.name} at total epsilon {epsilon_text(asking.epsilon)}"
-    return Page(title, sections, [*allocation.sentences(), *allocation.proved()])
+    return Page(title, sections, allocation.sentences())
 
 
 def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:

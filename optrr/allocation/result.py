@@ -1,6 +1,6 @@
 """What an allocation hands back: every protocol, the best one's predicted errors, and lower bounds for any mechanism."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -14,12 +14,8 @@ from optrr.core.design import Asking, Constraints, Design
 from optrr.core.display import (
     COLOURS,
     PAGE_WIDTH,
-    ROWS,
-    SHOWN,
-    Part,
     Table,
     TableResult,
-    Text,
     amount,
     bound_text,
     crossed,
@@ -272,7 +268,7 @@ class Allocation(TableResult):
         return tuple(predictions(self.domain, self.workload, self.protocol.asking, self.n))
 
     def sentences(self) -> tuple[str, ...]:
-        """In words: which protocol is best, by how much, what that gives up, and what keeping records costs."""
+        """Which protocol is best, by how much, what that gives up, what keeping records costs, and what is proved of laws."""
         what = "squared error" if self.total is not None else "total epsilon"
         out = [self._lead(what), self._least()]
         first, record = self.protocols[0], self.best_with_records
@@ -287,6 +283,17 @@ class Allocation(TableResult):
                 if record is None
                 else f"If records are needed, {record.words} is best{'' if self.total else ' of those compared'}, with "
                 f"{self.ratio(record):.3g} times the {what} of the winner."
+            )
+        law = self.law
+        if law is not None and self.gap is not None:
+            out.append(
+                f"The optimum over full records has error {law.error:.6g}; no law of change sets of its total{self.limits} "
+                f"has an error below {law.lower_error:.6g}."
+            )
+        if law is not None and law.least_total is not None:
+            also = LIMITS if self.asked.limited else ""
+            out.append(
+                f"No law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}."
             )
         return tuple(out)
 
@@ -356,32 +363,13 @@ class Allocation(TableResult):
         rows = [[crossed(p.attributes), *(row[k] for k in used)] for p, row in zip(self.predictions, held, strict=True)]
         return Table(["table", *(columns[k].replace("_", " ") for k in used)], rows, "predicted errors")
 
-    def _parts(self) -> list[Part]:
-        table, *beside = self.page_parts(SHOWN)
-        return [table, *map(Text, [*self.sentences(), *self.proved()]), *beside]
-
-    def page_parts(self, most: int = ROWS) -> list[Part]:
-        """The protocols, budgets of attributes if records are kept, and predicted errors, so many rows each."""
-        parts: list[Part] = [self.shown()]
+    def tables_shown(self, most: int | None = None) -> Sequence[Table]:
+        """The protocols, the ε of each attribute if whole records are randomized, and predicted errors."""
+        tables = [self.shown()]
         if self.asking.budgets:
-            parts.append(replace(cast(Design, self.asking).shown(most), title="epsilon per attribute, in nats"))
-        return [*parts, self.predicted().first(most)]
-
-    def proved(self) -> list[str]:
-        """What is proved of laws of change sets."""
-        law, also = self.law, LIMITS if self.asked.limited else ""
-        if law is None:
-            return []
-        out = []
-        if self.gap is not None:
-            out.append(
-                f"The optimum over full records has error {law.error:.6g}; no law of change sets of its total{self.limits} "
-                f"has an error below {law.lower_error:.6g} ({100 * self.gap:.2g} % less)."
-            )
-        if law.least_total is not None:
-            least = bound_text(law.least_total)
-            out.append(f"No law of change sets with these accuracies{also} has a total below {least}.")
-        return out
+            tables.append(replace(cast(Design, self.asking).shown(most), title="epsilon per attribute, in nats"))
+        predicted = self.predicted()
+        return [*tables, predicted if most is None else predicted.first(most)]
 
     def plot(self) -> "Figure":
         """The error of each protocol, the smallest on top; one that cannot estimate every table has no dot."""

@@ -1,7 +1,5 @@
 """optrr design, compare, allocate and cluster: from a specification to a design, or another protocol."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from optrr.allocation.allocating import allocate as make_allocation
 from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
-from optrr.cli.printing import give, late_bar, print_shown, say, warn, watched
+from optrr.cli.printing import give, progress, warn, watched
 from optrr.core import files
 from optrr.core.design import (
     Constraints,
@@ -24,7 +22,7 @@ from optrr.core.design import (
 )
 from optrr.core.design import compare as compare_methods
 from optrr.core.design import design as make_design
-from optrr.core.display import Page, Result, Table
+from optrr.core.display import Page
 from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.protocols import Algorithm, ClusterMatrix
@@ -80,24 +78,6 @@ def method_option(text: str) -> Any:
     return option(text, type=MethodName(), default="auto")
 
 
-def show(result: Result) -> None:
-    """Print a result as a notebook shows it."""
-    for part in result._parts():
-        if isinstance(part, Table):
-            print_shown(part.title, part)
-        else:
-            say(getattr(part, "text", ""))
-
-
-@contextmanager
-def written(result: Result) -> Iterator[None]:
-    """Warnings of a result, then its files, whole or not at all, then the result."""
-    warn(result.warnings)
-    with held_back():
-        yield
-    give(result.summary, lambda: show(result))
-
-
 @command
 def design(
     wanted: Specification = WANTED,
@@ -120,25 +100,26 @@ def design(
     With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
     """
     keep_specification(output, html)
-    with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
-        made = make_design(
-            wanted,
-            total=total_epsilon,
-            method=method,
-            constraints=Constraints(preserve=preserve, conditional_cap=conditional_cap),
-            options=options,
-            public=PublicColumns.parsed(public),
-        )
+    made = make_design(
+        wanted,
+        total=total_epsilon,
+        method=method,
+        constraints=Constraints(preserve=preserve, conditional_cap=conditional_cap),
+        options=watched(tolerance=tolerance, time_limit=time_limit),
+        public=PublicColumns.parsed(public),
+    )
 
     def page() -> Page:
         from optrr.core.design import design_page  # noqa: PLC0415 (pages bring charts)
 
         return design_page(made, None if output is None else output.name)
 
-    with written(made):
+    warn(made.warnings)
+    with held_back():
         if output is not None:
             save_design(made, output)
         write_report(html, page)
+    give(made)
 
 
 @command
@@ -152,8 +133,9 @@ def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE, html:
 
         return comparison_page(made)
 
-    with written(made):
-        write_report(html, page)
+    warn(made.warnings)
+    write_report(html, page)
+    give(made)
 
 
 @command
@@ -182,32 +164,33 @@ def allocate(
     """
     keep_specification(output, html)
     names, what = wanted.domain.names, "error" if total_epsilon is not None else "total epsilon"
-    with late_bar() as bar:
-        made = make_allocation(
-            wanted,
-            total_epsilon,
-            workload=workload,
-            n=n,
-            standard_error=standard_error,
-            records_only=records_only,
-            constraints=Constraints(
-                preserve=preserve,
-                conditional_cap=conditional_cap,
-                min_epsilon=_by_name(names, min_epsilon, "min_epsilon"),
-                max_epsilon=_by_name(names, max_epsilon, "max_epsilon"),
-            ),
-            progress=lambda so_far, lower: bar(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}", None),
-        ).choosing(protocol)
+    made = make_allocation(
+        wanted,
+        total_epsilon,
+        workload=workload,
+        n=n,
+        standard_error=standard_error,
+        records_only=records_only,
+        constraints=Constraints(
+            preserve=preserve,
+            conditional_cap=conditional_cap,
+            min_epsilon=_by_name(names, min_epsilon, "min_epsilon"),
+            max_epsilon=_by_name(names, max_epsilon, "max_epsilon"),
+        ),
+        progress=lambda so_far, lower: progress(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}"),
+    ).choosing(protocol)
 
     def page() -> Page:
         from optrr.allocation.pages import allocation_page, curves_around  # noqa: PLC0415 (pages bring charts)
 
         return allocation_page(made, curves_around(made), None if output is None else output.name)
 
-    with written(made):
+    warn(made.warnings)
+    with held_back():
         if output is not None:
             files.save(made.certified(), output)
         write_report(html, page)
+    give(made)
 
 
 def _by_name(names: tuple[str, ...], texts: tuple[str, ...], parameter: str) -> dict[str, float] | None:
@@ -280,6 +263,7 @@ def cluster(
             matrix=matrix,
         )
     )
-    with written(made):
-        if output is not None:
-            save_design(made.design, output)
+    warn(made.warnings)
+    if output is not None:
+        save_design(made.design, output)
+    give(made)

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from optrr.cli import printing
-from optrr.cli.designing import ATTRIBUTE, PEOPLE, PROTOCOL, RECORDS_ONLY, WORKLOAD, show
+from optrr.cli.designing import ATTRIBUTE, PEOPLE, PROTOCOL, RECORDS_ONLY, WORKLOAD
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import FOLDER
 from optrr.cli.proposing import BINS, all_bins
@@ -101,9 +101,7 @@ def plan(
         made = made.meant(prior, releases)
     printing.warn(made.warnings)
     files = made.save(folder)
-    printing.give(lambda: made.summary() | {"files": [str(path) for path in files]}, lambda: show(made))
-    if not printing.is_json():
-        printing.say(f"written to {folder}: {', '.join(path.name for path in files)}")
+    printing.give(made, files=[str(path) for path in files])
 
 
 def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]) -> Specification | None:

@@ -27,12 +27,9 @@ from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design import Asking, Declared, Specification
 from optrr.core.display import (
-    SHOWN,
     Page,
-    Part,
     Result,
     Table,
-    Text,
     brief,
     crossed,
     epsilon_text,
@@ -155,10 +152,15 @@ class Plan(Result):
     def _axis(self) -> tuple[str, float | None]:
         return "± percentage points", None
 
-    def _parts(self) -> list[Part]:
+    def tables_shown(self, most: int | None = None) -> Sequence[Table]:
+        """What to expect of each table."""
         rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
         table = Table(["table", "cells", "± points", "by sampling alone"], rows)
-        return [*super()._parts(), *map(Text, self.meaning.sentences()), table.first(SHOWN)]
+        return [table if most is None else table.first(most)]
+
+    def sentences(self) -> Sequence[str]:
+        """What the total means for one person."""
+        return self.meaning.sentences()
 
     def statement(self) -> Page:
         """One statement for an ethics board; its HTML (:func:`optrr.core.display.parts.page_html`) prints on two sheets."""

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from optrr import Attribute, Domain, InvalidInput, count, design
+from optrr import Attribute, Constraints, Domain, InvalidInput, count, design
 from optrr.analysis import fit_loglinear, regress
 from optrr.analysis.estimated import regress_estimated
 from optrr.core.estimation.table import counted_table
@@ -69,7 +69,7 @@ def test_true_records_have_the_log_likelihood_and_ratio_of_statsmodels(outcome: 
 def test_the_ratio_through_noise_is_that_of_a_slow_search() -> None:
     """Of the law of both predictors and the outcome's chances, all as they are written out."""
     few = DOMAIN.subset(["z", "w", "y"])
-    mechanism = design(few, [1.5, 2.0, 2.0], preserve="pairs").mechanism
+    mechanism = design(few, [1.5, 2.0, 2.0], constraints=Constraints(preserve="pairs")).mechanism
     reports = mechanism.randomize_codes(CODES[:, [1, 2, 3]], random_state=1)
     seen, channel = count(reports, few, few.names).table.ravel(), mechanism.kernel(few.names).matrix()
     rows = np.array([[1, a == 1, a == 2, v] for a in range(3) for v in (1, 2, 3, 5)], float)
@@ -137,7 +137,7 @@ def test_offsets_are_those_of_statsmodels() -> None:
 @pytest.mark.parametrize("formula", ["y ~ z + offset(x)", "w ~ z + offset(x)"])
 def test_an_offset_changes_nothing_but_its_own_coefficient(formula: str) -> None:
     """Through noise: an offset c·x of scores c is a change of x's coefficient by c, and of no other number."""
-    mechanism = design(DOMAIN, 3.0, preserve="pairs").mechanism
+    mechanism = design(DOMAIN, 3.0, constraints=Constraints(preserve="pairs")).mechanism
     reports = mechanism.randomize_codes(CODES, random_state=2)
     data = pd.DataFrame({a.name: [a.categories[c] for c in reports[:, i]] for i, a in enumerate(DOMAIN)})
     outcome = formula[0]

@@ -100,7 +100,7 @@ def test_what_the_lower_bound_takes_for_granted_is_said() -> None:
         page = page_html(design_page(design))
         assert f"No mechanism with these accuracies{wanted} {least}" in page
     compared = compare(domain, 0.5, constraints=optrr.Constraints(preserve="pairs"))
-    assert "proves for mechanisms with these accuracies and preserved pairs" in page_html(comparison_page(compared))
+    assert "proves that no mechanism with these accuracies and preserved pairs" in page_html(comparison_page(compared))
 
 
 def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

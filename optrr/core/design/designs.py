@@ -409,6 +409,13 @@ class Design(Labelled, FullRecords, TableResult):
         more = self.domain.m - len(rows)
         return Table(heads, rows, note=f"… and {amount(more, 'more attribute')}" if more else "")
 
+    def sentences(self) -> list[str]:
+        """Which pair is the faintest."""
+        if self.faintest_pair is None:
+            return []
+        ratio, first, second = self.faintest_pair
+        return [f"faintest pair {first} × {second}, with {ratio:.4f} of its visibility under Kronecker"]
+
     def plot(self) -> Figure:
         """Attribute and conditional ε of every attribute, beside the total, as bars."""
         figure = new_figure(PAGE_WIDTH, 1.4 + 0.4 * self.domain.m)

@@ -15,6 +15,10 @@ from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, wa
 from optrr.core.display.text import amount, bound_text, changed_of_hundred, epsilon_text
 from optrr_solvers import Status
 
+_BOUNDS = (
+    "Lower bound: the method proves that no mechanism with these {} has a total below it. Baselines prove little; the line in "
+    "the chart is the best bound of all."
+)
 MEANING = (
     "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
     "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
@@ -108,7 +112,11 @@ def _pairs(design: Design) -> list[Section]:
 
 def comparison_page(compared: MethodComparison) -> Page:
     """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
-    parts: list[Part] = [compared.shown(), *map(Text, (*compared.notes(), PAIRS, *compared.warnings))]
+    wanted = requirements(compared.best) if compared.designs else "accuracies"
+    parts: list[Part] = [
+        compared.shown(),
+        *map(Text, (_BOUNDS.format(wanted), *compared.sentences(), PAIRS, *compared.warnings)),
+    ]
     if not compared.designs:
         return Page("Methods compared", [Section("Methods", parts)])
     best = compared.best

@@ -79,7 +79,6 @@ MADE = {
     "MethodComparison": lambda: optrr.core.design.compare(DOMAIN, np.array([1.0, 2.0])),
     "Verification": lambda: recomputed_design(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
-    "MethodComparison": lambda: optrr.core.design.compare(DOMAIN, 1.0),
     "SampledTables": lambda: optrr.SampledTables(optrr.Domain.of(DOMAIN), (("a",), ("b",)), np.full(2, 0.5), 1.0),
     "Clusters": clustered,
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
