@@ -22,7 +22,7 @@ from itertools import chain
 
 import numpy as np
 
-from optrr.allocation.result import LIMITS, NOTE, Allocation, Asked, BestLaw, Prediction
+from optrr.allocation.result import LIMITS, NOTE, Allocation, BestLaw, Prediction, Requested
 from optrr.allocation.strategies import (
     Strategy,
     at_total,
@@ -133,7 +133,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     best = next((o for o in protocols if task.allows(o)), None)
     if best is None:
         raise task.refusal(refusal)
-    asked = Asked(task.domain, task.workload, nats, n, records_only, constraints, task.public)
+    asked = Requested(task.domain, task.workload, nats, n, records_only, constraints, task.public)
     return Allocation(asked, tuple(protocols), best, law, refusal)
 
 
@@ -160,7 +160,7 @@ def _nats(total: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task(Asked):
+class _Task(Requested):
     """One call of allocate."""
 
     progress: Progress | None = None

@@ -41,8 +41,6 @@ _USELESS = 0.5
 NOTE = "allocated"
 # Of which laws a bound on errors holds where limits or standard errors were asked for.
 LIMITS = " and these limits"
-# Where a sentence goes on from who wins to what that costs.
-_COST = " It gives up: "
 # Two protocols within this of each other, relative, are called equal.
 _EQUAL = 0.01
 
@@ -91,7 +89,7 @@ class BestLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Requested:
     """What an allocation is asked for; ``total`` is None where standard errors are required instead."""
 
     domain: Domain
@@ -128,7 +126,7 @@ class Allocation(TableResult):
         the best law of change sets; None where there is none, and then ``refusal`` says why.
     """
 
-    asked: Asked
+    asked: Requested
     protocols: tuple[Strategy, ...]
     protocol: Strategy
     law: BestLaw | None
@@ -310,7 +308,7 @@ class Allocation(TableResult):
             lead = (
                 f"{self.best.title} wins: next best is {runner.words}, with {self.ratio(runner):.3g} times its {what}."
             )
-        return lead + _COST + ("; ".join(self.best.gives_up) or "nothing") + "."
+        return lead + " It gives up: " + ("; ".join(self.best.gives_up) or "nothing") + "."
 
     def _least(self) -> str:
         if self.total is None and self.total_bound is not None:
@@ -325,9 +323,11 @@ class Allocation(TableResult):
         )
 
     def headline(self) -> str:
-        """Workload, total, the best protocol and by how much."""
-        total = epsilon_text(self.epsilon)
-        return f"workload {self.workload.name} at total epsilon {total}: {self.sentences()[0].partition(_COST)[0]}"
+        """Workload, total, the chosen protocol, and how near its error is to the lower bound."""
+        return (
+            f"workload {self.workload.name} at total epsilon {epsilon_text(self.epsilon)} by {self.protocol.name}, "
+            f"{nearness(self.error / self.error_bound) if np.isfinite(self.error) else 'not for every table'}"
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per protocol, with the names that the JSON has."""

@@ -31,8 +31,7 @@ _DECLARED = (".toml", ".json")
 # What a page begins with where nothing is named.
 _FIRST = {"answer": ["yes", "no"]}
 # What a question is made of, all of it settled in a plan that is opened.
-_OF_QUESTIONS = ("attributes", "bins", "n", "total_epsilon", "workload", "records_only", "protocol", "margin")
-_OF_QUESTIONS += ("prior", "releases")
+_OF_QUESTIONS = "attributes bins n total_epsilon workload records_only protocol margin prior releases".split()
 
 
 @command
@@ -102,6 +101,8 @@ def plan(
     printing.warn(made.warnings)
     files = made.save(folder)
     printing.give(made, files=[str(path) for path in files])
+    if not printing.is_json():
+        printing.say(f"written to {folder}: {', '.join(path.name for path in files)}")
 
 
 def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]) -> Specification | None:

@@ -20,6 +20,7 @@ import optrr.core.inference
 from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.cli.outputs import Analysis
+from optrr.core.design.design_file import load_design
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.estimation.table import counted_table
 from optrr.core.protocols import rr_independent
@@ -201,7 +202,8 @@ def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(design, p
 def test_a_plan_s_file_is_neither_a_design_nor_a_specification(tmp_path: Path) -> None:
     optrr.plan({"a": ["x", "y"], "b": ["1", "2"]}, 1.0).save(tmp_path / "plan")
     with pytest.raises(optrr.InvalidInput, match="is a plan; give the design that was saved with it"):
-        optrr.load(tmp_path / "plan" / "plan.toml")
+        load_design(tmp_path / "plan" / "plan.toml")
+    assert optrr.load(tmp_path / "plan" / "plan.toml").point.total == 1.0
     with pytest.raises(optrr.InvalidInput, match=r"a file of 'optrr-plan/1'; .* a plan's specification\.toml"):
         optrr.read_specification(tmp_path / "plan" / "plan.toml")
 

@@ -1,6 +1,6 @@
 from .clustering import Algorithm as Algorithm
 from .clustering import choose_clusters as choose_clusters
-from .clusters import Clusters as Clusters
+from .clusters import AttributeClusters as AttributeClusters
 from .clusters import cluster as cluster
 from .dependence import Dependences as Dependences
 from .dependence import RandomizedPair as RandomizedPair

@@ -19,7 +19,7 @@ from optrr.core.reports import Reports
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Clusters(TableResult):
+class AttributeClusters(TableResult):
     """Clusters of attributes, the dependences by which they were chosen, and the ``design`` of the second release.
 
     A person who takes part in both releases spends the ε of both.
@@ -91,7 +91,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     ordinal: Collection[str] = (),
     attenuated: bool = False,
     matrix: ClusterMatrix = "joint",
-) -> Clusters:
+) -> AttributeClusters:
     """Cluster attributes by their dependences in randomized records.
 
     Parameters
@@ -113,7 +113,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
     Returns
     -------
-    Clusters
+    AttributeClusters
         with the ``design`` of the second release, which spends the sum of the first design's attribute ε; with matrix
         "least-epsilon" less.
 
@@ -135,4 +135,4 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     earlier = [r for each in reports.stated for r in each.releases] or [Release.of(first)]
     second = cluster_design(first, chosen, matrix, learned.account, earlier)
     doubts = (*reports.unweighted_doubts, *impossible(tables.values(), mechanism))
-    return Clusters(chosen, algorithm, max_combinations, learned, second, doubts)
+    return AttributeClusters(chosen, algorithm, max_combinations, learned, second, doubts)

@@ -80,7 +80,7 @@ MADE = {
     "Verification": lambda: recomputed_design(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "SampledTables": lambda: optrr.SampledTables(optrr.Domain.of(DOMAIN), (("a",), ("b",)), np.full(2, 0.5), 1.0),
-    "Clusters": clustered,
+    "AttributeClusters": clustered,
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
     "Counts": counts,
