@@ -31,7 +31,18 @@ _DECLARED = (".toml", ".json")
 # What a page begins with where nothing is named.
 _FIRST = {"answer": ["yes", "no"]}
 # What a question is made of, all of it settled in a plan that is opened.
-_OF_QUESTIONS = "attributes bins n total_epsilon workload records_only protocol margin prior releases".split()
+_OF_QUESTIONS = [
+    "attributes",
+    "bins",
+    "n",
+    "total_epsilon",
+    "workload",
+    "records_only",
+    "protocol",
+    "margin",
+    "prior",
+    "releases",
+]
 
 
 @command
