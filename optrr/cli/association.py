@@ -12,8 +12,6 @@ import numpy as np
 
 from optrr.cli.genotype_options import (
     DESIGN_FILE,
-    FILTER,
-    FILTER_OPTIONS,
     PHENOTYPE,
     PLOT_FILES,
     STATUS_OPTIONS,
@@ -26,7 +24,7 @@ from optrr.cli.genotype_options import (
 )
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import REPORT, TABBED, page_given, write_report
-from optrr.cli.printing import is_json, print_json, print_shown, print_table, warn
+from optrr.cli.printing import heard, is_json, print_json, print_shown, print_table, warn
 from optrr.core.design import Design
 from optrr.core.display import SHOWN, amount, epsilon_text, in_json
 from optrr.core.domain import Domain
@@ -43,7 +41,6 @@ from optrr.genomics.covariates import (
     read_covariates,
     refuse_without_table,
 )
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.people_tables import table_columns
@@ -91,7 +88,6 @@ def gwas(
     ),
     trait: str | None = option("Column of it, of numbers, in place of the status: linear regression."),
     report: Path | None = REPORT,
-    chosen: GenotypeFilter = FILTER,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Association tests of every variant of already randomized INPUT, valid under its design.
@@ -119,7 +115,7 @@ def gwas(
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report, *plots.values()], [input, design_file, covariate_file, phenotype.table, chosen.keep])
+    check_outputs([output, report, *plots.values()], [input, design_file, covariate_file, phenotype.table])
     asked = load_genomic_design(design_file)
     wanted = ScanOptions(test, naive, thresholds)
     check_form(form, naive)
@@ -127,7 +123,7 @@ def gwas(
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
         refuse_adjusted(wanted)
-    given = _given(asked, input, phenotype, chosen)
+    given = _given(asked, input, phenotype)
     if covariate_file is None:
         scanned = given.scanned(wanted)
     else:
@@ -219,14 +215,13 @@ class _Records(_Collected):
     """A file of many people's records."""
 
     phenotype: PhenotypeColumns
-    chosen: GenotypeFilter
 
     def adjusted(self, wanted: ScanOptions, columns: CovariateColumns) -> Associations:
         path, phenotype, layout = self.path, self.phenotype, layout_of(self.design.domain)
         is_table = path.suffix.lower() in (".csv", ".parquet")
         # the column of names that is given may be that of the covariates alone
         own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-        people = randomized_people(path, replace(phenotype, sample=own), self.design.domain, self.chosen)
+        people = randomized_people(path, replace(phenotype, sample=own), self.design.domain)
         if columns.trait is None:
             people.check_varies()
         cohort, turned = aligned(people, layout)
@@ -245,15 +240,14 @@ class _Records(_Collected):
 
 def _collected(asked: ReportedDesign, input: Path) -> CollectedReports:
     refuse_options("is of people's status, which reports hold themselves; leave it out", *STATUS_OPTIONS)
-    refuse_options("is of a file of genotypes, and these are reports of single people; leave it out", *FILTER_OPTIONS)
-    collected = asked.collected(input)
-    if collected.left_out:
-        warn([f"left out by their endings: {amount(collected.left_out, 'file')} in {input}"])
+    with heard() as said:
+        collected = asked.collected(input)
+    warn(said)
     return collected
 
 
 @singledispatch
-def _given(asked: Any, input: Path, phenotype: PhenotypeColumns, chosen: GenotypeFilter) -> _Given:
+def _given(asked: Any, input: Path, phenotype: PhenotypeColumns) -> _Given:
     design = asked.design
     if holds_reports(input):
         cohort = asked.of_collected(_collected(asked, input)).cohort
@@ -262,17 +256,14 @@ def _given(asked: Any, input: Path, phenotype: PhenotypeColumns, chosen: Genotyp
     def people() -> tuple[Cohort, list[str]]:
         """Randomized genotypes and status, with the design's A1 counted, and what to say of turned alleles."""
         columns = checked_phenotype(phenotype, input)
-        return aligned(randomized_people(input, columns, design.domain, chosen), asked.layout)
+        return aligned(randomized_people(input, columns, design.domain), asked.layout)
 
-    return _Records(input, design.reports(RecordsAt(input)), design, people, phenotype, chosen)
+    return _Records(input, design.reports(RecordsAt(input)), design, people, phenotype)
 
 
 @_given.register
-def _given_answers(
-    asked: AssociationDesign, input: Path, phenotype: PhenotypeColumns, chosen: GenotypeFilter
-) -> _Given:
+def _given_answers(asked: AssociationDesign, input: Path, phenotype: PhenotypeColumns) -> _Given:
     refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-    refuse_options("is of genotypes, and this design's answers are none; leave it out", *FILTER_OPTIONS)
     if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
         raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
     if holds_reports(input):
@@ -282,13 +273,11 @@ def _given_answers(
     return _Answers(input, OpenedRecords.of(asked.design, answers), asked.design)
 
 
-def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
+def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-randomize writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    cohort = read_cohort(path, phenotype, declared, chosen)
-    warn(chosen.absent_names(cohort.genotypes.people))
-    return cohort
+    return read_cohort(path, phenotype, declared)
 
 
 def _shown(value: Any) -> Any:
@@ -325,7 +314,6 @@ def gwas_variants(
     by_status: bool = option("Add frequencies in cases and in controls."),
     report: Path | None = REPORT,
     phenotype: PhenotypeColumns = PHENOTYPE,
-    chosen: GenotypeFilter = FILTER,
 ) -> None:
     """What already randomized INPUT says of every variant: allele frequencies, call rates, Hardy-Weinberg tests.
 
@@ -340,9 +328,9 @@ def gwas_variants(
       HWE_STAT_U HWE_P_U  in controls
       F_A ... F_U ...     with --by-status: the frequency in cases and in controls
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report], [input, design_file, phenotype.table, chosen.keep])
+    check_outputs([output, report], [input, design_file, phenotype.table])
     asked = load_genomic_design(design_file)
-    given = _given(asked, input, phenotype, chosen)
+    given = _given(asked, input, phenotype)
     estimated = given.described(by_status)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
     warn(dict.fromkeys([*given.reports.doubts, *estimated.warnings, *left_out]))

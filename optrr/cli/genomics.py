@@ -11,7 +11,6 @@ import numpy as np
 
 from optrr.cli.genotype_options import (
     DESIGN_FILE,
-    FILTER,
     PHENOTYPE,
     STATUS_OPTIONS,
     check_outputs,
@@ -45,19 +44,18 @@ from optrr.genomics import designing, randomize
 from optrr.genomics.alleles import aligned
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.power import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
-from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
+from optrr.genomics.writing import write_plink, write_records
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
 # Those of gwas-randomize that one person's report has no use for.
-_OF_MANY = ("after", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
+_OF_MANY = ("after", "keep_order", "keep_names", "random_state", *STATUS_OPTIONS)
 
 
 _NAMES_KEPT = (
@@ -100,11 +98,10 @@ def gwas_design(
         "--risk-frequency",
         needs="people",
     ),
-    chosen: GenotypeFilter = FILTER,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Design for the variants of INPUT (bed, pgen, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
-    check_outputs([output], [input, budgets, frequencies, phenotype.table, chosen.keep])
+    check_outputs([output], [input, budgets, frequencies, phenotype.table])
     association, kept = purpose == "association", preserve == "pairs"
     given = {"cases": case_share, "odds_ratio": odds_ratio, "alpha": alpha, "frequencies": risk_frequencies or None}
     known = {name: value for name, value in given.items() if value is not None}
@@ -124,7 +121,7 @@ def gwas_design(
     if total_epsilon is None and variant_epsilon is None and budgets is None:
         raise InvalidInput("no epsilon is given; add --total-epsilon, --variant-epsilon or --budgets")
     with heard() as doubts:
-        variants, skipped = listed_variants(input, checked_phenotype(phenotype, input), chosen)
+        variants, skipped = listed_variants(input, checked_phenotype(phenotype, input))
     wanted = designing.Wanted.of(variants, missing == "category", method, kept)
     of_a1 = None if frequencies is None else _column_of(frequencies, "frequency", wanted.names)
     said: list[str] = []
@@ -219,7 +216,7 @@ def gwas_randomize(
     input: Path = argument(),
     design_file: Path = DESIGN_FILE,
     output: Path = option(
-        ".bed (with .bim and .fam), .vcf or .vcf.gz (statuses in a .pheno file), .csv or .parquet; of one person .json, too.",
+        ".bed (with .bim and .fam), .csv or .parquet; of one person .json, too.",
         "-o",
         required=True,
         type=OUTPUT,
@@ -235,7 +232,6 @@ def gwas_randomize(
     ),
     random_state: int | None = SEED,
     one: OnePerson = group(OnePerson),
-    chosen: GenotypeFilter = FILTER,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each; or their answers, by a design for association.
@@ -249,10 +245,10 @@ def gwas_randomize(
         refuse_options("is for a file of many people; leave it out with --status or --status-file", *_OF_MANY)
     else:
         _check_output(output)
-    check_outputs([output], [input, design_file, phenotype.table, chosen.keep])
+    check_outputs([output], [input, design_file, phenotype.table])
     asked = load_genomic_design(design_file)
     if one.asked(output):
-        report_one_person(one, input, asked, output, (chosen, missing, limit))
+        report_one_person(one, input, asked, output, (missing, limit))
         return
     # a design of no genotypes is told before anybody is read
     layout = asked.layout
@@ -260,12 +256,11 @@ def gwas_randomize(
     source = as_source(random_state)
     provenance = how.provenance(asked.design, source, input)
     replaced = replaced_release(output)
-    cohort = read_cohort(input, checked_phenotype(phenotype, input), chosen=chosen)
+    cohort = read_cohort(input, checked_phenotype(phenotype, input))
     cohort, turned = aligned(cohort, layout)
     people = {"random_state": source, "keep_order": keep_order, "keep_names": keep_names}
     given, what, said = _write(asked, cohort, output, (how, provenance), missing, people)
-    absent = chosen.absent_names(cohort.genotypes.people)
-    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *said])
+    warn([*replaced, *turned, *cohort.doubts(), *how.warnings(str(output)), *said])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
@@ -287,15 +282,14 @@ def _write(
 ) -> tuple[int, str, list[str]]:
     """Everybody's record, or answer: how many there are, what they are, and what to say of them."""
     layout, (_, provenance) = asked.layout, release
-    by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
-    if by_variant is None:
-        remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
+    if not _is_plink(output):
+        remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
     records = asked.records(cohort, missing)
     randomize.randomize_records(records, asked.design.mechanism, people["random_state"], progress_bar("randomizing"))
     with cleaned_up():
-        if by_variant is not None:
-            by_variant(randomize.randomized_cohort(cohort, records, layout), output, provenance, **people)
+        if _is_plink(output):
+            write_plink(randomize.randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, asked.design.domain, cohort.people, output, provenance, **people)
     said = [_NAMES_KEPT] if people["keep_names"] else []
@@ -333,9 +327,9 @@ def _is_plink(output: Path) -> bool:
 
 
 def _check_output(output: Path) -> None:
-    if not _is_plink(output) and not is_written_vcf(output) and output.suffix.lower() not in written_suffixes():
+    if not _is_plink(output) and output.suffix.lower() not in written_suffixes():
         raise InvalidInput(
-            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .vcf, .vcf.gz, .csv or .parquet"
+            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
         )
     if _is_plink(output):
         required("bed_reader")  # it writes them, too

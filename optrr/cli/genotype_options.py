@@ -14,47 +14,28 @@ from optrr.core.design import load_design, refuse_specification
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.person_reports import ReportedDesign
-from optrr.genomics.phenotypes import PhenotypeColumns, side_file
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.plots import check_plot
 from optrr.genomics.sampled_variants import load_sampled_variants
 from optrr.genomics.scan import PLOTS, Thresholds
 from optrr.genomics.score_tests import Progress, genotype_tests
-from optrr.genomics.writing import is_written_vcf
 
 
 def _left_out(what: str) -> Any:
     return option(f"Leave out variants whose estimated {what} is below this.", default=0.0, metavar="THRESHOLD")
 
 
-def _filter(
-    regions: tuple[str, ...] = option(
-        "Use variants in this region only, both ends included; not for tables. Repeatable.",
-        "--region",
-        metavar="CHR[:FROM-TO]",
-    ),
-    keep: Path | None = option("Text file of the people to use: a name, or FID and IID, on each line."),
-    all_filters: bool = option("VCF: use records, too, that did not pass its filters (FILTER)."),
-) -> GenotypeFilter:
-    return GenotypeFilter(regions, keep, all_filters)
-
-
 def _phenotype(
-    phenotype_file: Path | None = option(
+    table: Path | None = option(
         "People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
         "--phenotype",
     ),
-    sample_column: str | None = option(
-        "Column of people's names.  [default: sample, or IID in PLINK's files]", "--id-column"
-    ),
-    phenotype_column: str | None = option("Column of the phenotype table that tells cases from controls."),
-    sex_column: str | None = option(
-        "Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's."
-    ),
-    zero_one: bool = option(
-        "Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.", "--zero-one", "--1"
+    sample: str | None = option("Column of people's names.  [default: sample, or IID in PLINK's files]", "--id-column"),
+    column: str | None = option("Column of the phenotype table that tells cases from controls.", "--phenotype-column"),
+    sex: str | None = option(
+        "Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.", "--sex-column"
     ),
     cases: tuple[str, ...] = option(
         "Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
@@ -64,7 +45,7 @@ def _phenotype(
         "Value of controls; unless given, everyone with another value is one. Repeatable.", "--control"
     ),
 ) -> PhenotypeColumns:
-    return PhenotypeColumns(phenotype_file, sample_column, phenotype_column, cases, controls, sex_column, zero_one)
+    return PhenotypeColumns(table, sample, column, cases, controls, sex)
 
 
 def _thresholds(
@@ -86,10 +67,8 @@ def _plots(
     return files
 
 
-# Which variants and people are used, who is a case, which variants are left out, and the plots of a scan.
-FILTER, PHENOTYPE, THRESHOLDS, PLOT_FILES = group(_filter), group(_phenotype), group(_thresholds), group(_plots)
-# The parameters of the options of the first two.
-FILTER_OPTIONS = ("regions", "keep", "all_filters")
+# Who is a case, which variants are left out, and the plots of a scan.
+PHENOTYPE, THRESHOLDS, PLOT_FILES = group(_phenotype), group(_thresholds), group(_plots)
 STATUS_OPTIONS = tuple(signature(_phenotype).parameters)
 DESIGN_FILE = option("Design file from optrr gwas-design.", "--design", required=True)
 TEST = option(
@@ -115,8 +94,9 @@ def checked_phenotype(phenotype: PhenotypeColumns, path: Path) -> PhenotypeColum
     """Where status stands. Raises InvalidInput where values are named, and no column of them."""
     beside = path.suffix.lower() in (".bed", ".pgen") and phenotype.table is None
     if phenotype.column is None and not beside:
-        why = "is of the values of a column; give --phenotype-column too, or leave it out"
-        refuse_options(why, "cases", "controls", "zero_one")
+        refuse_options(
+            "is of the values of a column; give --phenotype-column too, or leave it out", "cases", "controls"
+        )
     return phenotype
 
 
@@ -147,7 +127,7 @@ def _with_siblings(path: Path) -> list[Path]:
     for kind in (PLINK_FILES, PGEN_FILES):
         if path.suffix.lower() == kind[0]:
             return [path.with_suffix(suffix) for suffix in kind]
-    return [path, side_file(path)] if is_written_vcf(path) else [path]
+    return [path]
 
 
 def progress_bar(description: str) -> Progress:

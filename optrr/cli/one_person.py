@@ -12,7 +12,6 @@ from optrr.cli.printing import give, warn
 from optrr.core.display import amount, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.records import STANDARD_INPUT, refuse_randomized, whole_file
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import Codes
 from optrr.genomics.person import Absent, read_person
 from optrr.genomics.person_reports import ENDING, ReportedDesign, spent_in
@@ -71,20 +70,20 @@ def report_one_person(
     input: Path,
     asked: ReportedDesign,
     output: Path,
-    how: tuple[GenotypeFilter, MissingPolicy, float | None],
+    how: tuple[MissingPolicy, float | None],
 ) -> None:
     """Write the report that is kept for this design, or draw it, keep it and write it."""
     if output.suffix.lower() != ENDING:
         raise InvalidInput(f"cannot write {output}: one person's report is written as {ENDING}")
     case = _is_case(one.status, one.status_file)
-    chosen, missing, limit = how
+    missing, limit = how
     if str(input) == STANDARD_INPUT and one.diary is None:
         raise InvalidInput("standard input has no folder beside it that could remember; name one (--diary FOLDER)")
     folder = one.diary or input.with_name(f"{input.name}.diary")
 
     def record() -> Codes:
         refuse_randomized(input)
-        person, said = read_person(input, asked.layout, case, one.absent, chosen)
+        person, said = read_person(input, asked.layout, case, one.absent)
         true = asked.records(person, missing)
         said.extend(asked.exposed(true))
         # before anything is drawn, because with --strict nothing is

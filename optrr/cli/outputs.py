@@ -108,7 +108,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
 _LEFT_OUT = ("query", "design_file", "output", "report", "manhattan_file", "qq_file")
 # Options whose values may be places.
-_PLACES = ("groups", "proportions", "phenotype_file")
+_PLACES = ("groups", "proportions", "table")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 

@@ -9,7 +9,6 @@ import click
 import numpy as np
 
 from optrr.cli.genotype_options import (
-    FILTER,
     PHENOTYPE,
     TEST,
     check_outputs,
@@ -23,7 +22,6 @@ from optrr.core.display import counted
 from optrr.core.errors import InvalidInput
 from optrr.core.records import held_back
 from optrr.genomics.cohort import read_panel
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import write_columns
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
@@ -31,7 +29,7 @@ from optrr.genomics.study.pages import study_page, write_figures
 
 _Number = TypeVar("_Number", int, float)
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")
-_OF_STATUS = ("cases", "controls", "zero_one")
+_OF_STATUS = ("cases", "controls")
 _DEFAULT_ODDS = 1.3
 
 
@@ -95,7 +93,6 @@ def gwas_study(
     output: Path | None = option("Table of results to write (tab separated).", "-o", type=TABBED),
     report: Path | None = REPORT,
     figures: Path | None = option("Folder to write every figure (PDF) and its caption to.", type=FIGURES),
-    chosen: GenotypeFilter = FILTER,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Randomize people of INPUT, or drawn from it, again and again, test, and compare with the truth.
@@ -105,11 +102,11 @@ def gwas_study(
     labelled as of another trust: laplace, gaussian (a curator holds true records), unrandomized.
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report], [input, phenotype.table, chosen.keep])
+    check_outputs([output, report], [input, phenotype.table])
     phenotype = replace(checked_phenotype(phenotype, input), group=group_column)
-    panel, groups = read_panel(input, phenotype, chosen, status=wanted.trait is None)
+    panel, groups = read_panel(input, phenotype, status=wanted.trait is None)
     study = run_study(panel, wanted, progress_bar("study"), groups=groups)
-    warn([*chosen.absent_names(panel.genotypes.people), *_study_warnings(study)])
+    warn(_study_warnings(study))
     with held_back():
         if output is not None:
             table = study.to_arrow()

@@ -31,7 +31,6 @@ from optrr.genomics.asking import (
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.covariates import CovariateColumns
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.person import read_person
@@ -41,7 +40,7 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.variant_report import VariantReport
-from optrr.genomics.writing import write_plink, write_records, write_vcf
+from optrr.genomics.writing import write_plink, write_records
 
 __all__ = [
     "AssociationDesign",
@@ -51,7 +50,6 @@ __all__ = [
     "CovariateColumns",
     "GenomicDesign",
     "GenomicReports",
-    "GenotypeFilter",
     "MatrixGenotypes",
     "PhenotypeColumns",
     "PlannedScan",
@@ -81,5 +79,4 @@ __all__ = [
     "sight",
     "write_plink",
     "write_records",
-    "write_vcf",
 ]

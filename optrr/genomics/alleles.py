@@ -6,8 +6,7 @@ of the DNA (A for T, C for G), and refused where they name others. A/T and C/G r
 round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from optrr.core.display import amount
 from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text
+from optrr.genomics.genotypes import MISSING, Codes, FileGenotypes, Variants, allele_text
 from optrr.genomics.layout import UNNAMED, Alleles, Layout
 
 _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
@@ -48,7 +47,12 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
         for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
     )
     genotypes = cohort.genotypes
-    counted = _Turned(replace(variants, a1=a1, a2=a2), genotypes.people, genotypes.skipped, genotypes, flip)
+
+    def read(chosen: slice) -> Codes:
+        codes = genotypes.read(chosen)
+        return np.where(flip[chosen] & (codes != MISSING), 2 - codes, codes).astype(np.int8)
+
+    counted = FileGenotypes(replace(variants, a1=a1, a2=a2), genotypes.people, read, skipped=genotypes.skipped)
     return replace(cohort, genotypes=counted), said
 
 
@@ -97,20 +101,3 @@ def _compared(name: str, here: Alleles, wanted: Alleles) -> tuple[bool, bool, bo
         f"variant {shown(str(name))} has A1/A2 {files}, and {designs} in the design: {why}; bring the file to the "
         "design's strand and alleles (plink --flip, --a1-allele), or leave the variant out"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Turned(Genotypes):
-    """Genotypes in which copies of the other allele are counted in the variants of ``flip``."""
-
-    variants: Variants
-    people: Texts
-    skipped: Mapping[str, int]
-    genotypes: Genotypes
-    flip: NDArray[np.bool_]
-
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Every variant once, in order."""
-        for chosen, codes in self.genotypes.blocks(size):
-            other = self.flip[chosen][None, :] & (codes != MISSING)
-            yield chosen, np.where(other, 2 - codes, codes).astype(np.int8)

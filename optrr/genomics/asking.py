@@ -223,8 +223,8 @@ class VariantAnswers:
 
 
 _LEFT_OUT = (
-    "questions have no place for them: with --missing exclude people who lack a call that is asked for give no answer, and no "
-    "epsilon covers who"
+    "questions have no place for them: with ``missing`` exclude people who lack a call that is asked for give no answer, and "
+    "no epsilon covers who"
 )
 
 

@@ -15,7 +15,7 @@ import hashlib
 import importlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,38 +133,37 @@ def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1
     return out
 
 
+@dataclass(frozen=True, eq=False)
 class Genotypes(ABC):
-    """A source of genotype blocks, read as often as asked.
+    """Genotypes of ``people`` (rows) at ``variants`` (columns), read in blocks as often as needed.
 
-    ``variants`` are all of them in order, ``people`` names in row order, and ``skipped`` how many variants were left out, by
-    reason. Where a file says so of people, ``male`` is 1 for men, 0 for women, −1 for unknown, and ``own_status`` holds texts.
+    ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for women and
+    −1 for unknown, and ``own_status`` holds texts. ``names_reference``: whether A2 is the reference.
     """
 
     variants: Variants
     people: Texts
-    skipped: Mapping[str, int]
-    male: Codes | None = None
-    own_status: Sequence[str | None] | None = None
-    # Whether A2 is the reference.
-    names_reference: bool = False
+    skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    male: Codes | None = field(default=None, kw_only=True)
+    own_status: Sequence[str | None] | None = field(default=None, kw_only=True)
+    names_reference: bool = field(default=False, kw_only=True)
 
     @abstractmethod
+    def read(self, chosen: slice) -> Codes:
+        """Codes of some variants, shape (n, k)."""
+
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
         """Every variant once, in order, in blocks: which variants, and their codes, shape (n, at most size)."""
-
-    def relatives(self, rows: NDArray[np.int64]) -> int:
-        """How many of these people are known to share a family or a parent with another."""
-        return 0
+        for start in range(0, len(self.variants), size):
+            chosen = slice(start, min(start + size, len(self.variants)))
+            yield chosen, self.read(chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixGenotypes(Genotypes):
-    """Genotypes in memory: ``codes`` of shape (n, variants), values 0, 1, 2 or MISSING."""
+    """Genotypes in memory, or in a mapped file: ``codes`` of shape (n, variants), values 0, 1, 2 or MISSING."""
 
-    variants: Variants
-    people: Texts
     codes: Codes
-    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.codes.shape != (self.people.size, len(self.variants)):
@@ -173,11 +172,20 @@ class MatrixGenotypes(Genotypes):
                 "give one row for each person and one column for each variant"
             )
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Views of ``codes``."""
-        for start in range(0, len(self.variants), size):
-            chosen = slice(start, min(start + size, len(self.variants)))
-            yield chosen, self.codes[:, chosen]
+    def read(self, chosen: slice) -> Codes:
+        """A view of ``codes``."""
+        return self.codes[:, chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class FileGenotypes(Genotypes):
+    """Genotypes that ``reader`` takes from a file, a block at a time."""
+
+    reader: Callable[[slice], Codes]
+
+    def read(self, chosen: slice) -> Codes:
+        """What the reader makes of the block."""
+        return self.reader(chosen)
 
 
 def checked_people(names: Sequence[str], where: str) -> Texts:
@@ -235,8 +243,8 @@ def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:
         return np.full(people, 1 if kind else 2, dtype=np.int8)
     if male is None:
         raise InvalidInput(
-            f"there are variants of chromosome {kind}, and nothing says who is a man; give everybody's sex (fam file, "
-            "--sex-column)"
+            f"there are variants of chromosome {kind}, and nothing says who is a man; give everybody's sex (fam file, or "
+            "``sex``)"
         )
     return np.where(male, 1, 2 if kind == "X" else 0).astype(np.int8)
 

@@ -4,8 +4,6 @@ PLINK's have fields between blanks, below a line that names them and begins with
 are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files; beside a genotype file by
 the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing
 here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its place.
-
-A list of people is a text file of names, one a line, or of FID and IID as PLINK's ``--keep`` has it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,8 +25,6 @@ _FAMILY, _PERSON = "FID", "IID"
 _LONGEST_LINE = 1 << 20
 # Texts of a value that is not there.
 _NOTHING = ("", "NA", "nan", "NaN")
-# Fields of a list of people: FID and IID, or a name alone.
-_FIELDS = 2
 
 # Rows of a table: names and values of people are held as text, about 1 GB in all. A compressed table may hold any number.
 MOST_ROWS = 5_000_000
@@ -88,20 +84,6 @@ def names_of_people(
     repeated, known = len(set(persons)) < len(persons), frozenset(known)
     pairs = [(i, f"{f}_{i}") for f, i in zip(families, persons, strict=True)]
     return [both if both in known or (repeated and i not in known) else i for i, both in pairs]
-
-
-def listed_people(path: Path, known: Collection[str] = ()) -> set[str]:
-    """The names of a list of people, as :func:`names_of_people` has them. Raises InvalidInput where it is none."""
-    rows = list(fields_of(path))
-    if rows and rows[0][1][0].lstrip("#") in (_FAMILY, _PERSON):
-        if not is_plink_table(path):
-            raise InvalidInput(f"{path} has a line of names, and an ending of other files; call it .txt")
-        return {str(name) for name in people_column(path, None, known)}
-    wrong = next((number for number, fields in rows if len(fields) > _FIELDS), None)
-    if wrong is not None:
-        raise InvalidInput(f"{path}, line {wrong} has more than FID and IID; write one person a line")
-    families = [fields[0] for _, fields in rows] if any(len(fields) == _FIELDS for _, fields in rows) else None
-    return {str(name) for name in names_of_people(families, [fields[-1] for _, fields in rows], known)}
 
 
 def check_rows(path: Path, rows: int) -> None:

@@ -1,7 +1,6 @@
 """Who is a case, and who is a man: values of a fam file or of a table's columns, read and checked.
 
-Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing; with
-``zero_one``, as PLINK's ``--1`` has it, 1 is a case, 0 a control.
+Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing.
 
 A value that is not what its column should hold is told by its kind, never by itself: it is somebody's own.
 """
@@ -15,20 +14,21 @@ import numpy as np
 from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
 from optrr.genomics.genotypes import Codes, Texts
-from optrr.genomics.layout import STATUS
-from optrr.genomics.people_tables import people_column, table_columns, text_column
+from optrr.genomics.people_tables import people_column, text_column
 
 UNKNOWN = -1
 # PLINK's name of the column that says who is a man.
 SEX = "SEX"
 
-# What PLINK's values of a status mean, without and with --1, and texts of a value that is not there.
+# What PLINK's values of a status mean, and texts of a value that is not there.
 _PLINK_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
-_ZERO_ONE_STATUS = {0.0: 0, 1.0: 1, -9.0: UNKNOWN}
 _NO_VALUE = ("-9", "NA", "")
 # Which texts say that somebody is a man, a woman, or neither says so.
-_SEXES = dict.fromkeys(("1", "m", "male", "man"), 1) | dict.fromkeys(("2", "f", "female", "woman"), 0)
-_NO_SEX = dict.fromkeys(("0", "-9", "", "na", "nan", "u", "unknown"), UNKNOWN)
+_SEXES = {
+    **dict.fromkeys(("1", "m", "male", "man"), 1),
+    **dict.fromkeys(("2", "f", "female", "woman"), 0),
+    **dict.fromkeys(("0", "-9", "", "na", "nan", "u", "unknown"), UNKNOWN),
+}
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class PhenotypeColumns:
     ``table``: CSV, Parquet or a file of PLINK's; None takes the fam file, or for genotypes in a table that table itself.
     ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
     ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a value is a control. Without
-    ``cases`` values are PLINK's, or with ``zero_one`` 1 for a case and 0 for a control. ``sex``: the column that says who is a
+    ``cases`` values are PLINK's. ``sex``: the column that says who is a
     man (1, M, male) and who a woman (2, F, female); None takes the fam file, where there is one. ``group``: the column of a
     group, such as an ancestry, for studies.
 
     Raises
     ------
     InvalidInput
-        for controls without cases, and for cases beside ``zero_one``.
+        for controls without cases.
     """
 
     table: Path | None = None
@@ -54,7 +54,6 @@ class PhenotypeColumns:
     cases: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     sex: str | None = None
-    zero_one: bool = False
     group: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,30 +61,14 @@ class PhenotypeColumns:
         if self.table is not None:
             object.__setattr__(self, "table", Path(self.table))
         if self.controls and not self.cases:
-            raise InvalidInput("values of controls are named (--control), and none of cases; name these too (--case)")
-        if self.zero_one and self.cases:
-            raise InvalidInput(
-                "--zero-one says that 1 is a case and 0 a control, and --case names another; leave out one"
-            )
+            raise InvalidInput("``controls``: values of cases are missing; name these too (``cases``)")
 
 
-def side_file(vcf: Path) -> Path:
-    """Where the statuses of a VCF's people stand, if nothing else is named: a VCF has no place for them."""
-    return vcf.with_suffix(".pheno")
-
-
-def beside_vcf(vcf: Path) -> PhenotypeColumns | None:
-    """The columns of a VCF's own side file; None where there is none, or it has no ``status``."""
-    table = side_file(vcf)
-    names = table_columns(table) if table.is_file() else []
-    return PhenotypeColumns(table, None, STATUS, sex=SEX if SEX in names else None) if STATUS in names else None
-
-
-def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str, place: str) -> Codes:
+def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str) -> Codes:
     """Status of these values, None for unknown: 0 control, 1 case, −1 unknown; shape (n,).
 
-    ``place`` is what their numbers count. Raises InvalidInput for values that only who made the file can make cases and
-    controls of, and for 0 and 1 without 2; where cases are named, for one that does not occur.
+    Raises InvalidInput for values that only who made the file can make cases and controls of, and for 0 and 1 without 2; where
+    cases are named, for one that does not occur.
     """
     if phenotype.cases:
         named = dict.fromkeys(phenotype.controls, 0) | dict.fromkeys(phenotype.cases, 1)
@@ -93,25 +76,19 @@ def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, wher
         _check_values(where, phenotype, {v for v in known if v is not None})
         others = UNKNOWN if phenotype.controls else 0
         return np.array([UNKNOWN if v is None else named.get(v, others) for v in known], dtype=np.int8)
-    meaning = _ZERO_ONE_STATUS if phenotype.zero_one else _PLINK_STATUS
     numbers = [-9.0 if value is None else _number(value) for value in values]
-    odd = next((k for k, x in enumerate(numbers) if x not in meaning), None)
+    odd = next((k for k, x in enumerate(numbers) if x not in _PLINK_STATUS), None)
     if odd is not None:
-        coding = (
-            "with --zero-one, cases 1, controls 0, unknown -9"
-            if phenotype.zero_one
-            else "cases 2, controls 1, unknown 0"
-        )
         raise InvalidInput(
-            f"{where}: {place} {odd + 1} is none of PLINK's values ({coding}); say which values are cases (--case VALUE "
-            "--control VALUE), or name a table of cases (--phenotype FILE)"
+            f"{where}: record {odd + 1} is none of PLINK's values (cases 2, controls 1, unknown 0); state which values are "
+            "cases and controls (``cases`` and ``controls``)"
         )
-    if not phenotype.zero_one and {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
+    if {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
         raise InvalidInput(
-            f"{where} is 0 or 1, and never 2: PLINK takes 0 for unknown and 1 for a control; where 1 is a case, add "
-            "--zero-one or --case 1 --control 0, and where 0 is unknown, write -9"
+            f"{where} is 0 or 1, and never 2: PLINK takes 0 for unknown and 1 for a control; if 1 is a case, add ``cases`` 1 "
+            "``controls`` 0, and if 0 is unknown, write -9"
         )
-    return np.array([meaning[x] for x in numbers], dtype=np.int8)
+    return np.array([_PLINK_STATUS[x] for x in numbers], dtype=np.int8)
 
 
 def _number(text: str) -> float:
@@ -127,8 +104,7 @@ def table_status(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) ->
     Raises InvalidInput for values that do not occur, and tables that name nobody of these people, or somebody twice.
     """
     by_person, where = _by_person(phenotype.column, people, phenotype, genotypes)
-    codes = coded_status(list(by_person.values()), phenotype, where, "record")
-    coded = dict(zip(by_person, codes.tolist(), strict=True))
+    coded = dict(zip(by_person, coded_status(list(by_person.values()), phenotype, where).tolist(), strict=True))
     status = np.array([coded.get(person, UNKNOWN) for person in people], dtype=np.int8)
     absent = sum(person not in by_person for person in people)
     return status, {
@@ -157,8 +133,7 @@ def table_groups(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) ->
 
 def sexes(texts: Sequence[str], where: str) -> Codes:
     """1 for men, 0 for women, −1 for unknown, from texts. Raises InvalidInput for any other text, by its place."""
-    known = _SEXES | _NO_SEX
-    codes = [known.get(text.strip().casefold()) for text in texts]
+    codes = [_SEXES.get(text.strip().casefold()) for text in texts]
     if None in codes:
         raise InvalidInput(
             f"{where}: record {codes.index(None) + 1} is no sex; write 1, M or male for men, 2, F or female for women, "
@@ -185,7 +160,7 @@ def _by_person(
     if not any(person in by_person for person in people):
         raise InvalidInput(
             f"{table}, {which} names none of the {people.size} people of the genotype file; give the table of the "
-            "same people, named alike, and their column (--id-column)"
+            "same people, named alike, and their column (``sample``)"
         )
     return by_person, where
 
@@ -196,19 +171,14 @@ def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) ->
     Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody has one
     of those.
     """
-    both = set(phenotype.cases) & set(phenotype.controls)
-    if both:
+    if both := set(phenotype.cases) & set(phenotype.controls):
         raise InvalidInput(f"{sorted(both)[0]!r} is given both as a case and as a control; give it once")
-    named = {*phenotype.cases, *phenotype.controls}
-    if phenotype.cases and phenotype.controls and present and present <= named:
-        return
-    absent = [value for value in (*phenotype.cases, *phenotype.controls) if value not in present]
-    if absent:
-        # the value may be right, and nobody has it
-        all_one = (
-            "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
+    named = (*phenotype.cases, *phenotype.controls)
+    absent = [value for value in named if value not in present]
+    if absent and not (phenotype.controls and present and present <= set(named)):
+        hint = (
+            "" if phenotype.controls else ", or name the value of controls too (``controls``) if nobody here is a case"
         )
         raise InvalidInput(
-            f"{where} has no value {absent[0]!r} among its {amount(len(present), 'value')}; write it as it stands "
-            f"there{all_one}"
+            f"{where} has no value {absent[0]!r} among its {amount(len(present), 'value')}; write it as it stands there{hint}"
         )

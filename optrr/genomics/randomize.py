@@ -47,7 +47,7 @@ _CELLS = 1 << 22
 
 
 # What to do about missing calls that a design has no category for.
-_CATEGORY = "design with --missing category, or let it be seen which calls are missing with --missing exclude"
+_CATEGORY = "design with ``missing`` category, or publish which calls are missing with ``missing`` exclude"
 
 
 def records_of(
@@ -145,5 +145,5 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     """Randomized records as a cohort in memory."""
     # in the design's own order the variants follow each other
     codes = called(records[:, in_a_row(layout.attributes[_positions(cohort, layout)])], layout)
-    genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
+    genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, skipped=cohort.genotypes.skipped)
     return replace(cohort, genotypes=genotypes, rows=np.arange(cohort.n), status=records[:, layout.status].copy())

@@ -408,7 +408,6 @@ def associations(
             *filters.warnings,
             *_doubts(scores, options.test),
             *([_SINGLE.format(amount(left_out, "variant"))] if left_out else []),
-            *cohort.relatedness(),
         ),
         harmless,
     )

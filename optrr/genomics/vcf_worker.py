@@ -3,96 +3,77 @@
 htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
 script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
 
-Input: one line of JSON that says what to read, and which records (:class:`optrr.genomics.filters.GenotypeFilter`).
-
-Output: frames of a kind (one byte), a length (eight bytes, little-endian) and that many bytes. ``P`` names of people, ``V``
-variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of what was left out (JSON), ``Z`` the end, ``E`` what the
-library said of the file, ``M`` memory is used up, ``T`` too many records.
+Its argument is JSON: the file, limits, and the handle of a file for genotypes. Output: lines of JSON, which are the names of
+people, then chromosome, position, name, alternate and reference allele of every usable record, then what was left out, by
+reason, or what is wrong. Genotypes go to the handle as copies of the alternate allele, a byte each, record by record.
 """
 
 import json
 import math
 import os
-import struct
 import sys
 import time
 from collections import Counter
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-_UNKNOWN = 3
-_MISSING = -1
+# Codes by the library's: copies of the alternate allele, and 3 for unknown.
+_CODES = np.array([0, 1, 2, -1], dtype=np.int8)
 _DIPLOID = 2
 
-# Variants sent at once, and characters of their names and alleles: some 200 kB of JSON, or little more than one long line.
-_BATCH, _BATCH_TEXT = 4_096, 1 << 20
 
-
-def _send(out: BinaryIO, kind: bytes, content: bytes = b"") -> None:
-    out.write(struct.pack("<cQ", kind, len(content)))
-    out.write(content)
-
-
-def _send_json(out: BinaryIO, kind: bytes, content: object) -> None:
-    _send(out, kind, json.dumps(content).encode())
-
-
-def _plain_name(record: Any) -> str:
-    return str(record.CHROM).upper().removeprefix("CHR")
-
-
-def _unusable(record: Any, order: dict[str, Any]) -> str:
+def _unusable(record: Any, single: list[str]) -> str:
     """Why a record is left out; empty where it is not. Everybody may have one copy of the chromosomes of ``single``."""
-    regions = order["regions"]
-    if regions and not any(c == _plain_name(record) and a <= record.POS <= b for c, a, b in regions):
-        return "outside the regions"
-    if record.FILTER and not order["all_filters"]:
+    if record.FILTER:
         return "not passed by the file's filters"
     if len(record.ALT) != 1:
         return "not biallelic"
     if record.ALT[0].startswith("<") or record.ALT[0] == "*":
         return "symbolic allele"
-    single = _plain_name(record) in order["single"]
     if "GT" not in record.FORMAT:
         return "without genotypes"
-    return "" if record.ploidy == _DIPLOID or (record.ploidy == 1 and single) else "not diploid"
+    one = str(record.CHROM).upper().removeprefix("CHR") in single
+    return "" if record.ploidy == _DIPLOID or (record.ploidy == 1 and one) else "not diploid"
 
 
-def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
-    """Names of people, then chromosome, position, name, alternate and reference allele of every usable record."""
-    _send_json(out, b"P", list(file.samples))
+def read(order: dict[str, Any]) -> Iterator[object]:
+    """What is sent, a line each."""
+    import cyvcf2  # noqa: PLC0415 (the parent has made sure that it is installed)
+
+    # exceptions also hold what htslib writes to standard error
+    cyvcf2.cyvcf2.set_htslib_log_level(0)
     skipped: Counter[str] = Counter()
-    rows: list[tuple[str, int, str, str, str]] = []
-    text = 0
-    for number, record in enumerate(file if file.samples else ()):
-        if number == order["most_records"]:
-            _send(out, b"T")
-            return
-        reason = _unusable(record, order)
-        if reason:
-            skipped[reason] += 1
-            continue
-        name, alternate = record.ID or ".", record.ALT[0]
-        rows.append((record.CHROM, record.POS, name, alternate, record.REF))
-        text += len(record.CHROM) + len(name) + len(alternate) + len(record.REF)
-        if len(rows) == _BATCH or text > _BATCH_TEXT:
-            _send_json(out, b"V", rows)
-            rows, text = [], 0
-    _send_json(out, b"V", rows)
-    _send_json(out, b"S", skipped)
-    _send(out, b"Z")
-
-
-def _send_genotypes(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
-    """Copies of the alternate allele of every usable record, one frame each."""
-    for record in file:
-        if not _unusable(record, order):
-            # copies of the alternate allele
-            codes = record.gt_types.astype(np.int8)
-            codes[codes == _UNKNOWN] = _MISSING
-            _send(out, b"G", codes.tobytes())
-    _send(out, b"Z")
+    used = text = 0
+    codes = None if order["codes"] is None else open(order["codes"], "wb", closefd=False)  # noqa: SIM115 (closed below)
+    hint = "check that it is a VCF (bcftools view)"
+    try:
+        file = cyvcf2.VCF(order["path"], gts012=True, strict_gt=True)
+        hint = "is it cut short or malformed?"
+        yield list(file.samples)
+        for record in file if file.samples else ():
+            if reason := _unusable(record, order["single"]):
+                skipped[reason] += 1
+                continue
+            row = (record.CHROM, record.POS, record.ID or ".", record.ALT[0], record.REF)
+            used, text = used + 1, text + len(row[0]) + sum(map(len, row[2:]))
+            if used > order["most_records"] or text > order["most_text"]:
+                most = f"more than {order['most_records']:,} records, or {order['most_text'] >> 20} MiB of alleles"
+                yield {"error": f"it has {most}; split it by region (bcftools view -r) or convert it to PLINK"}
+                return
+            if codes is not None:
+                codes.write(_CODES[record.gt_types].tobytes())
+            yield row
+        if codes is not None:
+            codes.close()
+    except MemoryError:
+        most = f"its header or a line takes more than {order['memory'] >> 20} MiB of memory"
+        yield {"error": f"{most}; split it by people (bcftools view -S)"}
+    except Exception as error:
+        yield {"error": f"{' '.join(str(error)[:300].split())}; {hint}"}
+    else:
+        yield {"skipped": skipped}
 
 
 def _limit(memory: int, seconds: int) -> None:
@@ -100,50 +81,23 @@ def _limit(memory: int, seconds: int) -> None:
     import resource  # noqa: PLC0415 (POSIX only, as cyvcf2 is)
 
     seconds += math.ceil(time.process_time())
-    for kind, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
         _, hard = resource.getrlimit(kind)
         if hard == resource.RLIM_INFINITY or most <= hard:
             resource.setrlimit(kind, (most, hard))
 
 
-def _serve(out: BinaryIO) -> None:
-    import cyvcf2  # noqa: PLC0415 (the parent has made sure that it is installed)
-
-    # exceptions also hold what htslib writes to standard error
-    cyvcf2.cyvcf2.set_htslib_log_level(0)
-    # the parent orders a pass when it has looked at the file, while this process was importing
-    order = json.loads(sys.stdin.readline())
-    _limit(order["memory"], order["seconds"])
-    opened = False
-    try:
-        file = cyvcf2.VCF(order["path"], gts012=True, strict_gt=True)
-        opened = True
-        if order["genotypes"]:
-            _send_genotypes(file, order, out)
-        else:
-            _send_variants(file, order, out)
-    except MemoryError:
-        _send(out, b"M")
-    except Exception as error:
-        _send_json(out, b"E", {"opened": opened, "said": str(error)[:300]})
-
-
 def main() -> None:
-    """Read the order, send the frames."""
-    # whatever native code prints must not stand between the frames
-    with os.fdopen(os.dup(1), "wb", buffering=1 << 18) as out:
+    """Read the order, send the lines."""
+    order = json.loads(sys.argv[1])
+    # whatever native code prints must not stand between the lines
+    with os.fdopen(os.dup(1), "w") as out:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
-        _serve(out)
+        _limit(order["memory"], order["seconds"])
+        for line in read(order):
+            out.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BrokenPipeError:
-        # the parent has stopped reading
-        sys.exit(1)
+    main()

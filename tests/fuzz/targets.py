@@ -41,7 +41,6 @@ from optrr.devices.label import label_of
 from optrr.devices.planting import PlantedRecords, answered_codes, planned, plant, read_planted
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.genomics.cohort import read_cohort
-from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.longitudinal import Key, Stages, longitudinal, verify_longitudinal
 from optrr.longitudinal import design as longitudinal_file
@@ -138,10 +137,7 @@ def _dialects(data: bytes, folder: Path) -> None:
 
 def _plink_table(data: bytes, folder: Path) -> None:
     table, genotypes = written(folder, "x.pheno", data), written(folder, "x.csv", b"sample,rs0\np0,1\np1,2\n")
-    refusing(
-        lambda: read_cohort(genotypes, PhenotypeColumns(table, column="D")).status,
-        lambda: read_cohort(genotypes, PhenotypeColumns(table, column="D"), chosen=GenotypeFilter(keep=table)).status,
-    )
+    refusing(lambda: read_cohort(genotypes, PhenotypeColumns(table, column="D")).status)
 
 
 def _cohort(name: str) -> Feed:

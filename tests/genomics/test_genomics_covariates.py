@@ -220,33 +220,6 @@ def test_the_command_refuses_in_one_line(files, capsys):
     assert "trait is a column of the table of covariates" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_relatives_in_the_fam_file_are_warned_of(files, tmp_path, capsys):
-    for suffix in (".bed", ".bim"):
-        (tmp_path / f"x{suffix}").write_bytes((files / f"true{suffix}").read_bytes())
-    lines = [line.split() for line in (files / "true.fam").read_text().splitlines()]
-    # a family of two; two children of one mother; somebody whose FID is his own name; a parent nobody else has
-    for k, (fid, father, mother) in {
-        0: ("f", "0", "0"),
-        1: ("f", "0", "0"),
-        2: ("0", "0", "m"),
-        3: ("0", "0", "m"),
-    }.items():
-        lines[k][0], lines[k][2], lines[k][3] = fid, father, mother
-    lines[4][0], lines[5][2] = lines[4][1], "somebody"
-    (tmp_path / "x.fam").write_text("\n".join(" ".join(line) for line in lines) + "\n")
-    true = genomics.read_cohort(tmp_path / "x.bed")
-    assert true.relatives == 4
-    reports = genomics.design(true, total=8.0).randomize(true, random_state=1)
-    said = "4 of 200 people share a family or a parent in the fam file"
-    for result in (reports.scan(), reports.scan(covariates=np.arange(200.0))):
-        assert [line for line in result.warnings if said in line]
-    design = ["--design", str(files / "d.json")]
-    assert run(["gwas-randomize", str(tmp_path / "x.bed"), *design, "-o", str(tmp_path / "y.bed")]) == 0
-    assert said in capsys.readouterr().err
-    assert genomics.read_cohort(files / "true.bed").relatives == 0
-
-
 def test_plink_s_tables_are_read_and_repeated_names_are_told_apart_by_families(tmp_path):
     file = tmp_path / "c.cov"
     lines = [f"f{k} {name} {NUMBERS[k]:g}" for k, name in enumerate(PEOPLE)]

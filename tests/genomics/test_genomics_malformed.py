@@ -1,14 +1,11 @@
 """Malformed and hostile genotype files, and PLINK's tables: one line and exit 2, never a person's true value."""
 
-import gc
 import gzip
-import os
 import re
 import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -109,57 +106,18 @@ def test_what_crashes_the_native_library_is_one_line(here, name):
         ("os.kill(os.getpid(), signal.SIGSEGV)", r"segmentation fault\), so it is malformed"),
         ("os.kill(os.getpid(), signal.SIGXCPU)", "did not come to an end"),
         ("os._exit(7)", "exit code 7"),
-        ("os.write(1, b'P' + bytes(3))", "exit code 0"),
-        ("os.write(1, b'P' + (9).to_bytes(8, 'little') + b'no JSON {')", "exit code 0"),
-        ("os.write(1, b'V' + b'\\xff' * 8 + b'[]')", "exit code 0"),
-        ("os.write(1, b'M' + bytes(8))", "1536 MiB of memory"),
-        ("os.write(1, b'T' + bytes(8))", "more than 5,000,000 records"),
+        ("print('[]\\nno JSON {')", "exit code 0"),
+        ("print('[\"p\"]\\n[1, 2]\\n{}')", "exit code 0"),
+        # fewer genotypes than records
+        ('print(\'["p"]\\n["1", 2, "a", "C", "G"]\\n{}\')', "exit code 0"),
     ],
 )
 def test_every_end_of_the_process_is_one_line(here, monkeypatch, ends, said):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    Path("worker.py").write_text(f"import os, signal, sys\nsys.stdin.readline()\n{ends}\n")
+    Path("worker.py").write_text(f"import os, signal\n{ends}\n")
     monkeypatch.setattr(vcf, "_WORKER", Path("worker.py"))
     line = refused(here, call("x.vcf"))
     assert re.search(said, line), line
-
-
-@pytest.mark.slow
-def test_a_crash_in_the_second_pass(here, monkeypatch):
-    """The file is replaced after its variants were read."""
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    source = read_genotypes(Path("x.vcf"))
-    Path("x.vcf").write_bytes(CRASHERS["a chromosome that is not declared"])
-    with pytest.raises(InvalidInput, match="cannot read"):
-        list(source.blocks())
-    for other in (VCF.split(b"1\t20")[0], VCF + VCF.splitlines(keepends=True)[-1], VCF.replace(b"p3", b"p3\tp4")):
-        Path("x.vcf").write_bytes(other)
-        with pytest.raises(InvalidInput, match=r"second time|cannot read"):
-            list(source.blocks())
-
-
-def children() -> set[str]:
-    """Numbers of this process's children, those included that ended and that nobody has asked about."""
-    return {
-        number for thread in Path("/proc/self/task").iterdir() for number in (thread / "children").read_text().split()
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are read from /proc")
-def test_no_process_is_left(here):
-    """Passes that end, fail, or are given up."""
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    # other tests in the same process may have left theirs
-    before = children()
-    source = read_genotypes(Path("x.vcf"))
-    next(source.blocks(1))
-    list(source.blocks(1))
-    Path("x.vcf").write_bytes(CRASHERS["97 bytes"])
-    with pytest.raises(InvalidInput):
-        read_genotypes(Path("x.vcf"))
-    gc.collect()
-    assert children() <= before
 
 
 def expanding(name: str, head: bytes, piece: bytes, times: int, tail: bytes = b"") -> None:
@@ -176,25 +134,47 @@ MEGABYTE = 1 << 20
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("head", "piece", "times", "said"),
+    ("head", "piece", "times"),
     [
-        (b"", b"\0" * MEGABYTE, 200, "line 1 is longer than 64 MiB"),
-        (VCF + b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t", b"0" * MEGABYTE, 200, "line 7 is longer than 64 MiB"),
-        (b"##fileformat=VCFv4.2\n", b"##a=b\n" * 100_000, 60, "more than 5,000,000 lines"),
-        (VCF, RECORD * 50_000, 101, "more than 5,000,000 lines"),
+        (b"", b"\0" * MEGABYTE, 200),
+        (VCF + b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t", b"0" * MEGABYTE, 2000),
+        (b"##fileformat=VCFv4.2\n", b"##a=b\n" * 100_000, 60),
     ],
-    ids=["zeros", "one record", "a header", "records"],
+    ids=["zeros", "one record", "a header"],
 )
-def test_what_expands_is_refused_before_it_is_read(here, head, piece, times, said):
+def test_what_expands_is_refused(here, head, piece, times):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     expanding("big.vcf.gz", head, piece, times)
     assert Path("big.vcf.gz").stat().st_size < 3_000_000
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(InvalidInput, match=said):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InvalidInput, match=r"cannot read big\.vcf\.gz"):
         read_genotypes(Path("big.vcf.gz"))
     # kilobytes on Linux: a few pieces of a megabyte
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
-    assert time.process_time() - start < 5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the limits")
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [
+        ("MEMORY", 200 * MEGABYTE, r"MiB of memory|cannot read"),
+        ("SECONDS", 1, "did not come to an end"),
+        ("MOST_RECORDS", 1_000, "more than 1,000 records"),
+        ("_MOST_TEXT", MEGABYTE, "1 MiB of alleles"),
+    ],
+)
+def test_memory_time_and_records_of_the_process_are_limited(here, monkeypatch, limit, value, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    long = b"1\t30\tlong\t" + b"A" * 40 * MEGABYTE + b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n"
+    expanding("big.vcf.gz", VCF, long, 1)
+    assert len(read_genotypes(Path("big.vcf.gz")).variants) == 3
+    if limit in ("SECONDS", "MOST_RECORDS"):
+        expanding("big.vcf.gz", VCF, b"".join(b"c%d\t" % k + RECORD[2:] for k in range(60_000)), 1)
+    monkeypatch.setattr(vcf, "_BYTES_PER_SECOND", 1 << 40)
+    monkeypatch.setattr(vcf, limit, value)
+    with pytest.raises(InvalidInput, match=said):
+        read_genotypes(Path("big.vcf.gz"))
 
 
 @pytest.mark.slow
@@ -209,23 +189,17 @@ def test_a_small_table_of_many_rows(here):
 
 
 @pytest.mark.slow
-def test_memory_of_the_process_is_limited(here, monkeypatch):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    expanding("big.vcf.gz", VCF + b"1\t30\tlong\t", b"A" * MEGABYTE, 40, b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n")
-    assert len(read_genotypes(Path("big.vcf.gz")).variants) == 3
-    if sys.platform == "linux":
-        monkeypatch.setattr(vcf, "MEMORY", 200 * MEGABYTE)
-        with pytest.raises(InvalidInput, match=r"MiB of memory|cannot read"):
-            read_genotypes(Path("big.vcf.gz"))
-
-
 def test_members_and_damage_of_gzip(tmp_path):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     path = tmp_path / "x.vcf.gz"
-    path.write_bytes(b"".join(gzip.compress(part) for part in (VCF, b"", RECORD * 70_000)))
-    assert vcf.checked_size(path) == len(VCF + RECORD * 70_000)
-    path.write_bytes(path.read_bytes()[:200] + b"\xff" * 10 + path.read_bytes()[210:])
-    with pytest.raises(InvalidInput, match=r"gzip data are damaged.*compress it again"):
-        vcf.checked_size(path)
+    lines = b"".join(RECORD.replace(b"1\t1\t", b"1\t%d\t" % k, 1) for k in range(70_000))
+    whole = b"".join(gzip.compress(part) for part in (VCF, b"", lines))
+    path.write_bytes(whole)
+    assert len(read_genotypes(path).variants) == 70_002
+    for damaged in (whole[:200] + b"\xff" * 10 + whole[210:], whole[:-8] + bytes(4) + whole[-4:], whole[:-20]):
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidInput, match="cannot read"):
+            read_genotypes(path)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +209,7 @@ def test_members_and_damage_of_gzip(tmp_path):
             "x.fam",
             FAM.replace(b"p1 0 0 2", b"p1 0 0 Zanzibar"),
             "x.bed",
-            "x.fam, line 2 has no whole number .* its sex",
+            r"x.fam, sex \(field 5\): record 2 is no sex",
         ),
         ("x.fam", FAM.replace(b"p1 0 0 2", b"Zanzibar 2"), "x.bed", "x.fam, line 2 has 4 fields instead of 6"),
         (
@@ -244,7 +218,7 @@ def test_members_and_damage_of_gzip(tmp_path):
             "x.bed",
             "x.fam lists people .* 2 and 3",
         ),
-        ("x.bim", BIM.replace(b"20", b"Zanzibar"), "x.bed", "x.bim, line 2 has no whole number .* its position"),
+        ("x.bim", BIM.replace(b"20", b"Zanzibar"), "x.bed", "x.bim, line 2 .* no whole number .* its position"),
         ("x.csv", TABLE.replace(b"ill", b"Zanzibar"), "x.csv", "no value 'ill' among its 2 values"),
         ("x.csv", TABLE.replace(b"p2,ill,0", b"p2,ill,Zanzibar"), "x.csv", "column 'rs0', record 3"),
         ("x.csv", TABLE.replace(b"p2", b"Zanzibar").replace(b"p3", b"Zanzibar"), "x.csv", "at 3 and 4"),
@@ -346,61 +320,41 @@ def test_persons_of_one_name_in_two_families(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("zero_one", "values", "expected"),
+    ("cases", "values", "expected"),
     [
-        (False, ["1", "2", "-9", "NA", "0"], [0, 1]),
-        (False, ["1.0", "2", "2", "nan", "1"], [0, 1, 1, 0]),
-        (True, ["0", "1", "-9", "NA", "1"], [0, 1, 1]),
+        ((), ["1", "2", "-9", "NA", "0"], [0, 1]),
+        ((), ["1.0", "2", "2", "nan", "1"], [0, 1, 1, 0]),
+        ((("1",), ("0",)), ["0", "1", "-9", "NA", "1"], [0, 1, 1]),
+        ((("2",),), ["2", "1", "-9", "2", "1"], [1, 0, 1, 0]),
+        ((("2",), ("1", "-9")), ["2", "1", "-9", "2", "1"], [1, 0, 0, 1, 0]),
     ],
 )
-def test_plinks_values(tmp_path, zero_one, values, expected):
+def test_values_of_a_phenotype(tmp_path, cases, values, expected):
     genotypes = written(tmp_path / "g.csv", GENOTYPES)
     rows = "".join(f"f {who} {value}\n" for who, value in zip("abcde", values, strict=True))
     table = written(tmp_path / "p.pheno", "FID IID D\n" + rows)
-    cohort = read_cohort(genotypes, PhenotypeColumns(table, column="D", zero_one=zero_one))
+    cohort = read_cohort(genotypes, PhenotypeColumns(table, None, "D", *cases))
     assert cohort.status.tolist() == expected
     assert sum(cohort.left_out.values()) == 5 - len(expected)
 
 
 @pytest.mark.parametrize(
-    ("zero_one", "values", "message"),
+    ("values", "message"),
     [
-        (
-            False,
-            ["1", "1", "77", "77", "2"],
-            "column 'D': record 3 is none of PLINK's values .cases 2",
-        ),
-        (
-            True,
-            ["0", "0", "1", "88", "2"],
-            "column 'D': record 4 is none of PLINK's values .with --zero-one",
-        ),
-        (False, "01010", "column 'D' is 0 or 1, and never 2: .*--zero-one"),
-        (False, ["1", "2", "ill", "2", "1"], "record 3 is none of PLINK's values"),
+        (["1", "1", "77", "77", "2"], "column 'D': record 3 is none of PLINK's values .cases 2"),
+        ("01010", "column 'D' is 0 or 1, and never 2: .*``cases`` 1"),
+        (["1", "2", "ill", "2", "1"], "record 3 is none of PLINK's values"),
     ],
 )
-def test_values_that_are_not_plinks(tmp_path, zero_one, values, message):
+def test_values_that_are_not_plinks(tmp_path, values, message):
     genotypes = written(tmp_path / "g.csv", GENOTYPES)
     rows = "".join(f"{who} {value}\n" for who, value in zip("abcde", values, strict=True))
     table = written(tmp_path / "p.pheno", "#IID D\n" + rows)
     with pytest.raises(InvalidInput, match=message) as refused:
-        read_cohort(genotypes, PhenotypeColumns(table, column="D", zero_one=zero_one))
-    assert not {"77", "88", "ill"} & set(str(refused.value).replace(str(tmp_path), "").split())
-
-
-def test_options_that_contradict_each_other():
-    with pytest.raises(InvalidInput, match="none of cases"):
+        read_cohort(genotypes, PhenotypeColumns(table, column="D"))
+    assert not {"77", "ill"} & set(str(refused.value).replace(str(tmp_path), "").split())
+    with pytest.raises(InvalidInput, match="values of cases are missing"):
         PhenotypeColumns(column="D", controls=("1",))
-    with pytest.raises(InvalidInput, match="--zero-one says that 1 is a case"):
-        PhenotypeColumns(column="D", cases=("2",), zero_one=True)
-
-
-def test_named_cases_leave_unknown_ones_unknown(tmp_path):
-    genotypes = written(tmp_path / "g.csv", GENOTYPES)
-    table = written(tmp_path / "p.txt", "#IID D\na 2\nb 1\nc -9\nd 2\ne 1\n")
-    assert read_cohort(genotypes, PhenotypeColumns(table, column="D", cases=("2",))).status.tolist() == [1, 0, 1, 0]
-    named = PhenotypeColumns(table, column="D", cases=("2",), controls=("1", "-9"))
-    assert read_cohort(genotypes, named).status.tolist() == [1, 0, 0, 1, 0]
 
 
 @pytest.mark.skipif(shutil.which("plink1.9") is None, reason="plink1.9 is not installed")
@@ -420,6 +374,6 @@ def test_plink_counts_the_same_people(tmp_path, zero_one):
     )
     assert "80 people" in made.stdout or "80 males" in made.stdout
     theirs = read_cohort(tmp_path / "y.bed")
-    columns = PhenotypeColumns(tmp_path / "p.pheno", column="D", zero_one=zero_one)
+    columns = PhenotypeColumns(tmp_path / "p.pheno", None, "D", *((("1",), ("0",)) if zero_one else ()))
     ours = read_cohort(tmp_path / "y.bed", columns)
     assert ours.people.tolist() == theirs.people.tolist() and ours.status.tolist() == theirs.status.tolist()

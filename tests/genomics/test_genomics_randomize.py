@@ -22,7 +22,6 @@ from optrr.core.records.reading.registry import open_source
 from optrr.genomics import (
     Budget,
     Cohort,
-    GenotypeFilter,
     MatrixGenotypes,
     PhenotypeColumns,
     Wanted,
@@ -284,15 +283,6 @@ def test_variants_of_chromosome_y_are_left_out_where_all_are_women(trait):
     assert scanned.variants.name.tolist() == ["rs0", "rs1"] and np.isfinite(scanned.scores.p_value).all()
     assert scanned.skipped == {"on a chromosome of which nobody has a copy who can be compared": 1}
     assert np.isfinite(scanned.columns["BETA" if trait else "OR"]).all()
-
-
-def test_a_list_of_people_may_name_others_and_how_many_is_said(tmp_path: Path):
-    (tmp_path / "keep.txt").write_text("p1\np2\np3\nnobody\nnobody2\n")
-    people = np.array([f"p{k}" for k in range(9)], dtype=object)
-    chosen = GenotypeFilter(keep=tmp_path / "keep.txt")
-    assert chosen.absent_names(people) == [f"not in the genotype file: 2 names of {tmp_path}/keep.txt"]
-    assert not chosen.absent_names(np.array(["p1", "p2", "p3", "nobody", "nobody2", "x"], dtype=object))
-    assert not GenotypeFilter().absent_names(people)
 
 
 def test_a_total_that_cannot_be_reached_is_told():

@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 NAMES, ALLELES = ["rs0", "rs1", "rs2", "rs3"], [("A", "G"), ("C", "T"), ("G", "A"), ("A", "T")]
 
 
-def layout(names=NAMES, alleles=ALLELES, missing=False):
-    return layout_of(genomic_domain(names, missing=missing, alleles=alleles))
+def layout(names=NAMES, alleles=ALLELES, missing=False, places=tuple(f"chr1:{10 + k}" for k in range(4))):
+    return layout_of(genomic_domain(names, missing=missing, alleles=alleles, places=places))
 
 
 def codes_of(person) -> dict[str, int]:
@@ -64,29 +64,17 @@ def test_alleles_and_order_are_the_designs(here):
         read_person(write_vcf(here / "p.vcf", lines_of([0, 0, 0, 1], turned=[3])), layout(), case=True)
 
 
-def test_variants_without_a_name_are_found_by_place_and_alleles(here):
-    names = ["1:10:G:A", "chr1:11:T:C", "1:12:A:G", "rs3"]
-    lines = [
-        line(".", *ALLELES[0], 1),
-        line(".", *ALLELES[1], 2, turned=True, place="1\t11"),
-        line("rs9", *ALLELES[2], 2, place="1\t12"),
-        line("rs3", "A", "T", 0, place="1\t13"),
-    ]
+def test_variants_without_a_name_are_named_by_place_and_alleles(here):
+    names = ["1:10:G:A", "1:11:T:C", "1:12:A:G", "rs3"]
+    lines = [line("." if k < 3 else "rs3", *pair, k % 3, place=f"1\t{10 + k}") for k, pair in enumerate(ALLELES)]
     person, _ = read_person(write_vcf(here / "p.vcf", lines), layout(names), True)
-    assert codes_of(person) == dict(zip(names, [1, 2, 2, 0], strict=True))
-    both = [line(".", *ALLELES[0], 1), line(".", *ALLELES[0], 1, turned=True)]
-    with pytest.raises(InvalidInput, match="two records of the design's variant '1:10:G:A'"):
-        read_person(write_vcf(here / "p.vcf", both), layout(names), True)
-    # a design that names no alleles takes a name's own order only
-    bare = [line(".", "A", "G", 1, turned=True), line("rs3", "A", "T", 0)]
-    with pytest.raises(InvalidInput, match="no record of 1 variant of the design"):
-        read_person(write_vcf(here / "p.vcf", bare), layout(["1:10:G:A", "rs3"], ()), True)
+    assert codes_of(person) == dict(zip(names, [0, 1, 2, 0], strict=True))
 
 
 def test_absent_variants_are_what_the_person_says(here):
     """Refused by default; two copies of the reference, which is A2; or missing calls."""
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1])[:2])
-    with pytest.raises(InvalidInput, match=r"no record of 2 variants of the design \('rs2', 'rs3'\): .*--absent ref"):
+    with pytest.raises(InvalidInput, match=r"no record of 2 variants of the design \('rs2', 'rs3'\): .*``absent`` ref"):
         read_person(file, layout(), True)
     person, said = read_person(file, layout(), True, "missing")
     assert codes_of(person) == {"rs0": 1, "rs1": 2, "rs2": MISSING, "rs3": MISSING} and "missing calls" in said[0]
@@ -102,9 +90,11 @@ def test_the_reference_is_not_guessed(here):
     split = [line("rs2", "G", "A", 1, place="1\t12"), line("rs2", "C", "A", 1, place="1\t12")]
     for lines, designs, said in (
         (lines_of([1, 2, 0, 1], turned=[1])[:2], layout(), "reference allele of variant 'rs1' is the design's A1"),
-        (first, layout(alleles=()), "the design does not name the alleles of variant 'rs2'"),
+        (first, layout(alleles=()), "the design does not name the place and the alleles of variant 'rs2'"),
         ([*first, several], layout(), r"records that are not read \(1 not biallelic\).*bcftools norm"),
-        ([*first, *split], layout(), "several records at one place"),
+        ([*first, *split], layout(), "has a record where the design has variant 'rs2', under another name"),
+        ([*first, line("other", "G", "A", 1, place="1\t12")], layout(), "where the design has variant 'rs2'"),
+        (first, layout(places=()), "does not name the place and the alleles of variant 'rs2'"),
     ):
         with pytest.raises(InvalidInput, match=said):
             read_person(write_vcf(here / "p.vcf", lines), designs, True, "reference")

@@ -3,7 +3,7 @@
 A file does not show by which design its values were randomized. Analysed with another mechanism, or randomized a second time,
 it gives numbers that look right and are wrong. So a release has a note, the same JSON object everywhere: schema metadata of
 Arrow tables and Parquet files (key ``optrr``), ``attrs`` of pandas frames, and a sidecar, ``NAME.optrr.json``, beside CSV, JSON
-lines, PLINK and VCF. Databases, Spark and polars have none, and commands that read them warn.
+lines and PLINK. Databases, Spark and polars have none, and commands that read them warn.
 
 - ``release``: ``design`` (digest of the mechanism), ``mechanism`` (its kind), ``epsilon`` (nats), ``seeded``, and ``id``;
 - ``earlier``: other releases of the same respondents, which this one followed (:mod:`optrr.core.provenance.accounting`);
