@@ -99,16 +99,6 @@ class Signed:
         require_signed(held, self.key, self.signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
 
 
-# Options of how INPUT is written; not the query, which may name what others must not read.
-_WRITTEN = ("format", "delimiter", "encoding", "decimal", "date_format")
-
-
-def said_of_input(context: click.Context) -> dict[str, str]:
-    """How INPUT is written, by option, as far as options say it."""
-    said = {name.replace("_", "-"): context.params.get(name) for name in _WRITTEN}
-    return {option: value for option, value in said.items() if value is not None}
-
-
 _Value = TypeVar("_Value")
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from optrr.cli import printing
 from optrr.cli.designing import ATTRIBUTE, PEOPLE, PROTOCOL, RECORDS_ONLY, WORKLOAD
+from optrr.cli.inputs import by_name
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import FOLDER
-from optrr.cli.proposing import BINS, all_bins
+from optrr.cli.proposing import BINS, bins_of_text
 from optrr.core.design import Proposing, Specification, parse_attributes, propose, read_specification
 from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, not_installed
@@ -125,10 +126,10 @@ def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple
         if source is None:
             return parse_attributes(attributes) if attributes else None
         return read_specification(source)
-    proposal = propose(source, Proposing(bins=all_bins(bins)))
-    printing.warn(proposal.warnings())
+    proposal = propose(source, Proposing(bins=by_name("bins", bins, bins_of_text)))
+    printing.warn(proposal.warnings)
     printing.warn(proposal.disclosed, always=True)
-    return Specification(proposal.domain, np.full(proposal.domain.m, np.nan))
+    return Specification.proposed(proposal)
 
 
 def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:

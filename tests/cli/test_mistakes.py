@@ -103,7 +103,7 @@ MISTAKES = [
     specified("size = 5", "size = 1", "attribute 'age' … size 1 … from 2"),
     specified("epsilon = 1.0", "epsilon = 0", "epsilon 0 … above 0"),
     specified("epsilon = 1.0", "", "attribute 'sex' has no epsilon … give it one"),
-    specified("size = 5", 'size = 5\ncategories = ["a", "b"]', "attribute 'age' … either"),
+    specified("size = 5", 'size = 5\ncategories = ["a", "b"]', "attribute 'age' … either … size … categories"),
     specified('"F", "M"', '"F", "F"', "attribute 'sex' … 'F' twice … list it once"),
     specified('"F", "M"', '"F"', "attribute 'sex' has 1 categories … drop it"),
     specified('name = "age"', 'name = "sex"', "'sex' is declared twice … its own name"),
@@ -178,7 +178,8 @@ MISTAKES = [
         "bad.csv is the input itself … another file",
     ),
     ({"bad.csv": GOOD}, "randomize bad.csv --design design.json -o new.xlsx", "'.xlsx' … .parquet"),
-    records(b"PK", "bad.xlsx … save it again", name="bad.xlsx"),
+    records(b"PK", "'.ods' … export it", name="bad.ods"),
+    records(b"PK", "cannot read bad.xlsx … save it again", name="bad.xlsx"),
     called("randomize bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
     called("randomize 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
     records("", "bad.csv is empty … columns' names"),
@@ -199,7 +200,7 @@ MISTAKES = [
     records(GOOD + '"' + SECRET * 300_000, "bad.csv … quote"),
     records(
         f'{{"sex": "F", "age": 1, "answer": "yes"}}\n{{"sex": "{SECRET}',
-        "bad.jsonl … line 2 … whole JSON object",
+        "bad.jsonl … line 2 is not one whole JSON object … write one object per line",
         name="bad.jsonl",
     ),
     records(GOOD, "bad.parquet … not a whole Parquet file", name="bad.parquet"),
@@ -241,7 +242,7 @@ MISTAKES = [
     called("spec records.csv --bins agee=3 -o new.toml", "'agee' is missing … did you mean 'age'"),
     called("spec records.csv --bins age=x", "age=x|'x'"),
     called(f"spec records.csv --bins age={HUGE}", "too few different values"),
-    called("spec records.csv -o new.json", "'.json' … .toml"),
+    called("spec records.csv -o new.json", "--output new.json … .toml"),
     # allocations and clusters
     *(
         called(f"allocate spec.toml {options}", said)

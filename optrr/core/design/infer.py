@@ -19,8 +19,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from optrr.core.display import SOFTWARE
+from optrr.core.display.result import TableResult
 from optrr.core.display.text import amount, brief
 from optrr.core.domain.bins import Bins, Edge, bins_of
 from optrr.core.domain.columns import MISSING_MARKS
@@ -33,6 +36,8 @@ from optrr.core.records.observed import ObservedColumn
 from optrr.core.records.reading.registry import open_source
 
 REST = "other"
+# The name under which bins are asked for that no column is named for.
+EVERY = "*"
 # A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
 MOST_CATEGORIES = 50
 # Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
@@ -51,7 +56,7 @@ class Proposing:
     columns
         which to propose attributes for; None for all.
     bins
-        by column: a number of bins with about as many records each, or their edges. Under "" a number for every column of
+        by column: a number of bins with about as many records each, or their edges. Under "*" a number for every column of
         more than 50 different numbers or dates.
     missing
         marks that stand for a missing value, such as "NA"; none is assumed.
@@ -71,8 +76,8 @@ class Proposing:
     multi_select: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Proposal:
+@dataclass(frozen=True, eq=False, repr=False)
+class Proposal(TableResult):
     """What was proposed: the domain, notes on what a person should confirm, columns left out and why, and the look's cost.
 
     ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
@@ -84,11 +89,45 @@ class Proposal:
     notes: Notes
     left_out: dict[str, str]
     disclosed: list[str]
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[str]
+    public: PublicColumns
+    source: str
 
-    def warnings(self) -> list[str]:
-        """What a person must know before using it, one line each: columns that are left out and why, and what looks wrong."""
-        return [*(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts]
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person must know before using it: public columns, those that are left out and why, and what looks wrong."""
+        beside = [self.public.warning()] if self.public else []
+        return (*beside, *(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts)
+
+    def headline(self) -> str:
+        """How many attributes were proposed, and from what."""
+        return f"{amount(self.domain.m, 'attribute')} proposed from {amount(self.records, 'record')} of {self.source}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per attribute: its name, size and what to confirm."""
+        notes: dict[str, list[str]] = defaultdict(list)
+        for (name, _), note in self.notes.items():
+            notes[name].append(note.removeprefix("confirm: "))
+        rows = [{"attribute": a.name, "size": a.size, "confirm": "; ".join(notes[a.name])} for a in self.domain]
+        return pa.Table.from_pylist(rows)
+
+    def opening(self) -> list[str]:
+        """What stands at the top of the specification's file."""
+        return [
+            f"Proposed by {SOFTWARE} from {self.source!r}, {amount(self.records, 'record')}. Confirm every line marked so.",
+            *(f"Gives away: {line}" for line in self.disclosed[1:-1]),
+            *(f"left out: {name!r} has {why}" for name, why in self.left_out.items()),
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {
+            "records": self.records,
+            "attributes": [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in self.domain],
+            "left_out": self.left_out,
+            "discloses": self.disclosed,
+            "doubts": self.doubts,
+        }
 
 
 def propose(data: Any, wanted: Proposing) -> Proposal:
@@ -99,7 +138,9 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     source = open_source(data)
     present = source.column_names()
     columns = [n for n in (present if wanted.columns is None else wanted.columns) if n not in wanted.public.names]
-    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names, *wanted.multi_select] if name)
+    asked = dict.fromkeys(
+        name for name in [*columns, *wanted.bins, *wanted.public.names, *wanted.multi_select] if name != EVERY
+    )
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
     records = 0
@@ -110,7 +151,8 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
             column.add(cells if separator is None else pc.list_flatten(answers(cells, separator)))
     if not records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
-    attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes]
+    attributes, left_out, doubts = [], {}, [*source.notes]
+    notes: Notes = {("", "epsilon"): "confirm: the accuracy of every attribute, in nats"}
     for name, column in seen.items():
         found = _options(column, wanted, notes) if name in wanted.multi_select else _attribute(column, wanted, notes)
         if isinstance(found, str):
@@ -122,7 +164,8 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     if not attributes:
         first = next(iter(left_out))
         raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
-    return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
+    domain, disclosed = Domain(tuple(attributes)), _disclosed(attributes, wanted)
+    return Proposal(domain, records, notes, left_out, disclosed, doubts, wanted.public, source.name)
 
 
 def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
@@ -132,7 +175,7 @@ def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[At
     kept = sorted(text for text, n in known.items() if n >= wanted.rare)
     rest = len(kept) < len(known)
     if column.full or not 0 < len(kept) <= MOST_CATEGORIES:
-        return f"{len(known)} different options, {len(kept)} of them not rare; choose another --rare, or leave it out"
+        return f"{len(known)} different options, {len(kept)} of them not rare; choose another ``rare``, or leave it out"
     made = [
         Attribute(
             f"{column.name}: {option}",
@@ -184,7 +227,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
     absent = no_answers(known)
     theirs = "the alphabet's or by number" if column.order is None else "the column's"
     notes[name, "categories"] = (
-        f"confirm: {listed(absent)} may mean a missing value; if so, propose again with ``missing``"
+        f"confirm: {listed(absent)} may mean a missing value; if so, move it from here to missing"
         if absent
         else f"confirm: add what may occur and does not here; their order is {theirs}"
     )
@@ -197,7 +240,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
 
 
 def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
-    return wanted.bins.get(name, wanted.bins.get(""))
+    return wanted.bins.get(name, wanted.bins.get(EVERY))
 
 
 def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposing) -> Bins | None:

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from optrr.core.design.infer import Proposing, propose
+from optrr.core.design.infer import Proposal, Proposing, propose
 from optrr.core.display.text import brief, one_line, prints
 from optrr.core.domain.bins import Bins, Closed, bins_of
 from optrr.core.domain.domain import NO_YES, Attribute, Category, Domain, MultiSelect, category_text, shown
@@ -231,12 +231,15 @@ class Specification:
         edges lie, are answers about them that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) say which columns are
         left out and why, and what looks wrong about the values.
         """
-        wanted = proposing or Proposing()
-        proposal = propose(data, wanted)
-        warn(proposal.warnings())
-        domain = proposal.domain
-        epsilons = np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon))
-        return cls(domain, epsilons, public=wanted.public)
+        proposal = propose(data, proposing or Proposing())
+        warn(proposal.warnings)
+        return cls.proposed(proposal, epsilon)
+
+    @classmethod
+    def proposed(cls, proposal: Proposal, epsilon: float | None = None) -> "Specification":
+        """What is proposed, with one ε, in nats, for every attribute."""
+        epsilons = np.full(proposal.domain.m, np.nan if epsilon is None else _checked_epsilon("``epsilon``", epsilon))
+        return cls(proposal.domain, epsilons, public=proposal.public)
 
     def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
         """The specification as TOML; ``notes`` are comments by (attribute, key), "" for the whole; ``opening`` stands first.
@@ -420,7 +423,7 @@ def _specification(spec: Spec) -> Specification:
         _checked_text(a.name, a.name)
         attributes.append(_attribute(a))
         given = a.epsilon if a.epsilon is not None else spec.epsilon
-        epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
+        epsilons.append(np.nan if given is None else _checked_epsilon(f"attribute {shown(a.name)}, epsilon", given))
     domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
     for name in public.names:
         _checked_text(name, name)
@@ -444,13 +447,11 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _checked_epsilon(name: str, epsilon: float) -> float:
+def _checked_epsilon(place: str, epsilon: float) -> float:
     # nan stands for "not given" from here on, so a written nan must not pass
     number = real(epsilon)
     if not (math.isfinite(number) and number > 0):
-        raise InvalidInput(
-            f"attribute {shown(name)} has epsilon {brief(epsilon)}; give a finite number of nats above 0"
-        )
+        raise InvalidInput(f"{place} {brief(epsilon)}: not a finite number of nats above 0; give one such as 1.0")
     return number
 
 
@@ -470,7 +471,7 @@ def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
         return NO_YES
     if given not in (["size"], ["categories"], ["bins"], ["categories", "bins"]):
         raise InvalidInput(
-            f"attribute {shown(spec.name)} must give its size, its categories, bins for numbers and dates, or multi_select"
+            f"attribute {shown(spec.name)} must give either its size, or categories, bins of numbers or dates, or multi_select"
         )
     if spec.categories is not None:
         for c in spec.categories:

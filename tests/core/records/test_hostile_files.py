@@ -189,7 +189,7 @@ def test_json_that_is_nested_deeply_is_refused(tmp_path, opened, closed):
     """20,000 levels of one record take 60 to 120 kB."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"sex": "]]]]"}\n{"sex": "F", "y": ' + opened * 20_000 + "1" + closed * 20_000 + "}\n")
-    with pytest.raises(InvalidInput, match=r"a\.jsonl: line 2 is not one whole JSON object, or is nested too deeply"):
+    with pytest.raises(InvalidInput, match=r"a\.jsonl: line 2 is not one whole JSON object, or nested too deeply"):
         open_source(path)
 
 

@@ -307,7 +307,7 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", lines: list[bytes], name: str
                 yield decoder.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise InvalidInput(
-                f"cannot read {name}: line {at} is not one whole JSON object, or is nested too deeply; write one per line"
+                f"cannot read {name}: line {at} is not one whole JSON object, or nested too deeply; write one object per line"
             ) from None
 
 
