@@ -1,0 +1,160 @@
+"""The example that ends each command's help runs, and prints the JSON object that its schema describes.
+
+``python -m tests.cli.test_examples`` writes the schemas of all commands anew.
+"""
+
+import json
+import shlex
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+import optrr
+from optrr.cli.main import COMMANDS, run
+
+SCHEMAS = Path(optrr.__file__).with_name("cli") / "schemas"
+SPEC = """epsilon = 1.0
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "age"
+categories = ["18-39", "40-64", "65+"]
+[[attributes]]
+name = "income"
+categories = ["low", "high"]
+"""
+# What the examples read, in the order in which it is made.
+MADE = """
+optrr design spec.toml --preserve pairs -o design.json
+optrr randomize records.csv --design design.json -o randomized.csv
+optrr export design.json -o sampler.json
+optrr synthesize randomized.csv --design design.json --sets 3 -o synthetic.csv
+optrr gwas design genotypes.csv --phenotype-column status --case case --total-epsilon 20 -o gwas.json
+optrr gwas randomize genotypes.csv --phenotype-column status --case case --design gwas.json -o randomized-genotypes.csv
+optrr waves design spec.toml --lifetime-epsilon 3 -o waves.json
+optrr waves randomize people.csv --design waves.json --secret secret --new-secret --id-column id --wave 1 -o wave1.csv
+"""
+# Commands that go on until they are ended.
+UNENDING = ("serve", "plan")
+
+
+def example(name: str) -> str:
+    text: str = getattr(resolve_name(COMMANDS[name][1]), "example", "")
+    return " ".join(text.split())
+
+
+def prepare(folder: Path) -> None:
+    """Write into the working folder what the examples read."""
+    rng = np.random.default_rng(1)
+    (folder / "spec.toml").write_text(SPEC)
+    (folder / "workload.toml").write_text('[[tables]]\nattributes = ["sex", "income"]\n')
+    columns = {"sex": ["F", "M"], "age": ["18-39", "40-64", "65+"], "income": ["low", "high"]}
+    records = pd.DataFrame({name: rng.choice(values, 3000) for name, values in columns.items()})
+    records.to_csv(folder / "records.csv", index=False)
+    records.assign(id=[f"p{k}" for k in range(3000)]).to_csv(folder / "people.csv", index=False)
+    genotypes = pd.DataFrame(rng.binomial(2, 0.4, (400, 3)), columns=["rs1", "rs2", "rs3"])
+    genotypes.insert(0, "status", rng.choice(["case", "control"], 400))
+    genotypes.to_csv(folder / "genotypes.csv", index=False)
+    sets = [("mean", x) for x in rng.normal(1, 0.1, 20)]
+    pd.DataFrame(sets, columns=["parameter", "estimate"]).to_csv(folder / "estimates.csv", index=False)
+    for line in MADE.strip().split("\n"):
+        assert run(shlex.split(line)[1:]) == 0, line
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    here = tmp_path_factory.mktemp("examples")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        prepare(here)
+    return here
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_of_itself(name):
+    assert example(name).startswith(f"optrr {name} ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in UNENDING])
+def test_the_example_runs_and_prints_what_the_schema_says(name, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert run([*shlex.split(example(name))[1:], "--json"]) == 0, capsys.readouterr().err
+    printed = json.loads(capsys.readouterr().out)
+    schema = json.loads((SCHEMAS / f"{name.replace(' ', '-')}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(printed, schema)
+    # nothing is left undescribed
+    assert set(printed) <= set(schema["properties"])
+    assert run(shlex.split(example(name))[1:]) == 0
+    assert len(capsys.readouterr().out) > 0
+
+
+# What keys mean in every command.
+WORDS = {
+    "n": "number of records",
+    "epsilon": "total privacy budget, in nats",
+    "lower_bound": "no mechanism with these accuracies has a smaller total",
+    "gap": "epsilon minus lower_bound",
+    "confidence": "of each interval",
+    "simultaneous": "whether all intervals hold together",
+    "doubts": "doubts about the records",
+    "warnings": "what to know before relying on the result",
+    "attributes": "names, in the order of the table's axes",
+    "categories": "of each attribute, in the order of the table's axes",
+    "estimate": "proportions, a nested list with an axis for each attribute",
+    "standard_error": "as estimate",
+    "lower": "ends of the intervals, as estimate",
+    "upper": "ends of the intervals, as estimate",
+    "output": "file that was written",
+    "seconds": "time of the solver",
+}
+
+
+def schema_of(value: Any, depth: int = 3) -> dict[str, Any]:
+    """The schema of a value, with the keys of objects down to this depth; a number that is not finite is null."""
+    if isinstance(value, dict):
+        if not depth or not value:
+            return {"type": "object"}
+        return {"type": "object", "properties": {key: schema_of(each, depth - 1) for key, each in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array"} | ({"items": schema_of(value[0], depth)} if value else {})
+    if value is None:
+        return {}
+    kinds = {bool: "boolean", int: "integer", float: ["number", "null"], str: "string"}
+    return {"type": kinds[type(value)]}
+
+
+def described(name: str, printed: dict[str, Any]) -> dict[str, Any]:
+    schema = schema_of(printed)
+    for key, of in schema["properties"].items():
+        if key in WORDS:
+            of["description"] = WORDS[key]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"optrr {name} --json"}
+    return {**head, **schema, "required": list(printed)}
+
+
+if __name__ == "__main__":
+    import contextlib
+    import io
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        prepare(Path(place))
+        for each in COMMANDS:
+            if each not in UNENDING and example(each):
+                out = io.StringIO()
+                with contextlib.redirect_stdout(out):
+                    code = run([*shlex.split(example(each))[1:], "--json"])
+                if code == 0:
+                    made = described(each, json.loads(out.getvalue()))
+                    (SCHEMAS / f"{each.replace(' ', '-')}.json").write_text(json.dumps(made, indent=1) + "\n")
+                print(each, code)
