@@ -8,10 +8,9 @@ descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`
 the descriptor is that of standard error from then on. It stays so until the process ends, since C prints what it has kept
 back only then. No command opens ``/dev/stdout`` by name: outputs that are pipes or devices are refused.
 
-Signals that end a run end it cleanly: what it was writing is removed first, then the process dies of the signal. Schedulers
-send SIGTERM, a closed terminal sends SIGHUP; by default both end a Python process without a chance to clean up. Only commands
-that write records catch them, and only while they do: a solver that computes for minutes would otherwise not heed them until
-it is done.
+Signals that end a run (SIGTERM of a scheduler, SIGHUP of a closed terminal, an interrupt) end it cleanly: what it was writing
+is removed, then the process dies of the signal. Only commands that write records catch them, and only while they do: a solver
+that computes for minutes would otherwise not heed them until it is done.
 """
 
 import gc
@@ -21,11 +20,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pkgutil import resolve_name
-from traceback import clear_frames
-from types import FrameType
 from typing import Any
 
 import click
@@ -193,8 +191,6 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except click.ClickException as error:
         return _complain(error.format_message(), 1 if isinstance(error, Warned) else 2)
-    except Ended as ended:
-        return die_of(ended)
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)
     except BrokenPipeError:
@@ -243,94 +239,36 @@ def keep_for_ourselves() -> None:
     os.dup2(_ERRORS, _OUTPUT)
 
 
-_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-# Seconds after which a signal that Python lost is sent again.
-_AGAIN = 0.05
-# A shell reports this code more than a signal's number for a process that died of it.
-_KILLED = 128
-
-
-class Ended(BaseException):
-    """A signal asked for the end; not an Exception, so that nothing on the way mistakes it for a failure."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]
 
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """Let the block clean up when SIGTERM, SIGHUP or an interrupt comes; ignored signals stay ignored.
+    """Remove what the block is writing when a signal ends the process; ignored signals stay ignored."""
+    from optrr.core.records import when_moved  # noqa: PLC0415 (help needs none of it)
 
-    Raises
-    ------
-    Ended, KeyboardInterrupt
-        once that is done. Whoever runs commands lets the process die of the signal: see :func:`die_of`.
-    """
+    caught = {s: signal.getsignal(s) for s in _ENDING if signal.getsignal(s) is not signal.SIG_IGN}
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
-        return
-    caught = [s for s in (*_ENDING, signal.SIGINT) if signal.getsignal(s) is not signal.SIG_IGN]
-    before = {s: signal.getsignal(s) for s in caught}
-    ending = False
-
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal ending
-        ending = True
-        for s in caught:
-            signal.signal(s, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
-        raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
-
-    def arm() -> None:
-        for s in caught:
-            signal.signal(s, end)
-
-    def restore() -> None:
-        for s, handler in before.items():
-            signal.signal(s, handler)
-
+        caught = {}  # only the main thread may set handlers
     try:
-        try:
-            arm()
-            with _not_lost(arm):
-                yield
-        finally:
-            if not ending:
-                restore()
-    except (Ended, KeyboardInterrupt) as ended:
-        # a context manager that had just begun, or was about to end, is known to the traceback's frames alone: without them
-        # it cleans up
-        clear_frames(ended.__traceback__)
-        restore()
-        raise
-
-
-def die_of(ended: Ended) -> int:
-    """End the process as the signal would have; returns the exit code where signals do not end a process."""
-    clear_frames(ended.__traceback__)
-    click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
-    signal.signal(ended.number, signal.SIG_DFL)
-    os.kill(os.getpid(), ended.number)
-    return _KILLED + ended.number
-
-
-@contextmanager
-def _not_lost(arm: Callable[[], None]) -> Iterator[None]:
-    """Send a signal again that came while Python finalized an object: it drops whatever is raised there, and goes on."""
-    before = sys.unraisablehook
-
-    def dropped(what: Any) -> None:
-        if not isinstance(what.exc_value, Ended | KeyboardInterrupt):
-            before(what)
-            return
-        arm()
-        number = what.exc_value.number if isinstance(what.exc_value, Ended) else signal.SIGINT
-        # raised from here it would be dropped, too
-        threading.Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
-
-    sys.unraisablehook = dropped
-    try:
+        for s in caught:
+            signal.signal(s, lambda number, frame: when_moved(partial(_end, number)))
         yield
     finally:
-        sys.unraisablehook = before
+        for s, before in caught.items():
+            signal.signal(s, before)
+
+
+def _end(number: int) -> None:
+    """Remove what is being written, say so, and die of the signal.
+
+    Nothing is raised for this: an exception is lost where Python finalizes an object, and the frames that it passes keep what
+    they hold.
+    """
+    from optrr.core.records import remove_unfinished  # noqa: PLC0415 (help needs none of it)
+
+    remove_unfinished()
+    said = f"error: ended by {signal.Signals(number).name}; no output was left half-written\n"
+    os.write(_ERRORS, said.encode())  # the run may have been writing to sys.stderr
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -1,7 +1,9 @@
 from .atomic import check_target as check_target
 from .atomic import held_back as held_back
 from .atomic import refuse_replacing as refuse_replacing
+from .atomic import remove_unfinished as remove_unfinished
 from .atomic import was_killed as was_killed
+from .atomic import when_moved as when_moved
 from .atomic import whole_file as whole_file
 from .atomic import whole_files as whole_files
 from .counts import Counts as Counts

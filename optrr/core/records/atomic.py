@@ -114,12 +114,34 @@ def was_killed(target: Path) -> bool:
     return not target.exists() and target.with_name(f".{target.name}.partial").is_dir()
 
 
+# Of each file that is being written: its folder, itself, and the handle that locks the folder.
+_unfinished: list[tuple[Path, Path, list[int]]] = []
+# Whether files are being moved into place, and what is to be done when they are.
+_moving: list[bool] = []
+_when_moved: list[Callable[[], None]] = []
+
+
+def remove_unfinished() -> None:
+    """Remove what is being written, at whatever moment: for the handler of a signal that ends the process."""
+    for folder, target, held in _unfinished:
+        _clean(folder, target, held)
+
+
+def when_moved(do: Callable[[], None]) -> None:
+    """Do something now, or once all files that are being moved into place are there."""
+    if _moving:
+        _when_moved.append(do)
+    else:
+        do()
+
+
 @contextmanager
 def _private_folder(target: Path) -> Iterator[Path]:
     """The target's own folder, empty and locked; removed in the end."""
     folder = target.with_name(f".{target.name}.partial")
     held: list[int] = []
     cleaned = False
+    _unfinished.append((folder, target, held))
     try:
         try:
             _lock(folder, target, held)
@@ -132,6 +154,7 @@ def _private_folder(target: Path) -> Iterator[Path]:
         if not cleaned:  # an interrupt came while cleaning up
             _clean(folder, target, held)
         _release(held)
+        _unfinished.remove((folder, target, held))
 
 
 def _clean(folder: Path, target: Path, held: list[int]) -> None:
@@ -202,6 +225,7 @@ def _move(folder: Path, targets: Sequence[Path]) -> None:
         model = path if path.exists() else first
         if model.exists():
             new.chmod(stat.S_IMODE(model.stat().st_mode))
+    _moving.append(True)
     try:
         for path in targets if beside else ():
             path.unlink(missing_ok=True)
@@ -212,6 +236,10 @@ def _move(folder: Path, targets: Sequence[Path]) -> None:
             for path in beside:
                 path.unlink(missing_ok=True)
         raise
+    finally:
+        _moving.pop()
+        while _when_moved:
+            _when_moved.pop()()
     # or a power failure could take the moves back, after what was written has been sent
     with suppress(OSError):  # some systems cannot do that with a folder
         handle = os.open(first.parent, os.O_RDONLY)

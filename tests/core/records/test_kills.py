@@ -125,54 +125,31 @@ def test_kills_of_randomizing_a_table(folders, name, kind):
     assert "one release and nothing else" in killed(folders[kind], name, 8, 7, *randomize(kind))
 
 
-def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_the_process_dies_of_the_signal_and_says_so(tmp_path, name):
     script = (
         "import os, signal, sys\n"
-        "from optrr.cli.main import Ended, cleaned_up, die_of\n"
-        # what runs in the background of a terminal is started with SIGHUP ignored, and ignored signals stay ignored
-        "if sys.argv[1] != 'SIGINT': signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)\n"
-        "try:\n"
-        "    with cleaned_up():\n"
-        "        try:\n"
-        "            os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
-        "        finally:\n"
-        "            os.kill(os.getpid(), signal.SIGTERM)\n"
-        "            print('cleaned', flush=True)\n"
-        "except Ended as ended:\n"
-        "    die_of(ended)\n"
-    )
-    for name in ("SIGTERM", "SIGHUP"):
-        done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
-        assert done.returncode == -getattr(signal, name)
-        assert (
-            done.stdout == "cleaned\n" and done.stderr == f"error: ended by {name}; no output was left half-written\n"
-        )
-    interrupted = subprocess.run([sys.executable, "-c", script, "SIGINT"], capture_output=True, text=True, check=False)
-    assert interrupted.stdout == "cleaned\n" and "KeyboardInterrupt" in interrupted.stderr
-
-
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
-    """Python drops what is raised in a finalizer: without a second signal the run would go on, and could not be ended."""
-    script = (
-        "import os, signal, sys, time\n"
+        "from pathlib import Path\n"
         "from optrr.cli.main import cleaned_up\n"
+        "from optrr.core.records.atomic import whole_file\n"
+        # what runs in the background of a terminal is started with signals ignored, and ignored signals stay ignored
+        "signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)\n"
         "class Batch:\n"
+        # Python drops what is raised in a finalizer
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
-        "        time.sleep(0)\n"
-        "with cleaned_up():\n"
-        "    try:\n"
-        "        batch = Batch()\n"
-        "        del batch\n"
-        "        time.sleep(20)\n"
-        "        print('went on')\n"
-        "    finally:\n"
-        "        print('cleaned')\n"
+        "with cleaned_up(), whole_file(Path('out.csv')) as partial:\n"
+        "    partial.write_text('new')\n"
+        "    print(*os.listdir(), flush=True)\n"
+        "    batch = Batch()\n"
+        "    del batch\n"
+        "    print('went on')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
-    assert done.stdout == "cleaned\n" and "Exception ignored" not in done.stderr
-    assert done.returncode != 0
+    call = [sys.executable, "-c", script, name]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == -getattr(signal, name) and done.stdout == ".out.csv.partial\n"
+    assert done.stderr == f"error: ended by {name}; no output was left half-written\n"
+    assert not os.listdir(tmp_path)
 
 
 EVERY_STEP = """
@@ -213,9 +190,7 @@ for tried, last in enumerate(itertools.count(first, stride)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
                 steps = run(Path(name), last)
-            except signals.Ended as ended:
-                signals.die_of(ended)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # before the block, or after it
                 os._exit(INTERRUPTED)
             except BaseException:
                 os._exit(FAILED)
@@ -224,7 +199,7 @@ for tried, last in enumerate(itertools.count(first, stride)):
         if code == TOO_FEW:
             break
         left = sorted(os.listdir(name))
-        assert code == (INTERRUPTED if number == signal.SIGINT else -number), (last, code)
+        assert code == -number or (number == signal.SIGINT and code == INTERRUPTED), (last, code)
         assert left in ([], ["out.csv", "out.json"]), (last, left)
 print(tried)
 """
