@@ -226,7 +226,7 @@ def groups_page(rows: list[dict[str, object]]) -> str:
 # Settings, half of the data sets of each, and tables whose widths are compared.
 SPARSE, FEWER, TABLES = 60, 2, 200
 # What statsmodels calls these comparisons.
-COMPARED = {"row-shares": "", "risk-difference": "diff", "risk-ratio": "ratio", "odds-ratio": "odds-ratio"}
+COMPARED = {"row-proportions": "", "risk-difference": "diff", "risk-ratio": "ratio", "odds-ratio": "odds-ratio"}
 NOISE = (25.0, 6.0, 3.0, 1.5, 0.8)
 
 

@@ -6,7 +6,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     declare     Domain, Attribute, Bins; read_specification, Specification; PublicColumns
     design      design, Design, Wishes, SolveOptions; or from a total: allocate, tradeoff with a Workload
     randomize   design.randomize(frame) or design.randomize(file, file)
-    open        reports(data, design), Reports: tables, measures, tests, models, regressions, synthetic records
+    open        reports(data, design), Reports: tables, measures, tests, models, regressions, synthetic records;
+                Sample, MissingAtRandom, Bootstrap: how records were sampled, missing values, where p-values come from
     plan        plan(…): from a question to a recorded choice, with a statement; design.power(…), design.records_for(…)
     files       load, save, verify: everything of ours
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from optrr.allocation.sampled_tables import SampledTables
     from optrr.allocation.tradeoffs import Tradeoff, tradeoff
     from optrr.allocation.workload import Workload
+    from optrr.analysis.measures.subgroups import MissingAtRandom
     from optrr.core.design.designs import Design
     from optrr.core.design.solving import Constraints, design
     from optrr.core.design.specification import Specification, read_specification
     from optrr.core.design.verification import Verification
     from optrr.core.domain.bins import Bins
     from optrr.core.domain.domain import Attribute, Domain
-    from optrr.core.domain.public import PublicColumns
+    from optrr.core.domain.public import PublicColumns, Sample
     from optrr.core.errors import (
         Infeasible,
         InvalidInput,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     )
     from optrr.core.estimation.estimator import estimate
     from optrr.core.files import export, load, reports, save, verify
-    from optrr.core.inference.testing import test
+    from optrr.core.inference.testing import Bootstrap, test
     from optrr.core.mechanisms.kernel import SingularMarginal
     from optrr.core.mechanisms.matrix import MatrixMechanism
     from optrr.core.mechanisms.mechanism import Mechanism
@@ -65,13 +67,14 @@ _HOMES = {
     "allocation.sampled_tables": ["SampledTables"],
     "allocation.tradeoffs": ["Tradeoff", "tradeoff"],
     "allocation.workload": ["Workload"],
+    "analysis.measures.subgroups": ["MissingAtRandom"],
     "core.design.designs": ["Design"],
     "core.design.solving": ["Constraints", "SolveOptions", "design"],
     "core.design.specification": ["Specification", "read_specification"],
     "core.design.verification": ["Verification"],
     "core.domain.bins": ["Bins"],
     "core.domain.domain": ["Attribute", "Domain"],
-    "core.domain.public": ["PublicColumns"],
+    "core.domain.public": ["PublicColumns", "Sample"],
     "core.errors": [
         "Infeasible",
         "InvalidInput",
@@ -84,7 +87,7 @@ _HOMES = {
     ],
     "core.estimation.estimator": ["estimate"],
     "core.files": ["export", "load", "reports", "save", "verify"],
-    "core.inference.testing": ["test"],
+    "core.inference.testing": ["Bootstrap", "test"],
     "core.mechanisms.kernel": ["SingularMarginal"],
     "core.mechanisms.matrix": ["MatrixMechanism"],
     "core.mechanisms.mechanism": ["Mechanism"],
@@ -101,6 +104,7 @@ __all__ = [
     "Allocation",
     "Attribute",
     "Bins",
+    "Bootstrap",
     "Constraints",
     "Counts",
     "Design",
@@ -111,11 +115,13 @@ __all__ = [
     "MatrixMechanism",
     "Mechanism",
     "MethodTooLarge",
+    "MissingAtRandom",
     "OptrrError",
     "OptrrWarning",
     "PublicColumns",
     "RecordsAt",
     "Reports",
+    "Sample",
     "SampledTables",
     "SingularMarginal",
     "SolveFailed",

@@ -39,7 +39,7 @@ test out.csv --design d.json --attributes a,b
 share out.csv --design d.json --of b=1
 contrast out.csv --design d.json --share '{"of": {"b": 1}}' --share '{"of": {"b": 2}, "weight": -1}'
 quantile out.csv --design d.json --attributes a
-measure out.csv --design d.json --attributes a,b --measure row-shares
+measure out.csv --design d.json --attributes a,b --measure row-proportions
 model out.csv --design d.json --attributes a,b --terms 'a*b'
 regress out.csv --design d.json --formula 'a ~ b'
 synthesize out.csv --design d.json -o drawn.csv

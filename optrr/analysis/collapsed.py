@@ -1,13 +1,13 @@
-"""Rare categories pooled after randomization: the mechanism of randomized records in which they count as one category.
+"""Rare categories collapsed after randomization: the mechanism of randomized records in which they count as one category.
 
-A law of change sets moves an attribute to each of its other categories alike. Report and truth then pool alike: with groups g
-of s_g of the r categories and w_g = s_g/r, what was λ on an attribute's effects stays λ,
+A law of change sets moves an attribute to each of its other categories alike. Report and truth then collapse alike: with groups
+g of s_g of the r categories and w_g = s_g/r, what was λ on an attribute's effects stays λ,
 
     P' = Σ_W λ_W ⊗_i (i ∈ W ? I − 1wᵀ : 1wᵀ),
 
 whatever the shares of the categories within a group are (lumpability: Kemeny & Snell, Finite Markov Chains, 1960, §6.3). So
-nothing need be known of them, estimates of pooled cells are sums of estimates of cells, and likelihoods, tests and regressions
-have fewer parameters. Which categories are pooled is declared, or decided by estimated shares of the attribute alone, and said.
+nothing need be known of them, estimates of collapsed cells are sums of estimates of cells, and likelihoods, tests and
+regressions have fewer parameters. Which categories collapse is declared, or decided by estimated shares of the attribute alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,14 +29,14 @@ from optrr_solvers.randomness import BitSource
 
 Opened = TypeVar("Opened", bound=OpenedRecords)
 REST = "(rest)"
-# A share, such as 0.01 or "1%", or by attribute the categories that are pooled.
-Pool = float | str | Mapping[str, Iterable[Category]]
-# Chances of pooled reports may differ by rounding between the categories of a group.
+# A proportion, such as 0.01 or "1%", or by attribute the categories that collapse.
+Collapse = float | str | Mapping[str, Iterable[Category]]
+# Chances of collapsed reports may differ by rounding between the categories of a group.
 _ALIKE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class PooledMechanism(Randomizer):
+class CollapsedMechanism(Randomizer):
     """``whole`` as records show it in which ``groups`` (r_i,) of old codes are the codes of ``domain``.
 
     It analyses records that are randomized already, and randomizes none.
@@ -67,7 +67,7 @@ class PooledMechanism(Randomizer):
         return self.whole.digest
 
     def kernel(self, names: str | Iterable[str]) -> Kernel:
-        """The kernel on these attributes with pooled categories, dense where one of them has any.
+        """The kernel on these attributes with collapsed categories, dense where one of them has any.
 
         Raises InvalidInput where a mechanism treats the categories of a group differently.
         """
@@ -82,8 +82,8 @@ class PooledMechanism(Randomizer):
         return MatrixKernel(np.maximum(matrix, 0.0), [int(group.max()) + 1 for group in groups], labels)
 
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Refused: records are randomized first and pooled then."""
-        raise InvalidInput("categories are pooled in records that are randomized already; randomize by the design")
+        """Refused: records are randomized first, and collapse then."""
+        raise InvalidInput("categories collapse in records that are randomized already; randomize by the design")
 
 
 def _of_effects(eigenvalues: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
@@ -104,7 +104,7 @@ def _lumped(kernel: Kernel, groups: Sequence[IntArray], names: Sequence[str]) ->
     first = chances[[int(np.argmax(cells == cell)) for cell in range(members.shape[1])]]
     if np.abs(chances - first[cells]).max() > _ALIKE:
         raise InvalidInput(
-            f"the mechanism treats pooled categories of {listed(names)} differently, and they cannot count as one; pool none"
+            f"the mechanism treats the collapsed categories of {listed(names)} differently; collapse none of them"
         )
     return np.asarray(first)
 
@@ -118,10 +118,10 @@ class _RestWithMissing(Attribute):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledAsking:
-    """What people were asked by, with categories pooled in their reports: stands for the design wherever these are analysed.
+class CollapsedAsking:
+    """What people were asked by, with categories collapsed in their reports: stands for the design wherever these are analysed.
 
-    ``notes`` say what was pooled, one line for each attribute.
+    ``notes`` say what was collapsed, one line for each attribute.
     """
 
     asking: Any
@@ -133,33 +133,33 @@ class PooledAsking:
         object.__setattr__(self, "digest", self.asking.digest)
 
     @classmethod
-    def declared(cls, asking: Any, pool: Mapping[str, Iterable[Category]]) -> "PooledAsking":
+    def declared(cls, asking: Any, given_categories: Mapping[str, Iterable[Category]]) -> "CollapsedAsking":
         """By attribute the categories that count as one.
 
         Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
         of them; and for categories in order, of which the rest would be none.
         """
         parts = {}
-        for name, categories in pool.items():
+        for name, categories in given_categories.items():
             attribute, given = asking.domain[name], [categories] if isinstance(categories, str) else list(categories)
-            if not _can_be_pooled(attribute):
+            if not _can_be_collapsed(attribute):
                 raise InvalidInput(
-                    f"attribute {name!r} has its categories in order, and a rest has no place in it; pool none of it"
+                    f"``collapse``: attribute {name!r} has its categories in order, and a rest has no place in it; leave it out"
                 )
             codes = {code_of(attribute, category) for category in given}
             if not 2 <= len(codes) < attribute.size:
                 raise InvalidInput(
-                    f"attribute {name!r} pools {listed(given)}; name two of its {attribute.size} categories or more, not all"
+                    f"``collapse``: {listed(given)} of {name!r}; name two of its {attribute.size} categories or more, not all"
                 )
             parts[name] = tuple(sorted(codes))
         return cls(asking, parts)
 
     @classmethod
-    def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> "PooledAsking":
+    def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> "CollapsedAsking":
         """The categories whose estimated shares are below ``share``, and with a single one the next rarest."""
         if not 0 < share < 1:
             raise InvalidInput(
-                f"categories are pooled below a share of {share}; give one above 0 and below 1, such as 0.01"
+                f"``collapse``: {share:g} is no proportion of people; give one above 0 and below 1, such as 0.01"
             )
         parts = {}
         for name, shares in estimates.items():
@@ -169,22 +169,24 @@ class PooledAsking:
             rare = rarest[: max(below, 2)] if below else []
             # one category stays apart, whatever the share
             rare = rare[: attribute.size - 1]
-            if len(rare) > 1 and _can_be_pooled(attribute):
+            if len(rare) > 1 and _can_be_collapsed(attribute):
                 parts[name] = tuple(sorted(rare))
-        return cls(asking, parts, f": estimated shares below {100 * share:g} %, or the next rarest beside a single one")
+        return cls(
+            asking, parts, f": estimated proportions below {100 * share:g} %, or the next rarest beside a single one"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is pooled."""
+        """What is collapsed."""
         domain = self.asking.domain
         return tuple(
-            f"{name}: {', '.join(category_word(domain[name].texts[k]) for k in codes)} pooled as {REST}{self.why}"
+            f"{name}: {', '.join(category_word(domain[name].texts[k]) for k in codes)} collapsed as {REST}{self.why}"
             for name, codes in self.parts.items()
         )
 
     @cached_property
     def domain(self) -> Domain:
-        """The attributes, each with those of its categories that are not pooled, then the rest."""
+        """The attributes, each with those of its categories that are kept, then the rest."""
         return Domain(tuple(self._attribute(a) for a in self.asking.domain))
 
     def _attribute(self, attribute: Attribute) -> Attribute:
@@ -192,14 +194,14 @@ class PooledAsking:
         if codes is None:
             return attribute
         kept = tuple(c for k, c in enumerate(attribute.categories) if k not in codes)
-        # randomized records hold declared categories alone: what is none of those kept is one of the pooled
+        # randomized records hold declared categories alone: what is none of those kept is one of the rest
         if attribute.missing_code in codes:
             return _RestWithMissing(attribute.name, (*kept, REST), rest=REST)
         return Attribute(attribute.name, (*kept, REST), missing=attribute.missing, rest=REST)
 
     @cached_property
-    def mechanism(self) -> PooledMechanism:
-        """As the pooled records show it."""
+    def mechanism(self) -> CollapsedMechanism:
+        """As the collapsed records show it."""
         groups = []
         for attribute in self.asking.domain:
             codes = self.parts.get(attribute.name, ())
@@ -207,7 +209,7 @@ class PooledAsking:
             group = np.full(attribute.size, len(kept))
             group[kept] = np.arange(len(kept))
             groups.append(group)
-        return PooledMechanism(self.asking.mechanism, self.domain, tuple(groups))
+        return CollapsedMechanism(self.asking.mechanism, self.domain, tuple(groups))
 
     @property
     def public(self) -> PublicColumns:
@@ -216,45 +218,64 @@ class PooledAsking:
         return public
 
 
-def pooled(reports: Opened, pool: Pool, *names: str) -> Opened:
+def collapsed(reports: Opened, categories: Collapse, *attributes: str) -> Opened:
     """Collapse categories of the reports' attributes as "(rest)", in every analysis, which says so.
 
-    ``pool`` is a proportion, such as 0.01 or "1%": the categories of ``names``, all attributes unless given, whose estimated
-    proportions are below it; or by attribute the categories themselves, which nothing in the records decides.
+    Parameters
+    ----------
+    categories
+        A proportion, such as 0.01 or "1%": collapse the categories whose estimated proportions are below it. Or by attribute
+        the categories themselves, which nothing in the records decides: ``{"race": ["Other", "Eskimo"]}``.
+    attributes
+        Attributes to which a proportion applies; all of them unless named.
 
-    Shares are estimated, without bias, from the reports themselves, which are read for it.
+    Returns
+    -------
+    Reports
+        The same records; proportions are estimated, without bias, from the reports themselves, which are read for it.
 
-    Raises InvalidInput as :meth:`PooledAsking.declared` and :meth:`PooledAsking.below`, and for answers to questions, which are
-    no records.
+    Raises
+    ------
+    InvalidInput
+        For unknown attributes and categories, fewer than two categories of an attribute or all of them, ordered categories,
+        reports that are collapsed already, and answers to local queries.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"town": ["a", "b", "c"]}, {"town": 2.0})
+    >>> true = pandas.DataFrame({"town": ["a"] * 800 + ["b", "c"] * 100})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.collapsed({"town": ["b", "c"]}).asking.domain["town"].categories
+    ('a', '(rest)')
     """
     asking = reports.asking
-    if isinstance(asking, PooledAsking) or not hasattr(asking, "mechanism"):
+    if isinstance(asking, CollapsedAsking) or not hasattr(asking, "mechanism"):
         raise InvalidInput(
-            "categories are pooled in randomized records, once; pool all of them together, and no answers to questions"
+            "``collapse``: categories of randomized records collapse once, and none of answers; give all of them together"
         )
-    if isinstance(pool, Mapping):
-        return replace(reports, asking=PooledAsking.declared(asking, pool), kept=None)
-    below = _share(pool)
-    sets = [(name,) for name in names or asking.domain.names]
+    if isinstance(categories, Mapping):
+        return replace(reports, asking=CollapsedAsking.declared(asking, categories), kept=None)
+    below = _proportion(categories)
+    sets = [(name,) for name in attributes or asking.domain.names]
     tables = [count_many(place, asking.domain, sets, allow_extra=True) for place in reports.places]
     estimates = {}
     for (name,) in sets:
         observed = np.sum([counts[(name,)].table for counts in tables], axis=0)
         estimates[name] = asking.mechanism.kernel((name,)).solve(observed / observed.sum())
-    return replace(reports, asking=PooledAsking.below(asking, below, estimates), kept=None)
+    return replace(reports, asking=CollapsedAsking.below(asking, below, estimates), kept=None)
 
 
-def _share(pool: object) -> float:
+def _proportion(given: object) -> float:
     """A share from its number or its text. Raises InvalidInput for what is none."""
-    text = str(pool).strip()
+    text = str(given).strip()
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise InvalidInput(
-            f"categories are pooled below {pool!r}; give a share such as 1% or 0.01, or an attribute's categories: A=X,Y on "
-            "the command line, {'A': ['X', 'Y']} in Python"
+            f"``collapse``: {given!r} is no proportion; give one such as 1% or 0.01, or the categories of an attribute, A=X,Y"
         ) from None
 
 
-def _can_be_pooled(attribute: Attribute) -> bool:
+def _can_be_collapsed(attribute: Attribute) -> bool:
     return not attribute.ordered and attribute.bins is None

@@ -9,10 +9,11 @@ from optrr.analysis.complete_cases import complete_table
 from optrr.analysis.estimated import NO_PUBLIC, model_estimated, regress_estimated
 from optrr.analysis.loglinear import estimating
 from optrr.analysis.loglinear.fitting import parse_terms, split_terms
+from optrr.analysis.measures.subgroups import at_random
 from optrr.analysis.regression import fitting
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis import drawing
-from optrr.core.domain import NONE, PublicColumns
+from optrr.core.domain import NONE
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import counted_table
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analysis.loglinear.estimating import LogLinear
+    from optrr.analysis.measures.subgroups import Missing
     from optrr.analysis.regression.fitting import Regression
     from optrr.analysis.synthesis.drawing import Synthetic
-    from optrr.analysis.weighting.linearised import Single
-    from optrr.core.domain import Attribute
+    from optrr.core.domain import Attribute, GivenSample, PublicColumns
     from optrr.core.estimation import EstimatedTable
     from optrr.core.reports import Reports
 
@@ -35,7 +36,7 @@ def model(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     attributes: Iterable[str] = (),
     stepwise: int | None = None,
-    complete_cases: bool = False,
+    missing: Missing = "category",
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> LogLinear:
@@ -44,27 +45,47 @@ def model(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     terms
-        which attributes interact, such as "a*b + c"; a set includes its subsets.
+        Sets of attributes that interact, such as "a*b + c"; a set includes its subsets.
     attributes
-        of the table; by default those in ``terms``.
+        Attributes of the table; those in ``terms`` unless given.
     stepwise
-        in place of ``terms``: the best model by BIC of interactions up to this order.
-    complete_cases
-        leave out people with a missing value, as in ``test``; with ``terms`` alone.
+        In place of ``terms``: search the best model by BIC with sets of up to so many attributes.
+    missing
+        "category" (a missing value is a category as any other), or "complete-cases", with ``terms`` alone.
+    confidence, simultaneous
+        Confidence of the intervals, of each coefficient alone or of all together (Bonferroni).
+
+    Returns
+    -------
+    LogLinear
+        Coefficients with intervals, and fit; its ``compare`` tests it against a larger or smaller model.
+
+    Raises
+    ------
+    InvalidInput
+        For a model that is not understood or too large.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.model("sex*income").to_pandas()["parameter"].tolist()
+    ['sex = M', 'income = high', 'sex = M : income = high']
     """
     if (terms is None) == (stepwise is None):
         raise InvalidInput(
-            "a model is given by terms, such as 'a*b + c', or searched with stepwise=2; give one of them"
+            "``terms``: a model is given by terms, such as 'a*b + c', or searched with ``stepwise``; give one"
         )
     names = tuple(attributes) or tuple(dict.fromkeys(name for each in split_terms(terms or "") for name in each))
     reports.warn()
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    complete = complete_cases and is_incomplete(reports, names)
+    complete = is_incomplete(reports, names, missing)
     if complete or not reports.of_records:
         if terms is None:
             raise InvalidInput(
-                "models of complete cases and of answers to questions are given by terms, such as 'a*b + c'; search is "
-                "for whole records"
+                "``stepwise``: not for complete cases and answers to local queries; give terms, such as 'a*b + c'"
             )
         table = estimated_table(reports, names, complete)
         return model_estimated(table, parse_terms(terms, table.domain), **intervals)
@@ -81,75 +102,140 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     family: str | None = None,
     public: Iterable[str | Attribute] = (),
     scores: Mapping[str, ArrayLike] | None = None,
-    complete_cases: bool = False,
-    weights: str | None = None,
-    strata: str | None = None,
-    clusters: str | None = None,
-    lonely_psu: Single = "refuse",
-    unweighted: bool = False,
+    missing: Missing = "category",
+    sample: GivenSample = None,
     confidence: float = 0.95,
     progress: Callable[[float], None] | None = None,
 ) -> Regression:
-    """Fit a linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.analysis.regress`).
+    """Fit a linear, logistic, ordered or multinomial regression of the true records.
 
-    ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
-    the proportion of the work that is done. ``weights``, ``strata``, ``clusters``, ``lonely_psu`` and ``unweighted`` are of
-    a sample, as in ``table``; the regression is then the population's. ``complete_cases`` leaves out people with
-    a missing value, as in ``test``; without a sample, and for randomized predictors.
+    Parameters
+    ----------
+    formula
+        Outcome and predictors, such as "income ~ sex + C(age)".
+    family
+        "linear", "logistic", "ordered" or "multinomial"; by default logistic for two categories, linear for numbers.
+    public
+        Predictors that were not randomized and stand beside the attributes.
+    scores
+        By attribute, numbers for its categories; their own unless given.
+    missing
+        "category" (a missing value is a category as any other), or "complete-cases", without a sample and for randomized
+        predictors.
+    sample
+        How records were sampled (:class:`optrr.Sample`); what the design and the release name unless given. "ignore" takes
+        every record for one person.
+    confidence
+        Confidence of each coefficient's interval.
+    progress
+        Function that is called with the share of the work that is done.
+
+    Returns
+    -------
+    Regression
+        Coefficients with intervals, and a test of each term.
+
+    Raises
+    ------
+    InvalidInput
+        For a formula that is not understood, and for arguments that exclude each other.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.regress("income ~ sex").to_pandas()["parameter"].tolist()
+    ['Intercept', 'sex[T.M]']
     """
     how: dict[str, Any] = {"family": family, "scores": scores, "confidence": confidence, "progress": progress}
     names = Formula.of(formula).names
-    sample, asked = NONE, PublicColumns(weights, strata, clusters)
-    if reports.of_records:
-        sample = reports.sample(asked, unweighted)
-    elif asked or unweighted or lonely_psu != "refuse":
-        raise InvalidInput(
-            "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
-        )
+    columns, lonely_psu = reports.sampled(sample)
     known = [each for each in names if each in reports.asking.domain.names]
-    complete = complete_cases and is_incomplete(reports, known, sample)
-    reports.warn_unless(sample)
+    complete = is_incomplete(reports, known, missing, columns)
+    reports.warn_unless(columns)
     if complete or not reports.of_records:
         if tuple(public):
-            raise InvalidInput(NO_PUBLIC)
+            raise InvalidInput(f"``public``: {NO_PUBLIC}")
         return regress_estimated(estimated_table(reports, names, complete, partly=not complete), formula, **how)
-    how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
+    how |= {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster}
     return fitting.regress(reports.place, reports.randomizer, formula, public=public, lonely_psu=lonely_psu, **how)
 
 
 def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     reports: Reports,
-    size: int | None = None,
+    n: int | None = None,
     *,
     attributes: str | Iterable[str] | None = None,
-    keep: str | Iterable[str | Sequence[str]] = (),
+    margins: str | Iterable[str | Sequence[str]] = (),
     sets: int = 1,
     confidence: float = 0.95,
     random_state: int | np.random.Generator | None = None,
 ) -> Synthetic:
-    """Draw synthetic records from a model of the estimated pair tables (:func:`optrr.analysis.synthesize`).
+    """Draw synthetic records from a model of the estimated pair tables.
 
-    ``keep`` names regressions and tables that they keep beside pairs: ``keep=["income ~ sex + age", "sex*race*income"]``.
-    Of several ``sets``, what is computed from each is combined (:func:`optrr.analysis.combine`), with intervals that hold.
+    Parameters
+    ----------
+    n
+        Number of records of each set; as many as there are reports unless given.
+    attributes
+        Attributes of the records; all of the design's unless given.
+    margins
+        Regressions and tables of more than two attributes that the records keep beside all pairs:
+        ``["income ~ sex + age", "sex*race*income"]``.
+    sets
+        Number of data sets. Numbers that are computed from each of several are combined (:func:`optrr.analysis.combine`), with
+        intervals that hold.
+    confidence
+        Confidence of the intervals that the records are compared with.
+    random_state
+        Seed of the draw.
+
+    Returns
+    -------
+    Synthetic
+        The records, and how near their tables are to the estimates.
+
+    Raises
+    ------
+    InvalidInput
+        For one attribute, more than a million records in all, and margins that are not understood or too large.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.synthesize(50, random_state=1).to_pandas().shape
+    (50, 2)
     """
     reports.warn()
-    how: dict[str, Any] = {"keep": keep, "sets": sets, "size": size}
+    how: dict[str, Any] = {"margins": margins, "sets": sets, "n": n}
     how |= {"random_state": random_state, "confidence": confidence}
     return drawing.synthesize(reports.place, reports.randomizer, attributes, **how)
 
 
-def is_incomplete(reports: Reports, names: Iterable[str], sample: PublicColumns = NONE) -> bool:
-    """Whether some of these attributes declare a missing value. Raises InvalidInput where none of the design's does."""
+def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, columns: PublicColumns = NONE) -> bool:
+    """Whether the table of complete cases is another one than that of everybody, and asked for.
+
+    Raises InvalidInput where no attribute of the design declares a missing value, for a sample, and for missing at random.
+    """
+    if at_random(missing) is not None:
+        raise InvalidInput("``missing``: tests and models take 'category' or 'complete-cases'; give one of these")
+    if missing == "category":
+        return False
     domain = reports.asking.domain
     if not any(None in each.codes for each in domain):
         raise InvalidInput(
-            "no attribute declares a missing value, and all cases are complete; leave out complete cases"
+            "``missing``: no attribute declares a missing value, and all cases are complete; leave it out"
         )
     incomplete = any(None in each.codes for each in domain.subset(tuple(names)))
-    if incomplete and sample:
+    if incomplete and columns:
         raise InvalidInput(
-            "complete cases of a weighted or clustered sample have tables and measures, and no tests and models; leave out "
-            "complete cases, or ignore the sample (unweighted)"
+            "``missing``: complete cases of a weighted or clustered sample have tables and measures alone; leave it out, or "
+            "ignore the sample"
         )
     return incomplete
 

@@ -1,4 +1,4 @@
-"""Proportions and measures of reports: the methods ``table``, ``measure``, ``share``, ``contrast`` and ``quantiles``.
+"""Proportions and measures of reports: the methods ``table``, ``measure``, ``proportion``, ``contrast`` and ``quantiles``.
 
 Each finds out which table it needs, of all records, a sample or answers to local queries, and hands it to the estimator.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from optrr.analysis.measures import quantile, shares
 from optrr.analysis.measures.measure import Comparing
 from optrr.analysis.measures.measure import measure as measured
-from optrr.analysis.measures.subgroups import restriction
+from optrr.analysis.measures.subgroups import at_random, check_missing, restriction
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
-from optrr.core.domain import NONE, PublicColumns
+from optrr.core.domain import listed, scores_by_name
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import STATISTICS, Derived, check_confidence, derive, estimate, estimate_adjusted
 from optrr.core.estimation import poisoning as poisoning_of
@@ -25,26 +27,21 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analysis.measures import Among, Measures, WeightedShare
+    from optrr.analysis.measures.subgroups import Missing
     from optrr.analysis.weighting import WeightedEstimate
-    from optrr.analysis.weighting.linearised import Single
-    from optrr.core.domain import Category
+    from optrr.core.domain import Category, GivenSample
     from optrr.core.estimation import Estimate, EstimatedTable, Poisoning
-    from optrr.core.reports import Reports, SampleColumns
+    from optrr.core.reports import Reports
 
 
 def table(  # noqa: PLR0913 (each argument is one question a user answers)
     reports: Reports,
     *attributes: str,
     where: Among | None = None,
-    complete_cases: bool = False,
-    missing_at_random: str | None = None,
+    missing: Missing = "category",
     method: str = "unbiased",
-    weights: str | None = None,
-    strata: str | None = None,
-    clusters: str | None = None,
+    sample: GivenSample = None,
     by: str | Iterable[str] = (),
-    lonely_psu: Single = "refuse",
-    unweighted: bool = False,
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> Estimate | WeightedEstimate:
@@ -53,167 +50,279 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     attributes
-        of the table; its axes, in this order.
+        Attributes of the table; its axes, in this order.
     where
-        by attribute, of the table or not, the categories that people must truly have to count
-        (:func:`optrr.analysis.measures.estimate_where`).
-    complete_cases
-        leave out people with a missing value in the table or in ``where`` (:mod:`optrr.analysis.measures.subgroups`).
-    missing_at_random
-        an attribute whose missing values depend on the table's other attributes alone, as you declare: the table is then that
-        of everybody (:mod:`optrr.analysis.measures.shares`).
+        By attribute, of the table or not, the categories that people must truly have to count.
+    missing
+        Treatment of missing values: "category" (a category as any other), "complete-cases" (leave out people with a missing
+        value in the table or in ``where``), or :class:`optrr.MissingAtRandom`.
     method
-        "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.core.estimation.estimator.estimate`).
-    weights, strata, clusters, by, lonely_psu, unweighted
-        public columns that describe the sample, beside those that the design and the release name
-        (:func:`optrr.analysis.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` excludes ``where``.
+        "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:mod:`optrr.core.estimation.estimator`).
+    sample
+        How records were sampled (:class:`optrr.Sample`); what the design and the release name unless given. "ignore" takes
+        every record for one person.
+    by
+        Public columns whose combinations make groups: one table for each. Excludes ``where`` and ``missing``.
     confidence, simultaneous
-        of the intervals: each cell alone, or all of them together.
+        Confidence of the intervals, of each cell alone or of all of them together (Bonferroni).
+
+    Returns
+    -------
+    Estimate or WeightedEstimate
+        The second for a weighted or clustered sample and for groups.
+
+    Raises
+    ------
+    InvalidInput
+        For unknown attributes, categories or columns, and for arguments that exclude each other.
+    TooFewRecords
+        For fewer than two records.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.table("income").to_pandas()["income"].tolist()
+    ['low', 'high']
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
-    sample = reports.sample(PublicColumns(weights, strata, clusters), unweighted, groups)
-    restrictions = {
-        "where": where is not None,
-        "complete_cases": complete_cases,
-        "missing_at_random": missing_at_random is not None,
-    }
-    restricted = [name for name, given in restrictions.items() if given]
-    if restricted and (groups or method != "unbiased"):
-        beside = "``by``" if groups else "``method``"
-        raise InvalidInput(f"a table takes ``{restricted[0]}`` or {beside}, not both; leave one out")
-    if sample and method != "unbiased":
-        raise InvalidInput("a table takes ``method`` or the public columns of a sample, not both; leave one out")
-    if not reports.of_records and (sample or method != "unbiased"):
-        raise InvalidInput(
-            "answers to questions have unbiased tables, without a sample's columns; leave these out, or ask for whole "
-            "records, with a design"
-        )
+    columns, lonely_psu = reports.sampled(sample, groups)
+    restricted = "where" if where is not None else "missing" if check_missing(missing) != "category" else None
+    other = "by" if groups else "method" if method != "unbiased" else None
+    if restricted and other:
+        raise InvalidInput(f"``{other}``: excludes ``{restricted}``; leave one of them out")
+    if other == "method" and (columns or not reports.of_records):
+        of = "a weighted or clustered sample" if columns else "answers to local queries"
+        raise InvalidInput(f"``method``: {method!r} is not defined for {of}; leave it out")
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if restricted:
-        names, kept = restriction(reports.asking.domain, attributes, where, complete_cases, missing_at_random)
-        intervals |= {"attributes": attributes, "missing_at_random": missing_at_random}
-        return shares.estimate_where(_sampled_table(reports, names, sample, lonely_psu), kept, **intervals)
+        names, kept = restriction(reports.asking.domain, attributes, where, missing)
+        intervals |= {"attributes": attributes, "missing_at_random": at_random(missing)}
+        return shares.estimate_where(_table_of(reports, names, sample), kept, **intervals)
     if not reports.of_records:
         return _of_answers(reports, attributes, confidence, simultaneous)
-    reports.warn(ignoring=NONE if sample and not unweighted else None)
-    if sample:
-        intervals |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster, "by": groups}
+    reports.warn_unless(columns)
+    if columns:
+        intervals |= {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster, "by": groups}
         return estimate_weighted(reports.place, reports.randomizer, attributes, lonely_psu=lonely_psu, **intervals)
     if method == "adjusted":
         return estimate_adjusted(reports.place, reports.randomizer, attributes, **intervals)
     return estimate(reports.counted(attributes), reports.randomizer, method=method, **intervals)
 
 
-def tables(reports: Reports, *tables: Sequence[str], confidence: float = 0.95, **how: Any) -> list[Any]:
+def tables(  # noqa: PLR0913 (each argument is one question a user answers)
+    reports: Reports,
+    *tables: str | Sequence[str],
+    where: Among | None = None,
+    missing: Missing = "category",
+    method: str = "unbiased",
+    sample: GivenSample = None,
+    by: str | Iterable[str] = (),
+    confidence: float = 0.95,
+) -> list[Estimate | WeightedEstimate]:
     """Estimate several tables whose intervals all hold together with this confidence, by Bonferroni's inequality.
 
-    Each of k tables is that of ``table`` with all its cells together and 1 − (1 − confidence)/k, which it shows.
+    Parameters
+    ----------
+    tables
+        Attributes of each table.
+    where, missing, method, sample, by
+        As in :meth:`table`, for each of them.
+    confidence
+        Confidence of all intervals together. Each of k tables shows 1 − (1 − confidence)/k for all its cells together.
+
+    Returns
+    -------
+    list
+        One result of :meth:`table` for each.
+
+    Raises
+    ------
+    InvalidInput
+        For no table, and as :meth:`table`.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> [each.confidence for each in reports.tables("sex", ["sex", "income"])]
+    [0.975, 0.975]
     """
     if not tables:
-        raise InvalidInput("no table is asked for; name the attributes of each, such as ['sex', 'income'], ['race']")
-    check_confidence(confidence)
-    if not how.pop("simultaneous", True):
         raise InvalidInput(
-            "several tables have intervals that all hold together; for one table's alone ask for table()"
+            "``tables``: none is named; name the attributes of each, such as ['sex', 'income'], ['race']"
         )
-    each = 1 - (1 - confidence) / len(tables)
-    named = [(names,) if isinstance(names, str) else names for names in tables]
-    return [table(reports, *names, confidence=each, simultaneous=True, **how) for names in named]
+    check_confidence(confidence)
+    how: dict[str, Any] = {"where": where, "missing": missing, "method": method, "sample": sample, "by": by}
+    how |= {"confidence": 1 - (1 - confidence) / len(tables), "simultaneous": True}
+    return [table(reports, *((names,) if isinstance(names, str) else names), **how) for names in tables]
 
 
 def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     reports: Reports,
-    name: str,
+    statistic: str,
     *attributes: str,
-    reference: Category | None = None,
-    reference_outcome: Category | None = None,
+    coding: Mapping[str, Category | ArrayLike] | None = None,
     where: Among | None = None,
-    complete_cases: bool = False,
-    missing_at_random: str | None = None,
-    scores: Any = None,
+    missing: Missing = "category",
+    sample: GivenSample = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
-    **sample: Unpack[SampleColumns],
 ) -> Measures | Derived:
-    """Estimate one attribute within the groups of another, or one number of a table, with intervals.
+    """Compare one attribute between the groups of another, or estimate one number of a table, with intervals.
 
     Parameters
     ----------
-    name
-        "row-shares", "column-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference", "gamma",
-        "tau-b" or "somers-d" of GROUPS and OUTCOMES (:func:`optrr.analysis.measures.measure`); or "entropy",
-        "mutual-information", "chi-square", "g-square", "correlation" or "cramers-v" of a table
-        (:func:`optrr.core.estimation.derived.derive`).
+    statistic
+        Of groups and outcomes: "row-proportions", "column-proportions", "risk-difference", "risk-ratio", "odds-ratio",
+        "means", "mean-difference", "gamma", "tau-b" or "somers-d" (:mod:`optrr.analysis.measures.quantities`). Of a table:
+        "entropy", "mutual-information", "chi-square", "g-square", "correlation" or "cramers-v"
+        (:mod:`optrr.core.estimation.derived`).
     attributes
-        two, groups first; of an entropy any number.
-    reference, reference_outcome, scores
-        what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
-    where, complete_cases, missing_at_random
-        who counts, as in ``table``.
-    sample
-        how records were sampled (:class:`optrr.core.reports.SampleColumns`), for measures of two attributes.
+        Groups and outcomes; any number of attributes of an entropy.
+    coding
+        By attribute, the category that others are compared with (the first declared one unless given), or numbers for its
+        categories in declared order (their own, or 0, 1, 2, … unless given): ``{"sex": "F", "income": [10, 30, 80]}``.
+    where, missing, sample, confidence, simultaneous
+        As in :meth:`table`; one number of a table takes ``confidence`` alone.
+
+    Returns
+    -------
+    Measures or Derived
+        A row for each comparison, or the number.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown statistic, attribute or category, and for what the statistic does not take.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> [(row.group, row.reference, row.outcome) for row in reports.measure("odds-ratio", "sex", "income").rows]
+    [('M', 'F', 'high')]
     """
-    if name in STATISTICS:
-        given: dict[str, Any] = {
-            "reference": reference,
-            "reference_outcome": reference_outcome,
-            "where": where,
-            "missing_at_random": missing_at_random,
+    references, scores = _coded(coding, attributes)
+    if statistic in STATISTICS:
+        given = {
+            "where": where is not None,
+            "missing": check_missing(missing) != "category",
+            "sample": sample is not None,
         }
-        given |= {"complete_cases": complete_cases or None, "simultaneous": simultaneous or None}
-        given |= {key: value for key, value in sample.items() if key != "unweighted"}
-        refused = next((each for each, value in given.items() if value is not None), None)
-        if refused is not None:
-            raise InvalidInput(f"{name} is one number of a table and takes no {refused}; leave it out")
+        refused = next((name for name, is_given in (given | {"simultaneous": simultaneous}).items() if is_given), None)
+        if refused or references or (scores and statistic != "correlation"):
+            raise InvalidInput(
+                f"``{refused or 'coding'}``: not taken by {statistic}, one number of a table; leave it out"
+            )
         reports.warn()
-        return derive(reports.estimated(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # names are checked there
-    names, kept = restriction(reports.asking.domain, attributes, where, complete_cases, missing_at_random)
-    comparing = Comparing(reference, reference_outcome, scores)
+        pair = scores_by_name(scores or None, attributes)
+        return derive(reports.estimated(attributes), statistic, confidence=confidence, scores=pair)  # type: ignore[arg-type]  # names are checked there
+    names, kept = restriction(reports.asking.domain, attributes, where, missing)
+    groups, outcomes = (*attributes, "", "")[:2]
+    if groups in scores:
+        raise InvalidInput(f"``coding``: {groups!r} makes the groups, which have no scores; give those of the outcomes")
+    comparing = Comparing(references.get(groups), references.get(outcomes), scores.get(outcomes))
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    return measured(
-        _sampled(reports, names, **sample),
-        name,  # type: ignore[arg-type]  # as above
-        comparing,
-        where=kept,
-        missing_at_random=missing_at_random,
-        **intervals,
-    )
+    intervals |= {"where": kept, "missing_at_random": at_random(missing)}
+    return measured(_table_of(reports, names, sample), statistic, comparing, **intervals)  # type: ignore[arg-type]  # as above
 
 
-def share(  # noqa: PLR0913 (each argument is one question a user answers)
+def proportion(  # noqa: PLR0913 (each argument is one question a user answers)
     reports: Reports,
-    attribute: str,
-    categories: Category | Sequence[Category],
+    of: Mapping[str, Category | Sequence[Category]],
     *,
     where: Among | None = None,
-    complete_cases: bool = False,
+    missing: Missing = "category",
+    sample: GivenSample = None,
     confidence: float = 0.95,
-    **sample: Unpack[SampleColumns],
 ) -> Measures:
-    """Estimate the proportion of people with some of an attribute's categories, of all or of those ``where`` others.
+    """Estimate the proportion of people with some categories, of all people or of those ``where`` others hold.
 
-    ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``complete_cases`` and
-    ``sample`` as in ``measure``.
+    Parameters
+    ----------
+    of
+        By attribute one category or several; several attributes must all hold.
+    where, sample, confidence
+        As in :meth:`table`.
+    missing
+        "category", or "complete-cases" to leave out people with a missing value in an attribute that is named.
+
+    Returns
+    -------
+    Measures
+        One row.
+
+    Raises
+    ------
+    InvalidInput
+        As :meth:`contrast`.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> women = reports.proportion({"income": "high"}, where={"sex": "F"})
+    >>> women.rows[0].lower < 0.3 < women.rows[0].upper
+    True
     """
-    wanted: dict[str, Any] = {"of": {attribute: categories}, "where": where or {}}
-    return contrast(reports, wanted, complete_cases=complete_cases, confidence=confidence, **sample)
+    term = {"of": of, "where": where or {}}
+    return contrast(reports, term, missing=missing, sample=sample, confidence=confidence)
 
 
 def contrast(
     reports: Reports,
     *terms: WeightedShare | Mapping[str, Any],
-    complete_cases: bool = False,
+    missing: Missing = "category",
+    sample: GivenSample = None,
     confidence: float = 0.95,
-    **sample: Unpack[SampleColumns],
 ) -> Measures:
-    """Estimate a weighted sum of proportions, in one sub-population or several (:func:`optrr.analysis.measures.contrast`).
+    """Estimate a weighted sum of proportions, in one sub-population or several.
 
-    ``contrast({"of": {"income": ">50K"}, "among": {"sex": "F"}}, {"of": {"income": ">50K"}, "among": {"sex": "M"},
-    "weight": -1})`` is the difference between women and men.
+    Parameters
+    ----------
+    terms
+        ``{"of": {"income": "high"}, "where": {"sex": "F"}, "weight": -1}``: a proportion as in :meth:`proportion` and its
+        weight, 1 unless given.
+    missing, sample, confidence
+        As in :meth:`proportion`.
+
+    Returns
+    -------
+    Measures
+        One row.
+
+    Raises
+    ------
+    InvalidInput
+        For no term, unknown attributes or categories, and a sum that is the same whatever people answered.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"], "income": ["low", "high"]}, {"sex": 1.5, "income": 2.0})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500, "income": ["low"] * 700 + ["high"] * 300})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> women, men = ({"of": {"income": "high"}, "where": {"sex": sex}} for sex in ("F", "M"))
+    >>> difference = reports.contrast(women, men | {"weight": -1})
+    >>> difference.rows[0].lower < 0 < difference.rows[0].upper
+    True
     """
     wanted = shares.read_shares(terms)
-    told = _sampled(reports, shares.names_of(wanted), **sample)
-    return shares.contrast(told, wanted, complete_cases=complete_cases, confidence=confidence)
+    if at_random(missing) is not None:
+        raise InvalidInput(
+            "``missing``: proportions are of complete cases or take it for a category; give one of these"
+        )
+    told = _table_of(reports, shares.names_of(wanted), sample)
+    return shares.contrast(told, wanted, complete_cases=missing == "complete-cases", confidence=confidence)
 
 
 def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -222,52 +331,105 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     probabilities: float | Sequence[float] = 0.5,
     *,
     where: Among | None = None,
-    scores: ArrayLike | None = None,
+    scores: Mapping[str, ArrayLike] | None = None,
+    sample: GivenSample = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
-    **sample: Unpack[SampleColumns],
 ) -> Measures:
-    """Estimate quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.analysis.measures.quantiles`)."""
-    names, kept = restriction(reports.asking.domain, (attribute,), where, False)
-    how: dict[str, Any] = {"where": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
-    return quantile.quantiles(_sampled(reports, names, **sample), probabilities, **how)
+    """Estimate quantiles of an attribute of bins, numbers or ordered categories.
+
+    Parameters
+    ----------
+    attribute
+        Its missing values are left out.
+    probabilities
+        One number or several, between 0 and 1.
+    scores
+        By attribute, numbers for its categories; their own, or the edges of bins unless given.
+    where, sample, confidence, simultaneous
+        As in :meth:`table`.
+
+    Returns
+    -------
+    Measures
+        One row for each probability.
+
+    Raises
+    ------
+    InvalidInput
+        For categories without an order, and as :meth:`table`.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"children": [0, 1, 2, 3]}, {"children": 2.0})
+    >>> true = pandas.DataFrame({"children": [0, 1, 1, 2] * 500})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.quantiles("children", 0.5).rows[0].estimate
+    1.0
+    """
+    names, kept = restriction(reports.asking.domain, (attribute,), where, "category")
+    own, _ = scores_by_name(scores, (attribute,)) or (None, None)
+    how: dict[str, Any] = {"where": kept, "scores": own, "confidence": confidence, "simultaneous": simultaneous}
+    return quantile.quantiles(_table_of(reports, names, sample), probabilities, **how)
 
 
 def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
-    """How far this many fake reports can move a table (:func:`optrr.core.estimation.poisoned.poisoning`)."""
+    """Compute how far fake reports can move a table.
+
+    Parameters
+    ----------
+    attributes
+        Attributes of the table.
+    fakes
+        Number of fake reports, at least 1.
+    method
+        Method of :meth:`table` that the note is about.
+
+    Returns
+    -------
+    Poisoning
+        How low and how high each cell can be moved, exactly.
+
+    Raises
+    ------
+    InvalidInput
+        For as many fake reports as there are reports, or more.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"sex": ["F", "M"]}, {"sex": 1.5})
+    >>> true = pandas.DataFrame({"sex": ["F", "M"] * 500})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.poisoning("sex", fakes=10).fakes
+    10
+    """
     if not reports.of_records:
         moved: Poisoning = reports.asking.poisoning(reports.alone, attributes, fakes)
         return moved
     return poisoning_of(reports.counted(attributes), reports.randomizer, fakes, method)
 
 
-def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
-    reports: Reports,
-    attributes: Sequence[str],
-    weights: str | None = None,
-    strata: str | None = None,
-    clusters: str | None = None,
-    lonely_psu: Single = "refuse",
-    unweighted: bool = False,
-) -> EstimatedTable:
-    """What measures take of :class:`optrr.core.reports.SampleColumns`."""
-    sample = reports.sample(PublicColumns(weights, strata, clusters), unweighted)
-    if sample and not reports.of_records:
-        raise InvalidInput(
-            "answers to questions have measures without a sample's columns; leave these out, or ask for whole records, "
-            "with a design"
-        )
-    return _sampled_table(reports, attributes, sample, lonely_psu)
+def _coded(
+    coding: Mapping[str, Any] | None, attributes: Sequence[str]
+) -> tuple[dict[str, Category], dict[str, ArrayLike]]:
+    """The reference categories, and the scores, by attribute."""
+    given = coding or {}
+    unknown = next((name for name in given if name not in attributes), None)
+    if unknown is not None:
+        raise InvalidInput(f"``coding``: {unknown!r} is none of {listed(attributes)}; name one of these")
+    references = {name: each for name, each in given.items() if np.ndim(each) == 0}
+    return references, {name: each for name, each in given.items() if name not in references}
 
 
-def _sampled_table(
-    reports: Reports, attributes: Sequence[str], sample: PublicColumns, lonely_psu: Single
-) -> EstimatedTable:
-    """What measures take, after the warnings: the table of the sample if there is one, else as :meth:`Reports.estimated`."""
-    reports.warn_unless(sample)
-    if not sample:
+def _table_of(reports: Reports, attributes: Sequence[str], sample: GivenSample) -> EstimatedTable:
+    """What measures take, after the warnings: the table of the sample if there is one, else of the reports."""
+    columns, lonely_psu = reports.sampled(sample)
+    reports.warn_unless(columns)
+    if not columns:
         return reports.estimated(attributes)
-    return read_table(reports.place, reports.randomizer, attributes, sample, lonely_psu)
+    return read_table(reports.place, reports.randomizer, attributes, columns, lonely_psu)
 
 
 def _of_answers(reports: Reports, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:

@@ -61,7 +61,7 @@ def estimate(
     names = inputs.split_names(attributes)
     if scores and "correlation" not in statistics:
         raise InvalidInput("--scores is for --derive correlation; leave it out")
-    numbers = inputs.scores_of_two(scores, names)
+    numbers = inputs.scores_of(scores)
     reports = run.open(pool, names)
     if tables:
         check_confidence(confidence)
@@ -75,7 +75,7 @@ def estimate(
         refuse_options("is of the whole table without a sample; leave it out", "statistics", "fakes")
     if restricted:
         kept = inputs.where_of(where, reports.asking.domain) if where else None
-        wished |= {"where": kept, "complete_cases": complete_cases, "missing_at_random": missing_at_random}
+        wished |= {"where": kept, "missing": inputs.missing_of(complete_cases, missing_at_random)}
     wished |= {**keywords, "by": groups}
     result: Any = run.made(lambda: reports.table(*names, **wished))
     if weighted:
@@ -85,7 +85,7 @@ def estimate(
     result = replace(result, warnings=tuple(line for line in result.warnings if line not in run.doubts))
     of = {s: numbers if s == "correlation" else None for s in statistics}
     derived: list[Any] = [
-        run.made(partial(reports.measure, s, *names, confidence=confidence, scores=its)) for s, its in of.items()
+        run.made(partial(reports.measure, s, *names, confidence=confidence, coding=its)) for s, its in of.items()
     ]
     moved = run.made(lambda: reports.poisoning(*names, fakes=fakes, method=method)) if fakes else None
 

@@ -16,14 +16,14 @@ import click
 import msgspec
 import numpy as np
 
-from optrr.cli.options import argument, group, option, refuse_options
+from optrr.cli.options import argument, group, option
 from optrr.core.design import read_declared, require_signed
 from optrr.core.domain import (
-    NONE,
     Category,
     Domain,
-    GivenScores,
+    GivenSample,
     PublicColumns,
+    Sample,
     listed,
     shown,
 )
@@ -33,6 +33,7 @@ from optrr.core.records import RecordsAt, file_formats, files_at, refuse_replaci
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
+    from optrr.analysis.measures.subgroups import Missing
     from optrr.core.reports import Reports
 
 
@@ -236,10 +237,15 @@ def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list
     return by_name("scores", texts, partial(numbers, "scores"), names)
 
 
-def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
-    """The scores of the first two of these attributes; None where the option is not given. Raises as :func:`by_name`."""
-    given = scores_of(texts, names[:2])
-    return (given.get(names[0]), given.get(names[1])) if given else None
+def missing_of(complete_cases: bool, missing_at_random: str | None = None) -> Missing:
+    """The treatment of missing values. Raises InvalidInput for two of them."""
+    if missing_at_random is None:
+        return "complete-cases" if complete_cases else "category"
+    if complete_cases:
+        raise InvalidInput("``complete_cases``: excludes ``missing_at_random``; leave one of them out")
+    from optrr.analysis.measures.subgroups import MissingAtRandom  # noqa: PLC0415 (few commands need it)
+
+    return MissingAtRandom(missing_at_random)
 
 
 POOL = option(
@@ -256,15 +262,15 @@ def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> R
     Raises
     ------
     InvalidInput
-        for what is neither a share nor an attribute's categories, and as :func:`optrr.analysis.collapsed.pooled`.
+        for what is neither a share nor an attribute's categories, and as :func:`optrr.analysis.collapsed.collapsed`.
     """
     if not texts:
         return reports
-    from optrr.analysis.collapsed import pooled  # noqa: PLC0415 (few commands collapse categories)
+    from optrr.analysis.collapsed import collapsed  # noqa: PLC0415 (few commands collapse categories)
 
     if len(texts) == 1 and "=" not in texts[0]:
-        return pooled(reports, texts[0], *names)
-    return pooled(reports, categories_of("collapse", texts, reports.asking.domain), *names)
+        return collapsed(reports, texts[0], *names)
+    return collapsed(reports, categories_of("collapse", texts, reports.asking.domain), *names)
 
 
 PUBLIC = option(
@@ -281,25 +287,22 @@ class Sampled:
         "Public column of weights, where neither the design nor the release names it.", "--weights", metavar="COLUMN"
     )
     strata: str | None = option("Public column of strata, likewise.", "--strata", metavar="COLUMN")
-    clusters: str | None = option(
-        "Public column of what was sampled first in a stratum, likewise.", "--psu", metavar="COLUMN"
-    )
+    psu: str | None = option("Public column of what was sampled first in a stratum, likewise.", metavar="COLUMN")
     unweighted: bool = option("Ignore the weight, stratum and cluster that the design or release names.")
     lonely_psu: Literal["refuse", "centred"] | None = option(
         "A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all."
     )
 
-    def keywords(self, reports: Reports, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
-        """What is given, as analyses of these reports take it, and the columns that these then use.
+    @property
+    def sample(self) -> GivenSample:
+        """As analyses take it."""
+        named = {name: value for name, value in vars(self).items() if value and name != "unweighted"}
+        if self.unweighted and named:
+            raise InvalidInput(
+                f"``{next(iter(named))}``: excludes ``unweighted``, which ignores the sample; leave one out"
+            )
+        return "ignore" if self.unweighted else Sample(**named) if named else None
 
-        Raises InvalidInput for what contradicts the design or a release, and for answers.
-        """
-        given = {name: value for name, value in vars(self).items() if value not in (None, False)}
-        if not reports.of_records:
-            for name in (*given, *(["by"] if by else [])):
-                raise InvalidInput(f"answers to questions take no ``{name}``; leave it out, or ask for whole records")
-            return {}, NONE
-        columns = reports.sample(PublicColumns(self.weights, self.strata, self.clusters), self.unweighted, by)
-        if not columns:
-            refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "lonely_psu")
-        return given, columns
+    def keywords(self, reports: Reports, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
+        """What is given, as analyses of these reports take it, and the columns that these then use."""
+        return {"sample": self.sample}, reports.sampled(self.sample, by)[0]

@@ -23,7 +23,7 @@ def measure(
     attributes: str = option(
         "Two attributes: the groups, and what is compared in them.", metavar="GROUPS,OUTCOMES", required=True
     ),
-    name: MeasureName = option("What is measured.", "--measure", default="row-shares"),
+    name: MeasureName = option("What is measured.", "--measure", default="row-proportions"),
     reference: str | None = option(
         "The group that others are compared with; the first unless given.", metavar="CATEGORY"
     ),
@@ -39,11 +39,11 @@ def measure(
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     names = inputs.split_names(attributes)
-    numbers = inputs.scores_of(scores, names[-1:]).get(names[-1])
+    references = {name: given for name, given in zip(names, (reference, reference_outcome), strict=False) if given}
     reports = run.open(pool, names)
-    asked: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "scores": numbers}
-    asked |= {"where": inputs.where_of(where, reports.asking.domain), "complete_cases": complete_cases}
-    asked |= {"missing_at_random": missing_at_random, "confidence": confidence, "simultaneous": simultaneous}
+    asked: dict[str, Any] = {"coding": references | inputs.scores_of(scores), "simultaneous": simultaneous}
+    asked |= {"where": inputs.where_of(where, reports.asking.domain) or None, "confidence": confidence}
+    asked |= {"missing": inputs.missing_of(complete_cases, missing_at_random)}
     keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.measure(name, *names, **asked, **keywords))
 
@@ -56,7 +56,7 @@ def _give(run: Analysis, call: Callable[[], Any]) -> None:
 def _print(result: Measures) -> None:
     """The table, whom it is among, the scores that counted, and the sample."""
     together = ", for all together" if result.simultaneous else ""
-    title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
+    title = f"{result.statistic}: {crossed(result.attributes)}, {result.n} records"
     print_shown(f"{title}{said_where(result.where)}, {100 * result.confidence:g}% intervals{together}", result.shown())
     for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
         say(line)
@@ -81,7 +81,7 @@ def share(
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
     one = {"of": inputs.categories_of("of", of, domain), "where": inputs.where_of(where, domain)}
-    _give_contrast(run, [one], sample, complete_cases=complete_cases, confidence=confidence)
+    _give_contrast(run, [one], sample, complete_cases, confidence)
 
 
 @command
@@ -98,7 +98,7 @@ def contrast(
     confidence: float = inputs.CONFIDENCE,
 ) -> None:
     """A sum of shares with weights, such as the difference of two, from randomized records."""
-    _give_contrast(run, [_read(text) for text in shares], sample, complete_cases=complete_cases, confidence=confidence)
+    _give_contrast(run, [_read(text) for text in shares], sample, complete_cases, confidence)
 
 
 def _read(text: str) -> Any:
@@ -110,10 +110,13 @@ def _read(text: str) -> Any:
         ) from None
 
 
-def _give_contrast(run: Analysis, shares: list[Any], sample: inputs.Sampled, **asked: Any) -> None:
+def _give_contrast(
+    run: Analysis, shares: list[Any], sample: inputs.Sampled, complete_cases: bool, confidence: float
+) -> None:
     reports = run.open()
     keywords, _ = run.sampled(sample)
-    _give(run, lambda: reports.contrast(*shares, **asked, **keywords))
+    keywords |= {"missing": inputs.missing_of(complete_cases, None), "confidence": confidence}
+    _give(run, lambda: reports.contrast(*shares, **keywords))
 
 
 @command
@@ -136,6 +139,6 @@ def quantile(
     wanted = inputs.numbers("at", at)
     reports = run.open()
     asked: dict[str, Any] = {"where": inputs.where_of(where, run.asking.domain), "confidence": confidence}
-    asked |= {"scores": inputs.scores_of(scores, names).get(names[0]), "simultaneous": simultaneous}
+    asked |= {"scores": inputs.scores_of(scores), "simultaneous": simultaneous}
     keywords, _ = run.sampled(sample)
     _give(run, lambda: reports.quantiles(names[0], wanted, **asked, **keywords))

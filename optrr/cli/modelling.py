@@ -42,16 +42,9 @@ def model(
     simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """Fit a log-linear model to the true records behind randomized ones: odds and odds ratios, with all else in the model."""
-    if (terms is None) == (order is None):
-        raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
     names = inputs.split_names(attributes)
     reports = run.open(pool, names)
-    if (reports.mechanism is None or complete_cases) and (terms is None or against is not None):
-        raise InvalidInput(
-            "models of answers to questions and of complete cases are given by --terms, and tested by optrr test; leave out "
-            "what searches or compares them"
-        )
-    how: dict[str, Any] = {"stepwise": order, "complete_cases": complete_cases}
+    how: dict[str, Any] = {"stepwise": order, "missing": inputs.missing_of(complete_cases)}
     how |= {"confidence": confidence, "simultaneous": simultaneous}
     result = run.made(lambda: reports.model(terms, attributes=names, **how))
     compared = None if against is None else result.compare(against, random_state)
@@ -85,7 +78,7 @@ def regress(
     true = () if true_predictors is None else inputs.split_names(true_predictors)
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
     asked, _ = run.sampled(sample)
-    asked |= {"family": family, "complete_cases": complete_cases, "confidence": confidence}
+    asked |= {"family": family, "missing": inputs.missing_of(complete_cases, None), "confidence": confidence}
     asked |= {"public": true, "scores": inputs.scores_of(scores)}
     result = run.made(lambda: reports.regress(formula, progress=lambda done: progress("regress", done), **asked))
     run.give(result, lambda: _print_regression(result))
@@ -105,16 +98,16 @@ def synthesize(
     design_file: Path = inputs.DESIGN_FILE,
     output: Path = option("CSV or Parquet file for the records.", "-o", required=True, type=outputs.OUTPUT),
     attributes: str | None = option("Attributes of the records; all of the design's unless given.", metavar="A,B,…"),
-    keep: tuple[str, ...] = option(
+    margins: tuple[str, ...] = option(
         "A regression, or a table of more than two attributes, that the records keep beside all pairs; repeatable.",
         metavar="Y~A+B|A*B*C",
     ),
     sets: int = option(
-        "Number of data sets, of --size records each; numbers from 20 have intervals that hold (optrr combine).",
+        "Number of data sets, of --n records each; numbers from 20 have intervals that hold (optrr combine).",
         type=click.IntRange(min=1),
         default=1,
     ),
-    size: int | None = option("Number of records; as many as INPUT holds unless given.", type=click.IntRange(min=1)),
+    n: int | None = option("Number of records; as many as INPUT holds unless given.", type=click.IntRange(min=1)),
     random_state: int | None = option("Seed of the draw.", type=click.IntRange(min=0)),
 ) -> None:
     """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
@@ -124,7 +117,7 @@ def synthesize(
     reports = design.reports(input)
     doubts = reports.unweighted_doubts
     chosen = None if attributes is None else inputs.split_names(attributes)
-    result = reports.synthesize(size, attributes=chosen, keep=keep, sets=sets, random_state=random_state)
+    result = reports.synthesize(n, attributes=chosen, margins=margins, sets=sets, random_state=random_state)
     result.save(output)
     doubts += formula_doubts(output, design.domain)
     warn([*doubts, *result.warnings])

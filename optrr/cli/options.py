@@ -141,6 +141,12 @@ class Command(click.Command):
     def __init__(self, function: Callable[..., Any]) -> None:
         declared = list(_declared(function))
         help, _, self.example = (getdoc(function) or "").partition("\n\nExample: ")
+        # which options make each value that several of them make together
+        self.parts = {
+            name: [each for each, _, _ in _declared(parameter.default.build)]
+            for name, parameter in signature(function).parameters.items()
+            if isinstance(parameter.default, _OptionGroup)
+        }
         self._needs: dict[str, str] = {name: each.needs for name, _, each in declared if each.needs}
         super().__init__(
             function.__name__.replace("_", "-"),

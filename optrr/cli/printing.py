@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from optrr.core.display import cell, one_line, page_width, printable
 from optrr.core.errors import OptrrWarning
@@ -75,11 +76,18 @@ def with_options(text: str) -> str:
     known = {} if context is None else {param.name: param for param in context.command.params}
 
     def option(found: re.Match[str]) -> str:
-        param = known.get(found[1])
+        param = known.get(_given_part(context, found[1]))
         flag = f"--{found[1].replace('_', '-')}" if param is None else named(param)
         return flag if found[2] in (None, "True", "False") else f"{flag} {shlex.quote(found[2].strip(_QUOTES))}"
 
     return _PARAMETER.sub(option, text)
+
+
+def _given_part(context: click.Context | None, name: str) -> str:
+    """The option that the command line gives where several make one parameter: the first of them, or else the first of all."""
+    parts: list[str] = [] if context is None else getattr(context.command, "parts", {}).get(name, [])
+    given = (each for each in parts if context and context.get_parameter_source(each) is ParameterSource.COMMANDLINE)
+    return next(given, parts[0] if parts else name)
 
 
 def named(param: click.Parameter) -> str:

@@ -3,14 +3,14 @@
     reports = optrr.reports("out.parquet", design)      or design.reports(frame)
     reports.table("sex", "income")                      proportions, for groups or with weights
     reports.measure("odds-ratio", "sex", "income")      two attributes compared; one number of a table
-    reports.share("income", ">50K", among={"sex": "F"}) a proportion in a sub-population; contrast(…): sums of them
+    reports.proportion({"income": ">50K"}, where={"sex": "F"})   in a sub-population; contrast(…): sums of them
     reports.quantiles("age", [0.25, 0.5, 0.75])         medians and other quantiles
     reports.test("sex", "income", given="age")          a hypothesis; tests([…]): a family of them
     reports.model("sex*income + age")                   a log-linear model
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            synthetic records
     reports.cluster(50, 0.1)                            attributes that depend on each other, and a design for them
-    reports.pooled(0.01).table("race", "income")        the same with rare categories collapsed
+    reports.collapsed(0.01).table("race", "income")     the same with rare categories collapsed
 
 :data:`ANALYSES` lists these methods. Each is a function whose first argument is the reports; it is imported when the method is
 first used. A line in the list adds an analysis.
@@ -18,17 +18,18 @@ first used. A line in the list adds an analysis.
 Answers to local queries (:class:`optrr.SampledTables`) are no records, but every table that they cover is estimated with its
 noise distribution, so that tables, measures, tests and models are the same calls; what needs records is refused.
 
-Doubts about the records are a Python warning of each analysis (:class:`optrr.OptrrWarning`). Weights, strata and clusters that
-the design, the release or the call names are taken into account by tables, measures of two attributes, shares, contrasts,
-quantiles, regressions and tests of independence, unless ``unweighted``; other analyses warn that they ignore them.
+Doubts about the records are a Python warning of each analysis (:class:`optrr.OptrrWarning`). Weights, strata and sampling units
+that the design, the release or ``sample`` names are taken into account by tables, measures of two attributes, proportions,
+contrasts, quantiles, regressions and tests of independence, unless ``sample="ignore"``; other analyses warn that they ignore
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from optrr.core.domain.public import NONE, PublicColumns
+from optrr.core.domain.public import NONE, GivenSample, LonelyPsu, PublicColumns, Sample
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.lazy_methods import LazyMethod
 from optrr.core.records.counts import OpenedRecords
@@ -43,11 +44,11 @@ ANALYSES = {
     "table": "optrr.analysis.tables:table",
     "tables": "optrr.analysis.tables:tables",
     "measure": "optrr.analysis.tables:measure",
-    "share": "optrr.analysis.tables:share",
+    "proportion": "optrr.analysis.tables:proportion",
     "contrast": "optrr.analysis.tables:contrast",
     "quantiles": "optrr.analysis.tables:quantiles",
     "poisoning": "optrr.analysis.tables:poisoning",
-    "pooled": "optrr.analysis.collapsed:pooled",
+    "collapsed": "optrr.analysis.collapsed:collapsed",
     "test": "optrr.analysis.hypotheses:test",
     "tests": "optrr.analysis.hypotheses:tests",
     "model": "optrr.analysis.models:model",
@@ -55,20 +56,6 @@ ANALYSES = {
     "synthesize": "optrr.analysis.models:synthesize",
     "cluster": "optrr.core.protocols.clusters:cluster",
 }
-
-
-class SampleColumns(TypedDict, total=False):
-    """Keywords that describe a sample.
-
-    ``weights``, ``strata`` and ``clusters`` are public columns, beside those that the design and the release name;
-    ``lonely_psu`` says how a stratum with one cluster counts; ``unweighted`` ignores the sample.
-    """
-
-    weights: str | None
-    strata: str | None
-    clusters: str | None
-    lonely_psu: Any
-    unweighted: bool
 
 
 class Reports(OpenedRecords):
@@ -131,22 +118,35 @@ class Reports(OpenedRecords):
         (table,) = self.once(attributes, lambda names: (self.asking.counted(self.alone, names),))
         return table
 
-    def sample(self, asked: PublicColumns, unweighted: bool, by: Sequence[str] = ()) -> PublicColumns:
-        """The public columns that describe the sample, with the groups; none if it is ignored."""
-        if unweighted:
-            if asked:
-                raise InvalidInput(f"``unweighted`` ignores the sample, and {asked.said()} describes it; leave one out")
-            return PublicColumns(group=tuple(by))
-        known = self.agreed(asked)
-        return PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))
+    def sampled(self, sample: GivenSample, by: Sequence[str] = ()) -> tuple[PublicColumns, LonelyPsu]:
+        """The public columns that an analysis uses, with the groups, and how a stratum with one sampling unit counts.
+
+        Raises InvalidInput where the design and the releases disagree on what the ``sample`` leaves open, and for what answers
+        to local queries do not have.
+        """
+        if not (sample in (None, "ignore") or isinstance(sample, Sample)):
+            raise InvalidInput(f"``sample``: {sample!r} is none; give optrr.Sample(weights='w'), or 'ignore'")
+        if not self.of_records and (sample is not None or by):
+            raise InvalidInput(
+                f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave it out, or ask for "
+                "whole records, with a design"
+            )
+        if sample == "ignore" or not self.of_records:
+            return PublicColumns(group=tuple(by)), "refuse"
+        asked = sample or Sample()
+        known = self.agreed(asked.columns)
+        columns = PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))
+        if asked.lonely_psu != "refuse" and not columns.samples:
+            raise InvalidInput("``lonely_psu``: no column describes the sample; leave it out, or name one")
+        return columns, asked.lonely_psu
 
     def warn(self, ignoring: PublicColumns | None = None) -> None:
         """Warn of collapsed categories, and of ignored columns: all of the sample's unless given."""
-        warn([*self.pooled_notes, *(self.public if ignoring is None else ignoring).ignored()])
+        warn([*self.collapsed_notes, *(self.public if ignoring is None else ignoring).ignored()])
 
     def warn_unless(self, sample: PublicColumns) -> None:
         """Warn as :meth:`warn`; an analysis that takes the sample into account ignores nothing of it."""
-        self.warn(ignoring=NONE if sample else None)
+        self.warn(ignoring=NONE if sample.samples else None)
 
 
 for _name, _home in ANALYSES.items():

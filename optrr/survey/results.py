@@ -50,6 +50,7 @@ from optrr.core.display import (
 from optrr.core.domain import NONE
 from optrr.core.errors import InvalidInput, OptrrError
 from optrr.core.estimation import estimate, poisoning
+from optrr.core.inference import Bootstrap
 from optrr.core.records import count_many, without_formulas
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
@@ -164,7 +165,7 @@ class _OfRecords:
         parts: list[Part] = [*estimated.page_parts(counts), *warned(estimated.warnings)]
         if counts.domain.m == _PAIR:
             try:
-                tested = self._design.reports(data).test(*counts.domain.names, random_state=0)
+                tested = self._design.reports(data).test(*counts.domain.names, calibration=Bootstrap(random_state=0))
             except OptrrError as error:
                 parts.append(Text(f"No test of independence: {error}", warning=True))
             else:

@@ -210,7 +210,7 @@ def test_files_of_questions_are_verified(tmp_path, capsys):
     with pytest.raises(InvalidInput, match="changed after it was written"):
         optrr.load(path)
     capsys.readouterr()
-    assert run(["power", "--design", str(path), "--attributes", "a0,a1", "--proportions", "x.csv"]) == 2
+    assert run(["power", "--design", str(path), "--attributes", "a0,a1", "--truth", "x.csv"]) == 2
     assert "this needs a design of whole records" in capsys.readouterr().err
 
 

@@ -39,8 +39,9 @@ DOMAIN = Domain(
         Attribute("hurt", ("no", "yes")),
     )
 )
-SAMPLE = {"weights": "w", "strata": "region", "clusters": "school", "lonely_psu": "centred"}
+SAMPLE = {"sample": optrr.Sample(weights="w", strata="region", psu="school", lonely_psu="centred")}
 OPTIONS = "--weights w --strata region --psu school --lonely-psu centred"
+SEED = optrr.Bootstrap(random_state=1)
 POOL, WOMEN = {"town": ["b", "c"]}, {"sex": "F"}
 TERMS = [{"of": {"level": 5}, "where": {"sex": sex}, "weight": weight} for sex, weight in (("F", 1), ("M", -1))]
 SHARES = " ".join(f"--share '{json.dumps(term)}'" for term in TERMS)
@@ -51,27 +52,27 @@ EITHER = {
         "level", "sex", where={"town": ["a", "b"]}, **how
     ),
     "estimate --attributes town,sex --missing-at-random town": lambda r, how: r.table(
-        "town", "sex", missing_at_random="town", **how
+        "town", "sex", missing=optrr.MissingAtRandom("town"), **how
     ),
-    "estimate --attributes town --complete-cases": lambda r, how: r.table("town", complete_cases=True, **how),
+    "estimate --attributes town --complete-cases": lambda r, how: r.table("town", missing="complete-cases", **how),
     "measure --attributes sex,level --measure odds-ratio --reference M": lambda r, how: r.measure(
-        "odds-ratio", "sex", "level", reference="M", **how
+        "odds-ratio", "sex", "level", coding={"sex": "M"}, **how
     ),
     "measure --attributes sex,level --measure means --scores level=1,2,9 --where town=a,b --simultaneous": (
         lambda r, how: r.measure(
-            "means", "sex", "level", scores=[1, 2, 9], where={"town": ["a", "b"]}, simultaneous=True, **how
+            "means", "sex", "level", coding={"level": [1, 2, 9]}, where={"town": ["a", "b"]}, simultaneous=True, **how
         )
     ),
-    "measure --attributes sex,town --measure row-shares --complete-cases": lambda r, how: r.measure(
-        "row-shares", "sex", "town", complete_cases=True, **how
+    "measure --attributes sex,town --measure row-proportions --complete-cases": lambda r, how: r.measure(
+        "row-proportions", "sex", "town", missing="complete-cases", **how
     ),
-    "share --of level=5 --where sex=F": lambda r, how: r.share("level", 5, where=WOMEN, **how),
+    "share --of level=5 --where sex=F": lambda r, how: r.proportion({"level": 5}, where=WOMEN, **how),
     f"contrast {SHARES}": lambda r, how: r.contrast(*TERMS, **how),
     "quantile --attributes level --at 0.2,0.5 --where sex=F": lambda r, how: r.quantiles(
         "level", [0.2, 0.5], where=WOMEN, **how
     ),
     "regress --formula 'hurt ~ sex + level'": lambda r, how: r.regress("hurt ~ sex + level", **how),
-    "measure --attributes sex,town --measure odds-ratio --collapse town=b,c": lambda r, how: r.pooled(POOL).measure(
+    "measure --attributes sex,town --measure odds-ratio --collapse town=b,c": lambda r, how: r.collapsed(POOL).measure(
         "odds-ratio", "sex", "town", **how
     ),
 }
@@ -82,25 +83,25 @@ RECORDS = {
         "level", "sex", method="adjusted", simultaneous=True
     ),
     "estimate --attributes level,sex --simultaneous --tables 2": lambda r: r.tables(["level", "sex"], ["town"])[0],
-    "estimate --attributes town,sex --collapse town=b,c": lambda r: r.pooled(POOL).table("town", "sex"),
-    "test --attributes sex,level --random-state 1": lambda r: r.test("sex", "level", random_state=1),
+    "estimate --attributes town,sex --collapse town=b,c": lambda r: r.collapsed(POOL).table("town", "sex"),
+    "test --attributes sex,level --random-state 1": lambda r: r.test("sex", "level", calibration=SEED),
     "test --attributes sex,level --test trend --scores level=0,1,9 --random-state 1": lambda r: r.test(
-        "sex", "level", hypothesis="trend", scores=(None, [0, 1, 9]), random_state=1
+        "sex", "level", hypothesis="trend", scores={"level": [0, 1, 9]}, calibration=SEED
     ),
     "test --attributes sex,level --test common-trend --given hurt --random-state 1": lambda r: r.test(
-        "sex", "level", hypothesis="common-trend", given="hurt", random_state=1
+        "sex", "level", hypothesis="common-trend", given="hurt", calibration=SEED
     ),
     "test --attributes sex,level --also sex,hurt --adjust bh --random-state 1": lambda r: r.tests(
-        [["sex", "level"], ["sex", "hurt"]], adjust="bh", random_state=1
+        [["sex", "level"], ["sex", "hurt"]], adjust="bh", calibration=SEED
     ),
-    "test --attributes sex,town --collapse town=b,c": lambda r: r.pooled(POOL).test("sex", "town"),
+    "test --attributes sex,town --collapse town=b,c": lambda r: r.collapsed(POOL).test("sex", "town"),
     "model --attributes sex,level,hurt --terms sex*level+hurt --simultaneous": lambda r: r.model(
         "sex*level+hurt", simultaneous=True
     ),
     "model --attributes sex,level,hurt --stepwise 2": lambda r: r.model(
         attributes=("sex", "level", "hurt"), stepwise=2
     ),
-    "model --attributes sex,town --terms sex*town --collapse town=b,c": lambda r: r.pooled(POOL).model("sex*town"),
+    "model --attributes sex,town --terms sex*town --collapse town=b,c": lambda r: r.collapsed(POOL).model("sex*town"),
     "regress --formula 'hurt ~ sex + region' --true-predictors region": lambda r: r.regress(
         "hurt ~ sex + region", public=["region"]
     ),
@@ -110,9 +111,9 @@ RECORDS = {
     "regress --formula 'level ~ sex' --family linear --confidence 0.9": lambda r: r.regress(
         "level ~ sex", family="linear", confidence=0.9
     ),
-    "regress --formula 'hurt ~ sex' --unweighted": lambda r: r.regress("hurt ~ sex", unweighted=True),
-    "estimate --attributes town,sex --collapse 25%": lambda r: r.pooled("25%", "town", "sex").table("town", "sex"),
-    "regress --formula 'hurt ~ town' --collapse town=b,c": lambda r: r.pooled(POOL).regress("hurt ~ town"),
+    "regress --formula 'hurt ~ sex' --unweighted": lambda r: r.regress("hurt ~ sex", sample="ignore"),
+    "estimate --attributes town,sex --collapse 25%": lambda r: r.collapsed("25%", "town", "sex").table("town", "sex"),
+    "regress --formula 'hurt ~ town' --collapse town=b,c": lambda r: r.collapsed(POOL).regress("hurt ~ town"),
 }
 
 
@@ -192,7 +193,7 @@ def test_command_tests_independence_of_a_sample(given, capsys):
 def test_command_prints_what_the_method_returns_of_answers(given, capsys, line):
     check(capsys, given.answered, line, EITHER[line](given.answers, {}))
     assert asked(given.answered, line, "--weights", "w") == 2
-    assert "answers to questions take no --weights" in capsys.readouterr().err
+    assert "--weights: answers to local queries have no public columns" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -223,17 +224,17 @@ def test_command_compares_models(given, capsys, tmp_path):
     [
         ("measure --attributes sex,level --measure means --scores level=1,x", "--scores '1,x': not a number"),
         ("measure --attributes sex,level --measure means --scores 1,2,4", "write NAME=VALUE"),
-        ("measure --attributes sex,level --measure means --scores sex=1,2", "NAME one of 'level'"),
+        ("measure --attributes sex,level --measure means --scores sex=1,2", "'sex' makes the groups"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write NAME=VALUE"),
         ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave them out"),
-        ("test --attributes sex,level --test trend --scores hurt=0,1", "NAME one of 'sex', 'level'"),
+        ("test --attributes sex,level --test trend --scores hurt=0,1", "--scores: 'hurt' is none of 'sex', 'level'"),
         ("test --attributes sex,level --test trend --scores level=0,1", "3 categories; give a finite score"),
         ("estimate --attributes sex,level --scores level=0,1,2", "--scores is for --derive correlation"),
-        ("test --attributes sex,level --given hurt --test trend", "--given is for conditional-independence or"),
-        ("test --attributes sex,level --given hurt --calibration bootstrap", "takes no --calibration"),
-        ("test --attributes sex --given hurt", "--given is for an association of two"),
-        ("test --attributes sex,level --test common-trend", "needs --given"),
-        ("model --attributes sex,level", "--terms or searched"),
+        ("test --attributes sex,level --given hurt --test trend", "--given: only for conditional-independence or"),
+        ("test --attributes sex,level --given hurt --calibration bootstrap", "--calibration: not a choice"),
+        ("test --attributes sex --given hurt", "--given: an association is of two"),
+        ("test --attributes sex,level --test common-trend", "--given: missing"),
+        ("model --attributes sex,level", "searched with --stepwise; give one"),
         ("model --attributes sex,level,hurt --terms sex*level --against level*hurt+sex", "not a part of"),
         ("share --of wealth=1", "not understood"),
         ("share --of level=1 --of level=2", "given twice"),
@@ -242,15 +243,15 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("test --attributes sex,level --also level,sex", "would count twice"),
         ("quantile --attributes level --at half", "not a number"),
         ("estimate --attributes level --tables 3", "--tables needs --simultaneous"),
-        ("estimate --attributes town --complete-cases --method mle", "takes --complete-cases or --method, not both"),
+        ("estimate --attributes town --complete-cases --method mle", "--method: excludes --missing"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
         ("share --of level=5 --weights w --strata region --psu school", "have only one cluster"),
-        ("share --of level=5 --lonely-psu centred", "none is declared"),
-        ("measure --attributes sex,level --measure means --weights w --unweighted", "--unweighted ignores"),
-        ("estimate --attributes level --where town=a --by region", "takes --where or --by, not both"),
+        ("share --of level=5 --lonely-psu centred", "--lonely-psu: no column describes"),
+        ("measure --attributes sex,level --measure means --weights w --unweighted", "--weights: excludes --unweighted"),
+        ("estimate --attributes level --where town=a --by region", "--by: excludes --where"),
         ("estimate --attributes level --where town=a --derive entropy --weights w", "--derive is of the whole table"),
-        ("estimate --attributes level --method mle --weights w", "takes --method or the public columns"),
-        ("test --attributes sex,level --collapse few", "give a share such as 1%"),
+        ("estimate --attributes level --method mle --weights w", "is not defined for a weighted"),
+        ("test --attributes sex,level --collapse few", "give one such as 1%"),
     ],
 )
 def test_command_refuses_in_a_line(given, capsys, line, said):
@@ -340,12 +341,12 @@ def test_goodness_of_fit(place, capsys):
     assert "goodness-of-fit of grade × sex: statistic" in capsys.readouterr().out
     Path("wrong.json").write_text('{"table": []}')
     for options, message in (
-        ((), "needs --proportions"),
+        ((), "--proportions: missing"),
         (("--proportions", "0.5,0.5"), "shape (2,)"),
         (("--proportions", "a,b,c,d,e,f"), "not a number"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
         (("--proportions", "wrong.json"), "missing required field `attributes`"),
-        (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "takes no --calibration"),
+        (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "--calibration: not a choice"),
     ):
         assert message in refused(capsys, *call, *options)
 
@@ -372,10 +373,10 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     negative = "0.6,0.5,-0.1,0"
     assert "method projection" in refused(capsys, "test", *call, "a,b", *fit, negative)
     power_of = ("power", "--design", "design.json", "--attributes")
-    message = refused(capsys, *power_of, "a,b", "--proportions", negative)
+    message = refused(capsys, *power_of, "a,b", "--truth", negative)
     assert "none negative" in message and "smallest -0.1; of estimates take" in message
-    assert "nothing to see" in refused(capsys, *power_of, "a,b", "--proportions", "0.25,0.25,0.25,0.25")
-    assert "name two" in refused(capsys, *power_of, "a", "--proportions", "0.5,0.5")
+    assert "nothing to see" in refused(capsys, *power_of, "a,b", "--truth", "0.25,0.25,0.25,0.25")
+    assert "name two" in refused(capsys, *power_of, "a", "--truth", "0.5,0.5")
 
 
 def test_what_is_not_reliable_is_said_once(place, capsys):
@@ -395,7 +396,7 @@ def test_homogeneity(place, capsys):
     assert (printed["df"], printed["n"]) == (5, 8000)
     Path("third.csv").write_text("".join(Path("here.csv").read_text().splitlines(keepends=True)[:2001]))
     assert answer(capsys, *call, "--group", "there.csv", "--group", "third.csv")["df"] == 10
-    assert "needs --group" in refused(capsys, *call)
+    assert "--group: missing" in refused(capsys, *call)
     # a group that was not randomized is told of, whether it is the first or the last
     Path("raw.csv").write_text("grade,sex,other\n" + "0,F,0\n" * 4000)
     for first, second in (("raw.csv", "here.csv"), ("here.csv", "raw.csv")):
@@ -413,9 +414,9 @@ def test_homogeneity(place, capsys):
     # it is what follows from a group
     assert answer(capsys, "test", "here.csv", *CALL, "--group", "there.csv") == printed
     independence = ("test", "here.csv", *CALL, "--test", "independence", "--group", "there.csv")
-    assert "--group is for homogeneity; leave it out for independence" in refused(capsys, *independence)
+    assert "--group: only for homogeneity; leave it out for independence" in refused(capsys, *independence)
     both = (*call, "--group", "there.csv", "--proportions", PROPORTIONS)
-    assert "--proportions is for goodness-of-fit; leave it out for homogeneity" in refused(capsys, *both)
+    assert "--proportions: only for goodness-of-fit; leave it out for homogeneity" in refused(capsys, *both)
 
 
 @pytest.fixture
@@ -429,20 +430,17 @@ def few_surveys(monkeypatch):
 @pytest.mark.parametrize("name", ["independence", "trend"])
 def test_power(place, capsys, name):
     kernel = place.mechanism.kernel(("grade", "sex"))
-    effect = alternative_of(name, TRUTH, kernel, domain=place.domain.subset(["grade", "sex"]))  # type: ignore[arg-type]
-    call = ("power", *CALL, "--proportions", PROPORTIONS, "--test", name)
-    printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--alpha", "0.01")
-    assert printed["required_n"] == required_records(effect, 0.9, 0.01)
+    effect = alternative_of(name, TRUTH, kernel, domain=place.domain.subset(["grade", "sex"]))
+    call = ("power", *CALL, "--truth", PROPORTIONS, "--test", name)
+    needed = answer(capsys, *call, "--power", "0.9", "--alpha", "0.01")
+    assert needed["n"] == required_records(effect, 0.9, 0.01) and needed["power"] >= 0.9
+    printed = answer(capsys, *call, "--n", "500", "--alpha", "0.01")
     own = predicted_power(effect, 500, 0.01)
     assert (printed["power"], printed["power_source"]) == (own.power, own.source) == (power(effect, 500, 0.01), "drawn")
     assert printed["power_standard_error"] == own.standard_error
-    printed = answer(capsys, *call)
-    assert printed["power"] is None
-    assert printed["power_standard_error"] == predicted_power(effect, printed["required_n"]).standard_error
     assert run([*call, "--n", "500"]) == 0
-    shown = capsys.readouterr().out
-    assert "records for power 0.8" in shown
-    assert f"standard error of this power {100 * predicted_power(effect, 500).standard_error:.2g} points" in shown
+    error = predicted_power(effect, 500).standard_error
+    assert f"standard error of this power {100 * error:.2g} points" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("few_surveys")
@@ -451,8 +449,8 @@ def test_power_beside_what_no_mechanism_keeps(place, capsys, epsilon):
     """Of one attribute, half of the people in each category, tanh²(ε/2) is kept, and sinh²(ε/2) is the bound."""
     assert run(["design", "--attribute", f"sex=2:{epsilon}", "-o", "one.json", "--json"]) == 0
     capsys.readouterr()
-    call = ("power", "--design", "one.json", "--attributes", "sex", "--test", "goodness-of-fit")
-    printed = answer(capsys, *call, "--proportions", "0.501,0.499", "--against", "0.5,0.5")
+    call = ("power", "--design", "one.json", "--attributes", "sex")
+    printed = answer(capsys, *call, "--truth", "0.501,0.499", "--proportions", "0.5,0.5")
     assert printed["noncentrality_kept"] == pytest.approx(math.tanh(epsilon / 2) ** 2, rel=1e-6)
     assert printed["noncentrality_bound"] == pytest.approx(min(1.0, math.sinh(epsilon / 2) ** 2), rel=1e-12)
 
@@ -460,37 +458,40 @@ def test_power_beside_what_no_mechanism_keeps(place, capsys, epsilon):
 OTHER = np.array([[0.30, 0.20], [0.20, 0.15], [0.05, 0.10]])
 
 
+def texts(*tables):
+    return [word for table in tables for word in ("--truth", ",".join(str(x) for x in table.ravel()))]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_surveys")
 def test_power_of_every_test_and_records_for_a_width(place, capsys):
     kernel = place.mechanism.kernel(("grade", "sex"))
-    call = ("power", *CALL, "--proportions", PROPORTIONS)
-    other = ",".join(str(x) for x in OTHER.ravel())
-    shared = ("--against", other, "--shares", "0.3,0.7")
+    call, one = ("power", *CALL), texts(TRUTH)
     for name, effect, options in (
-        ("genotypic", alternative_of("genotypic", TRUTH, kernel), ()),
-        ("likelihood-ratio", alternative_of("likelihood-ratio", TRUTH, kernel), ()),
-        ("goodness-of-fit", goodness_alternative(TRUTH, OTHER, kernel), ("--against", other)),
-        ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel, [0.3, 0.7]), shared),
+        ("genotypic", alternative_of("genotypic", TRUTH, kernel), one),
+        ("likelihood-ratio", alternative_of("likelihood-ratio", TRUTH, kernel), one),
+        ("goodness-of-fit", goodness_alternative(TRUTH, OTHER, kernel), [*one, "--proportions", texts(OTHER)[1]]),
+        ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel), texts(TRUTH, OTHER)),
+        ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel, [0.3, 0.7]), texts(0.3 * TRUTH, 0.7 * OTHER)),
     ):
         printed = answer(capsys, *call, "--test", name, *options)
-        assert (printed["required_n"], printed["df"]) == (required_records(effect), effect.df)
+        assert (printed["n"], printed["df"]) == (required_records(effect), effect.df)
         assert 0 < printed["noncentrality_kept"] < printed["noncentrality_bound"]
     widths = IntervalWidths(place.domain.subset(["grade", "sex"]), place.mechanism, TRUTH, 0.9)
-    printed = answer(capsys, *call, "--width", "0.05", "--confidence", "0.9")
-    assert 0.0499 < widths.widest(printed["required_n"]) == printed["widest"] <= 0.05
-    assert run([*call, "--width", "0.05"]) == 0
-    said = capsys.readouterr().out
-    assert "no 95% interval of a cell of grade × sex is wider than 0.05" in said
+    printed = answer(capsys, *call, *one, "--width", "0.05", "--confidence", "0.9")
+    assert 0.0499 < widths.widest(printed["n"]) == printed["widest"] <= 0.05
+    assert run([*call, *one, "--width", "0.05"]) == 0
+    assert "no 95% interval of a cell of grade × sex is wider than 0.05" in capsys.readouterr().out
     for wrong, said in (
-        (("--power", "1.5"), "power = 1.5"),
-        (("--n", "10", "--alpha", "2"), "level = 2"),
-        (("--width", "2"), "width = 2.0; give"),
-        (("--against", other), "--against is the hypothesis of goodness-of-fit"),
-        (("--test", "homogeneity"), "another group's proportions of homogeneity"),
-        (("--shares", "0.5,0.5"), "--shares is for homogeneity"),
-        (("--test", "homogeneity", "--against", other, "--shares", "x"), "not a number"),
-        (("--test", "homogeneity", "--against", other, "--shares", "1,1"), "positive ones that sum to 1"),
-        (("--test", "common-trend"), "--given is for"),
+        (("--power", "1.5"), "--power: 1.5"),
+        (("--n", "10", "--alpha", "2"), "--alpha: 2"),
+        (("--n", "10", "--power", "0.9"), "--power: excludes --n"),
+        (("--width", "2"), "--width: 2"),
+        (("--test", "goodness-of-fit"), "--proportions: missing"),
+        (("--test", "trend", "--proportions", PROPORTIONS), "--proportions: only for goodness-of-fit"),
+        (("--test", "homogeneity"), "1 groups with 1 mechanisms"),
+        (("--truth", texts(OTHER)[1]), "must be proportions of shape"),
+        (("--test", "common-trend"), "--given: missing"),
+        (("--scores", "grade=1,2,3"), "--scores: only for trends"),
     ):
-        assert said in refused(capsys, *call, *wrong)
+        assert said in refused(capsys, *call, *one, *wrong)

@@ -48,9 +48,9 @@ def test_shares_risks_odds_and_means_are_those_of_pandas_and_statsmodels(table: 
     rows, columns = listed(table)
     people = pd.DataFrame({"g": rows, "o": columns})
     shares = pd.crosstab(people.g, people.o, normalize="index").to_numpy()
-    np.testing.assert_allclose(of_table(table, "row-shares"), shares.ravel())
+    np.testing.assert_allclose(of_table(table, "row-proportions"), shares.ravel())
     np.testing.assert_allclose(
-        of_table(table, "column-shares"), pd.crosstab(people.g, people.o, normalize="columns").to_numpy().ravel()
+        of_table(table, "column-proportions"), pd.crosstab(people.g, people.o, normalize="columns").to_numpy().ravel()
     )
     np.testing.assert_allclose(of_table(table, "risk-difference"), (shares[1:] - shares[0]).ravel(), atol=1e-14)
     np.testing.assert_allclose(of_table(table, "risk-ratio"), (shares[1:] / shares[0]).ravel())
@@ -101,9 +101,9 @@ def without_noise(name: Any, table: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "table", "limits", "close"),
     [
-        ("row-shares", [[150, 144], [3, 3]], (0.188, 0.812), 5e-4),  # Wilson
-        ("row-shares", [[0, 10], [997, 3]], (0.00102, 0.00878), 1e-5),  # Wilson
-        ("row-shares", [[147, 147], [6, 0]], (0, 0.3903), 1e-4),  # Wilson
+        ("row-proportions", [[150, 144], [3, 3]], (0.188, 0.812), 5e-4),  # Wilson
+        ("row-proportions", [[0, 10], [997, 3]], (0.00102, 0.00878), 1e-5),  # Wilson
+        ("row-proportions", [[147, 147], [6, 0]], (0, 0.3903), 1e-4),  # Wilson
         ("risk-difference", [[150, 144], [3, 3]], (-0.307, 0.328), 0.004),  # Newcombe
         ("risk-difference", [[147, 147], [6, 0]], (-0.5568, -0.1056), 0.002),  # Newcombe
         ("odds-ratio", [[997, 3], [900, 100]], (12.331, 110.55), 0.1),  # Miettinen and Nurminen
@@ -146,7 +146,7 @@ def test_without_noise_widths_are_those_of_statsmodels(seed: Any) -> None:
             # statsmodels' limits break down where a cell is empty
             hits = np.clip(rng.binomial(people, rng.uniform(0.05, 0.95, 2)), 1, people - 1)
             table = [[people[0] - hits[0], hits[0]], [people[1] - hits[1], hits[1]]]
-            row = without_noise("row-shares", table)
+            row = without_noise("row-proportions", table)
             low, high = proportion_confint(hits[1], people[1], method="wilson")
             assert (row.lower, row.upper) == pytest.approx((low, high), abs=1e-3 * (high - low))
             for name, compare in (("risk-difference", "diff"), ("risk-ratio", "ratio"), ("odds-ratio", "odds-ratio")):
@@ -226,7 +226,7 @@ def test_small_groups_are_covered_neither_too_seldom_nor_too_often(
     table = people[:, None] * np.array([0.4, *np.full(shape[1] - 1, 0.6 / (shape[1] - 1))])
     domain = Domain.of({"group": shape[0], "outcome": shape[1]})
     kernel = design(domain, epsilon).mechanism.kernel(domain.names)
-    _, odds = next(iter(asked(domain, "row-shares", Comparing())))
+    _, odds = next(iter(asked(domain, "row-proportions", Comparing())))
     sampling, covered, held = Sampling(kernel, n, odds.sums), 0, []
     for k, seen in enumerate(rng.multinomial(n, kernel.expected(table).ravel(), size=400)):
         inversion = Inversion(odds, sampling, seen / n)
@@ -249,7 +249,9 @@ def test_simultaneous_intervals_are_wider_and_results_are_tables() -> None:
     domain = Domain.of({"group": ["a", "b"], "outcome": 3})
     mechanism = design(domain, 2.0).mechanism
     counts = Counts(domain, np.array([[200, 100, 50], [80, 90, 100]]))
-    alone, together = (measure(counted_table(counts, mechanism), "row-shares", simultaneous=s) for s in (False, True))
+    alone, together = (
+        measure(counted_table(counts, mechanism), "row-proportions", simultaneous=s) for s in (False, True)
+    )
     assert all(t.lower <= a.lower and a.upper <= t.upper for a, t in zip(alone.rows, together.rows, strict=True))
     frame = together.to_pandas()
     assert list(frame.columns) == ["group", "reference", "outcome", "estimate", "standard_error", "lower", "upper"]

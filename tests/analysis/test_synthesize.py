@@ -133,7 +133,7 @@ def test_pair_tables_lie_within_the_intervals_of_the_estimates(epsilon: float) -
 
 def test_records_have_the_declared_values_and_say_what_they_are() -> None:
     mechanism = design(DOMAIN, 4.0).mechanism
-    result = synthesize(people(500), mechanism, ["b", "c", "d"], size=200, random_state=5)
+    result = synthesize(people(500), mechanism, ["b", "c", "d"], n=200, random_state=5)
     frame = result.to_pandas()
     assert list(frame.columns) == ["b", "c", "d"]
     assert set(frame.b) <= {"x", "y", "z"}
@@ -153,8 +153,8 @@ def test_what_cannot_be_synthesized_is_refused() -> None:
     with pytest.raises(InvalidInput, match="two attributes"):
         synthesize(people(100), mechanism, "a")
     for size in (0, 2.5, 10**7):
-        with pytest.raises(InvalidInput, match="size"):
-            synthesize(people(100), mechanism, ["a", "b"], size=size)
+        with pytest.raises(InvalidInput, match="``n``"):
+            synthesize(people(100), mechanism, ["a", "b"], n=size)
     hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
     with pytest.raises(SingularMarginal, match="preserve='pairs'"):
         synthesize(np.random.default_rng(0).integers(0, 2, (100, 3)), hidden)
@@ -169,7 +169,7 @@ def test_the_command_writes_records_that_estimate_and_perturb_refuse(suffix, tmp
     true = pd.DataFrame({"a": codes[:, 0].astype(str), "b": np.array(["x", "y", "z"])[codes[:, 1]]})
     made.mechanism.randomize(true, random_state=7).to_parquet(tmp_path / "r.parquet")
     given, out = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json")], tmp_path / f"s.{suffix}"
-    assert run(["synthesize", *given, "-o", str(out), "--random-state", "8", "--size", "300", "--json"]) == 0
+    assert run(["synthesize", *given, "-o", str(out), "--random-state", "8", "--n", "300", "--json"]) == 0
     printed = capsys.readouterr()
     said = json.loads(printed.out)
     assert (said["records"], said["n"], said["pairs"][0]["cells"]) == (300, 1000, 6)
@@ -218,12 +218,14 @@ def test_without_noise_what_is_kept_is_the_data_s(seed: int, largest: int, monke
     monkeypatch.setattr("optrr.analysis.synthesis.laws.MOST_PRODUCTS", largest)
     codes, n = people_of_sets(20_000, seed), 20_000
     mechanism = design(SEVERAL, 25.0, method="kronecker").mechanism
-    made = synthesize(mechanism.randomize_codes(codes, random_state=seed), mechanism, keep="y ~ a*b", random_state=seed)
+    made = synthesize(
+        mechanism.randomize_codes(codes, random_state=seed), mechanism, margins="y ~ a*b", random_state=seed
+    )
     assert made.shrunk == (largest < 10**6)
     has, truth = (count(each, SEVERAL, ["a", "b", "y"]).proportions for each in (made.codes, codes))
     # a systematic sample misses a cell by less than a record for each of the two categories of c
     np.testing.assert_allclose(has, truth, atol=2.5 / n + 2e-5 * (largest < 10**6))
-    without = synthesize(codes, mechanism, keep="a*b", random_state=seed).codes
+    without = synthesize(codes, mechanism, margins="a*b", random_state=seed).codes
     assert np.abs(count(without, SEVERAL, ["a", "b", "y"]).proportions - truth).max() > 0.005
     (near,) = made.margins
     assert (near.attributes, near.cells, near.within) == (("a", "b", "y"), 12, 12)
@@ -361,7 +363,7 @@ def test_combined_intervals_hold_and_those_of_one_set_do_not(epsilon: float, kin
 def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() -> None:
     mechanism = design(SEVERAL, 3.0, constraints=Constraints(preserve="pairs")).mechanism
     reports = mechanism.randomize_codes(people_of_sets(5000, 4), random_state=4)
-    made = synthesize(reports, mechanism, keep=["y ~ a*b + c"], sets=6, random_state=5)
+    made = synthesize(reports, mechanism, margins=["y ~ a*b + c"], sets=6, random_state=5)
     assert made.sets == 6 and len(made.codes) == 30_000 and not made.shrunk
     assert list(made.to_pandas().columns) == ["synthetic_set", *SEVERAL.names]
     assert "synthetic sets" not in made.headline() and "in 6 sets" in made.headline()
@@ -377,7 +379,7 @@ def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() ->
         assert abs(row.estimate - own.estimate) < 1.6 * own.standard_error
         assert 0.3 < row.standard_error / own.standard_error < 2.5
     assert "combine" in made.warnings[0] and "hold a share of a pair in about" in made.warnings[0]
-    again = synthesize(reports, mechanism, keep=["y ~ a*b + c"], sets=6, random_state=5)
+    again = synthesize(reports, mechanism, margins=["y ~ a*b + c"], sets=6, random_state=5)
     np.testing.assert_array_equal(again.codes, made.codes)
 
 
@@ -388,11 +390,11 @@ def test_sets_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(InvalidInput, match="whole number of data sets"):
             synthesize(codes, mechanism, sets=sets)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="for each of 20 sets; give a whole number of records from 1 to 50000"):
-        synthesize(codes, mechanism, sets=20, size=60_000)
+        synthesize(codes, mechanism, sets=20, n=60_000)
     named = design(Domain.of({"synthetic_set": 2, "b": 2}), 2.0, method="kronecker").mechanism
     with pytest.raises(InvalidInput, match="rename it"):
         synthesize(codes[:, :2], named, sets=2)
-    assert synthesize(codes[:, :2], named, size=10).to_pandas().shape == (10, 2)
+    assert synthesize(codes[:, :2], named, n=10).to_pandas().shape == (10, 2)
     monkeypatch.setattr("optrr.analysis.synthesis.laws.MOST_PRODUCTS", 100)
     with pytest.raises(InvalidInput, match="name fewer attributes"):
         synthesize(codes, mechanism, sets=2)
@@ -404,7 +406,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     optrr.save(made, tmp_path / "d.json")
     made.mechanism.randomize(plain(2000, 1), random_state=7).to_parquet(tmp_path / "r.parquet")
     given = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json"), "--random-state", "8"]
-    kept, out = ["--keep", "y ~ a + b", "--keep", "a*b*c", "--sets", "3", "--size", "500"], tmp_path / "s.parquet"
+    kept, out = ["--margins", "y ~ a + b", "--margins", "a*b*c", "--sets", "3", "--n", "500"], tmp_path / "s.parquet"
     assert run(["synthesize", *given, "-o", str(out), *kept, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["records"], said["sets"]) == (1500, 3)
@@ -412,7 +414,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     frame = pd.read_parquet(out)
     assert frame.groupby("synthetic_set").size().tolist() == [500] * 3
     reports = made.reports(tmp_path / "r.parquet")
-    same = reports.synthesize(500, keep=["y ~ a + b", "a*b*c"], sets=3, random_state=8)
+    same = reports.synthesize(500, margins=["y ~ a + b", "a*b*c"], sets=3, random_state=8)
     assert (same.to_pandas().y.to_numpy() == frame.y.to_numpy()).all()
     assert run(["synthesize", *given, "-o", str(out), *kept]) == 0
     assert "tables that are kept" in capsys.readouterr().out

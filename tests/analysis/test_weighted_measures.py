@@ -27,7 +27,7 @@ DOMAIN = Domain(
     (Attribute("sex", ("f", "m")), Attribute("level", (1, 2, 5)), Attribute("town", ("a", "b", "c"), missing=("NA",)))
 )
 PLAIN = 30.0
-SAMPLE: dict[str, Any] = {"weights": "w", "strata": "region", "clusters": "school"}
+SAMPLE: dict[str, Any] = {"sample": optrr.Sample(weights="w", strata="region", psu="school")}
 
 
 def people(seed: int, n: int = 600, strata: int = 3, schools: int = 6) -> pd.DataFrame:
@@ -96,12 +96,12 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
 
     one, z = of_mean(frame, top, f)
     other, y = of_mean(frame, top, m)
-    same(row(measure("row-shares", "sex", "level"), "5"), one, z)
-    same(row(reports.share("level", 5, where={"sex": "f"}, **SAMPLE)), one, z)
+    same(row(measure("row-proportions", "sex", "level"), "5"), one, z)
+    same(row(reports.proportion({"level": 5}, where={"sex": "f"}, **SAMPLE)), one, z)
     same(row(measure("means", "sex", "level")), *of_mean(frame, frame.level, f))
-    same(row(measure("column-shares", "sex", "level"), "5"), *of_mean(frame, f, top))
+    same(row(measure("column-proportions", "sex", "level"), "5"), *of_mean(frame, f, top))
     # of the first group, against the second
-    how: dict[str, Any] = {"reference": "m"}
+    how: dict[str, Any] = {"coding": {"sex": "m"}}
     same(row(measure("risk-difference", "sex", "level", **how), "5"), one - other, z - y)
     ratio = one / other
     same(row(measure("risk-ratio", "sex", "level", **how), "5"), ratio, ratio * (z / one - y / other))
@@ -123,7 +123,7 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
         "600 records, weights 'w'"
     )
     # answers about the town that are missing at random given the level
-    told = reports.table("level", "town", missing_at_random="town", **SAMPLE)
+    told = reports.table("level", "town", missing=optrr.MissingAtRandom("town"), **SAMPLE)
     here, u = of_mean(frame, frame.level == 2, frame.w > 0)
     within, v = of_mean(frame, frame.town == "b", (frame.level == 2) & frame.town.notna())
     assert told.proportions[1, 1] == pytest.approx(here * within, abs=1e-9)
@@ -163,7 +163,7 @@ def test_without_noise_errors_of_ordinal_measures_are_those_of_numerical_derivat
 @pytest.mark.parametrize("clustered", [False, True])
 def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     frame = people(9, strata=1, schools=25)
-    columns: dict[str, Any] = {"weights": "w", "clusters": "school"} if clustered else {"weights": "w"}
+    sample = optrr.Sample(weights="w", psu="school" if clustered else None)
     reports, x = reported(frame), sm.add_constant((frame.sex == "f").astype(float))
     groups = frame.school.to_numpy() if clustered else np.arange(len(frame))
     count = len(np.unique(groups))
@@ -171,7 +171,7 @@ def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     factor = np.sqrt(count / (count - 1))
 
     def first(name: str, outcome: str | None = None) -> Any:
-        rows = reports.measure(name, "sex", "level", reference="m", **columns).rows
+        rows = reports.measure(name, "sex", "level", coding={"sex": "m"}, sample=sample).rows
         return next(r for r in rows if r.outcome == outcome)
 
     linear = sm.WLS(frame.level.astype(float), x, weights=frame.w).fit(**robust)
@@ -198,7 +198,7 @@ def test_the_published_mean_of_eight_sampled_units() -> None:
     frame = pd.DataFrame({"x": x, "kind": "unit", **sizes})
     design = optrr.design(Domain.of({"kind": ["unit", "none"], "x": sorted(set(x))}), PLAIN, method="kronecker")
     reports = design.reports(randomized(design, frame))
-    row = reports.measure("means", "kind", "x", weights="weight", strata="stratid").rows[0]
+    row = reports.measure("means", "kind", "x", sample=optrr.Sample(weights="weight", strata="stratid")).rows[0]
     assert row.estimate == pytest.approx(5.448148, abs=5e-7)
     assert row.standard_error == pytest.approx(0.7412683, abs=5e-8)
 
@@ -231,8 +231,8 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
                 assert getattr(b, of) == pytest.approx(getattr(a, of), rel=close, abs=1e-7, nan_ok=True)
             if epsilon == PLAIN:
                 assert b.standard_error == pytest.approx(a.standard_error, rel=0.02)
-    printed = reports.measure("row-shares", "sex", "level", weights="w", clusters="school").rows
-    for a, b in zip(reports.measure("row-shares", "sex", "level").rows, printed, strict=True):
+    printed = reports.measure("row-proportions", "sex", "level", sample=optrr.Sample(weights="w", psu="school")).rows
+    for a, b in zip(reports.measure("row-proportions", "sex", "level").rows, printed, strict=True):
         assert (b.lower, b.upper) == pytest.approx((a.lower, a.upper), abs=5e-4)
 
 
@@ -259,8 +259,8 @@ def test_a_stratum_with_one_cluster_and_the_columns_are_said() -> None:
     frame.loc[frame.region == 2, "school"] = 0
     reports = reported(frame, 3.0)
     with pytest.raises(InvalidInput, match="have only one cluster"):
-        reports.share("level", 5, **SAMPLE)
-    centred = reports.share("level", 5, lonely_psu="centred", **SAMPLE)
+        reports.proportion({"level": 5}, **SAMPLE)
+    centred = reports.proportion({"level": 5}, sample=replace(SAMPLE["sample"], lonely_psu="centred"))
     assert any("only one cluster" in line for line in centred.warnings)
     assert any("weight 'w', stratum 'region', cluster 'school' are public" in line for line in centred.warnings)
     assert "weighted: 600 records, weights 'w', 3 strata of 'region'" in centred.headline()
@@ -272,13 +272,13 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
     given = reported(frame, 3.0)
     for call in (
         lambda r, **how: r.measure("odds-ratio", "sex", "level", **how),
-        lambda r, **how: r.share("level", 5, where={"sex": "f"}, **how),
+        lambda r, **how: r.proportion({"level": 5}, where={"sex": "f"}, **how),
         lambda r, **how: r.quantiles("level", **how),
     ):
         one, other = call(declared), call(given, **SAMPLE)
         assert one.rows == other.rows and one.sample == other.sample
         with pytest.warns(OptrrWarning, match="is ignored here"):
-            plain = call(declared, unweighted=True)
+            plain = call(declared, sample="ignore")
         assert plain.rows == call(given).rows and not plain.sample and "sample" not in plain.summary()
     with pytest.warns(OptrrWarning, match="is ignored here"):
         declared.measure("entropy", "level")
@@ -287,14 +287,20 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda r: r.measure("entropy", "level", weights="w"), "takes no weights"),
-        (lambda r: r.measure("means", "sex", "level", weights="v"), "column 'v' is missing"),
-        (lambda r: r.share("level", 5, weights="sex"), "cannot be public"),
-        (lambda r: r.share("level", 5, weights="w", unweighted=True), "``unweighted`` ignores the sample"),
-        (lambda r: r.table("level", where={"sex": "f"}, by="region"), "takes ``where`` or ``by``"),
-        (lambda r: r.table("level", method="mle", weights="w"), "takes ``method`` or the public columns"),
-        (lambda r: r.table("level", method="mle", complete_cases=True, weights="w"), "leave one out"),
-        (lambda r: r.quantiles("level", weights="w", lonely_psu="ignore"), "lonely_psu"),
+        (lambda r: r.measure("entropy", "level", sample=optrr.Sample(weights="w")), "``sample``: not taken by entropy"),
+        (lambda r: r.measure("means", "sex", "level", sample=optrr.Sample(weights="v")), "column 'v' is missing"),
+        (lambda r: r.proportion({"level": 5}, sample=optrr.Sample(weights="sex")), "cannot be public"),
+        (lambda r: r.proportion({"level": 5}, sample="w"), "``sample``: 'w' is none; give optrr.Sample"),
+        (lambda r: r.table("level", where={"sex": "f"}, by="region"), "``by``: excludes ``where``"),
+        (
+            lambda r: r.table("level", method="mle", sample=optrr.Sample(weights="w")),
+            "``method``: 'mle' is not defined for a weighted",
+        ),
+        (
+            lambda r: r.table("level", method="mle", missing="complete-cases", sample=optrr.Sample(weights="w")),
+            "leave one of them out",
+        ),
+        (lambda r: r.quantiles("level", sample=optrr.Sample(weights="w", lonely_psu="ignore")), "lonely_psu"),
     ],
 )
 def test_what_a_sample_does_not_go_with_is_refused(call: Any, said: str) -> None:
@@ -307,12 +313,12 @@ def test_answers_to_questions_have_no_sample() -> None:
     asking = SampledTables(domain, (("sex", "level"),), np.ones(1), 4.0)
     reports = asking.reports(asking.randomize(people(1, 400)[["sex", "level"]], random_state=5))
     for call in (
-        lambda: reports.measure("means", "sex", "level", weights="w"),
-        lambda: reports.share("level", 5, clusters="school"),
-        lambda: reports.quantiles("level", strata="region"),
-        lambda: reports.table("level", where={"sex": "f"}, weights="w"),
+        lambda: reports.measure("means", "sex", "level", sample=optrr.Sample(weights="w")),
+        lambda: reports.proportion({"level": 5}, sample=optrr.Sample(psu="school")),
+        lambda: reports.quantiles("level", sample=optrr.Sample(strata="region")),
+        lambda: reports.table("level", where={"sex": "f"}, sample=optrr.Sample(weights="w")),
     ):
-        with pytest.raises(InvalidInput, match="sample's columns"):
+        with pytest.raises(InvalidInput, match="answers to local queries have no public columns"):
             call()
 
 
@@ -348,24 +354,26 @@ def test_weights_of_shares_that_are_no_numbers_are_named(
 def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = people(2, 800)
     reports = reported(frame)
-    share = reports.share("town", "(missing)").rows[0]
-    assert share == reports.share("town", None).rows[0] and share.estimate == pytest.approx(frame.town.isna().mean())
-    where = reports.share("sex", "f", where={"town": ["a", "(missing)"]})
-    assert where.rows == reports.share("sex", "f", where={"town": ["a", None]}).rows
+    share = reports.proportion({"town": "(missing)"}).rows[0]
+    assert share == reports.proportion({"town": None}).rows[0] and share.estimate == pytest.approx(
+        frame.town.isna().mean()
+    )
+    where = reports.proportion({"sex": "f"}, where={"town": ["a", "(missing)"]})
+    assert where.rows == reports.proportion({"sex": "f"}, where={"town": ["a", None]}).rows
     assert where.where == {"town": ["a", "(missing)"]}
-    ratio = reports.measure("odds-ratio", "town", "sex", reference="(missing)")
+    ratio = reports.measure("odds-ratio", "town", "sex", coding={"town": "(missing)"})
     assert {row.reference for row in ratio.rows} == {"(missing)"}
     with pytest.raises(InvalidInput, match=r"choose among 'a', 'b', 'c', '\(missing\)'"):
-        reports.share("town", "d")
+        reports.proportion({"town": "d"})
     with pytest.raises(InvalidInput, match="has no category"):
-        reports.share("sex", "(missing)")
+        reports.proportion({"sex": "(missing)"})
     # a category of that name is the category
     domain = Domain((Attribute("x", ("(missing)", "y"), missing=("NA",)), Attribute("z", (0, 1))))
     design = optrr.design(domain, PLAIN)
     data = pd.DataFrame({"x": ["(missing)"] * 30 + ["y"] * 20 + [None] * 50, "z": [0, 1] * 50})
     told = design.reports(design.randomize(data, random_state=1))
-    assert told.share("x", "(missing)").rows[0].estimate == pytest.approx(0.3)
-    assert told.share("x", None).rows[0].estimate == pytest.approx(0.5)
+    assert told.proportion({"x": "(missing)"}).rows[0].estimate == pytest.approx(0.3)
+    assert told.proportion({"x": None}).rows[0].estimate == pytest.approx(0.5)
     optrr.save(optrr.design(DOMAIN, PLAIN), tmp_path / "d.json")
     frame.assign(town=frame.town.fillna("NA")).to_csv(tmp_path / "o.csv", index=False)
     place = [str(tmp_path / "o.csv"), "--design", str(tmp_path / "d.json"), "--json"]
@@ -379,14 +387,14 @@ def test_weights_that_leave_next_to_nobody_are_refused() -> None:
     frame["w"] = np.where(np.arange(200) == 0, 1e12, 1.0)
     reports = reported(frame, 2.0)
     for ask in (
-        lambda: reports.share("level", 5, weights="w"),
-        lambda: reports.test("sex", "level", weights="w"),
-        lambda: reports.regress("level ~ sex", weights="w"),
+        lambda: reports.proportion({"level": 5}, sample=optrr.Sample(weights="w")),
+        lambda: reports.test("sex", "level", sample=optrr.Sample(weights="w")),
+        lambda: reports.regress("level ~ sex", sample=optrr.Sample(weights="w")),
     ):
         with pytest.raises(InvalidInput, match="count as 1, and 2 are needed"):
             ask()
     with pytest.raises(InvalidInput, match="'sex' cannot be public: it is an attribute"):
-        reports.regress("level ~ town", weights="sex")
+        reports.regress("level ~ town", sample=optrr.Sample(weights="sex"))
 
 
 @pytest.mark.parametrize("epsilon", [20.0, 36.0, 40.0])
@@ -394,7 +402,11 @@ def test_a_mean_of_records_that_are_alike_is_not_without_error(epsilon: float) -
     """From 38 nats on it had an error of 0, beside an interval over most of the range."""
     made = optrr.design({"a": 2, "b": 4}, epsilon, method="kronecker")
     frame = pd.DataFrame({"a": [0, 0, 1, 1, 1, 1], "b": 0, "w": [1.0, 1.2, 0.9, 2.0, 1.5, 1.1]})
-    (row,) = (r for r in made.reports(frame).measure("means", "a", "b", weights="w").rows if r.group == "1")
+    (row,) = (
+        r
+        for r in made.reports(frame).measure("means", "a", "b", sample=optrr.Sample(weights="w")).rows
+        if r.group == "1"
+    )
     assert row.estimate == pytest.approx(0, abs=1e-6) and 0.1 < row.standard_error < row.upper / 2
 
 
@@ -404,6 +416,8 @@ def test_limits_of_two_shares_are_each_others_complement() -> None:
     design = optrr.design(Domain.of({"a": ["x", "y"]}), [2.0])
     released = design.mechanism.randomize(pd.DataFrame({"a": rng.choice(["x", "y"], 2000)}), random_state=1)
     reports = design.reports(released.assign(c=np.arange(2000) % 2))
-    one, other = (reports.share("a", each, clusters="c", confidence=0.99).rows[0] for each in "xy")
+    one, other = (
+        reports.proportion({"a": each}, sample=optrr.Sample(psu="c"), confidence=0.99).rows[0] for each in "xy"
+    )
     assert one.lower == pytest.approx(1 - other.upper, abs=1e-6)
     assert one.upper == pytest.approx(1 - other.lower, abs=1e-6)

@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy.special import expit
 from scipy.stats import t as student
 
-from optrr import Attribute, Constraints, Domain, InvalidInput, count, design
+from optrr import Attribute, Constraints, Domain, InvalidInput, Sample, count, design
 from optrr.analysis.regression.fitting import regress
 
 OUTCOMES = {
@@ -154,9 +154,7 @@ def test_what_has_no_weights_is_refused_in_one_line() -> None:
         regress(frame, mechanism, "y ~ a + region", strata="region", public=["region"])
     groups = design(domain, 3.0).reports(frame, frame)
     with pytest.raises(InvalidInput, match="opened from 2 places, which are groups"):
-        groups.regress("y ~ a", weights="weight")
-    with pytest.raises(InvalidInput, match="`unweighted`` ignores the sample, and weight 'weight' describes it"):
-        design(domain, 3.0).reports(frame).regress("y ~ a", weights="weight", unweighted=True)
+        groups.regress("y ~ a", sample=Sample(weights="weight"))
     alone = frame.assign(region=np.arange(len(frame)))
     with pytest.raises(InvalidInput, match="have only one cluster"):
         regress(alone, mechanism, "y ~ a", strata="region")

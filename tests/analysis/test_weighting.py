@@ -583,7 +583,7 @@ def test_the_effect_of_two_by_two_cells_has_the_sign_of_the_weighted_risk_differ
     result = optrr.analysis.weighted.test_weighted(data, made.mechanism, ["a", "b"], weights="w")
     shares = [np.average(part.b, weights=part.w) for _, part in data.groupby("a")]
     assert np.sign(result.effect) == np.sign(shares[1] - shares[0]) == (-1 if turned else 1)
-    (row,) = made.reports(data).measure("risk-difference", "a", "b", weights="w").rows
+    (row,) = made.reports(data).measure("risk-difference", "a", "b", sample=optrr.Sample(weights="w")).rows
     assert row.estimate == pytest.approx(shares[1] - shares[0])
     assert result.effect**2 == pytest.approx(result.statistic)
 
@@ -627,7 +627,7 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
     assert run(["test", *place, "--test", "trend", "--weights", "w"]) == 2
-    assert "--weights, --strata and --psu count in independence" in capsys.readouterr().err
+    assert "--weights: weights, strata and PSUs count in independence" in capsys.readouterr().err
     assert run(["test", *place, "--unweighted", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "which is ignored here" in err and json.loads(out)["calibration"] != "rao-scott"

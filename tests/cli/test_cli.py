@@ -99,7 +99,7 @@ def print_json(value, ours=printing.print_json):
     ours(value)
     os.write(1, b"and afterwards\\n")
 printing.print_json = print_json
-main(["power", *"--attributes a,b --design".split(), sys.argv[1], *"--proportions .3,.2,.2,.3 --json".split()])
+main(["power", *"--attributes a,b --design".split(), sys.argv[1], *"--truth .3,.2,.2,.3 --json".split()])
 """
 
 

@@ -78,7 +78,7 @@ def estimated(options: str, said: str) -> Mistake:
 
 
 def proportions(content: Content, said: str) -> Mistake:
-    power = "power --design design.json --attributes sex,answer --proportions p.json"
+    power = "power --design design.json --attributes sex,answer --truth p.json"
     return {"p.json": content}, power, said
 
 
@@ -232,7 +232,7 @@ MISTAKES = [
     proportions(b'{"attributes": ["\xff"]}', "p.json … UTF-8|not JSON"),
     proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "'age' … estimate that table"),
     proportions('[["a", "b"], [1, 2]]', "p.json … not a number"),
-    called("power --design design.json --attributes sex,answer --proportions p.json", "p.json … check the path"),
+    called("power --design design.json --attributes sex,answer --truth p.json", "p.json … check the path"),
     workload("w.toml", b"\xff", "w.toml … UTF-8"),
     workload("w.json", "[" * 100_000, "w.json … not JSON"),
     workload("w.json", '{"\\ud800": 1}', "w.json … surrogate … write the whole character"),

@@ -89,15 +89,15 @@ TEST = ("test", "records.csv", *CALL)
 GOODNESS = ("--test", "goodness-of-fit", *SHARES)
 HOMOGENEITY = ("--test", "homogeneity", "--group", "others.csv")
 WEIGHTED = ("--weights", "w")
-POWER = ("power", *CALL, *SHARES)
+POWER = ("power", *CALL, "--truth", SHARES[1])
 WIDTH = (*POWER, "--width", "0.2")
 REFUSED = [
-    ("--bootstrap", "7", (*TEST, "--given", "c")),
-    ("--bootstrap", "1999", (*TEST, *GOODNESS)),
-    ("--bootstrap", "7", (*TEST, *HOMOGENEITY)),
-    ("--bootstrap", "7", (*TEST, "--calibration", "asymptotic")),
+    ("--draws", "7", (*TEST, "--given", "c")),
+    ("--draws", "1999", (*TEST, *GOODNESS)),
+    ("--draws", "7", (*TEST, *HOMOGENEITY)),
+    ("--draws", "7", (*TEST, "--calibration", "asymptotic")),
     ("--random-state", "7", (*TEST, "--calibration", "asymptotic")),
-    ("--bootstrap", "7", (*TEST, *WEIGHTED)),
+    ("--draws", "7", (*TEST, *WEIGHTED)),
     ("--random-state", "7", (*TEST, *WEIGHTED)),
     ("--lonely-psu", "centred", TEST),
     ("--lonely-psu", "centred", ("estimate", "records.csv", *CALL)),
@@ -184,5 +184,5 @@ def test_a_seed_is_taken_by_drawn_tests_of_records_with_public_columns(tmp_path,
     tested = "test r.csv --design d.json --attributes a --proportions 0.5,0.5 --random-state 1 --json"
     assert run(tested.split()) == 0
     capsys.readouterr()
-    assert run([*tested.split(), "--bootstrap", "9"]) == 2
-    assert "--bootstrap is for associations without --given" in capsys.readouterr().err
+    assert run([*tested.split(), "--draws", "9"]) == 2
+    assert "--draws: not a choice in a test of goodness-of-fit" in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_reports_and_commands_take_it(carriers):
         "d.json",
         "--attributes",
         "g,status",
-        "--proportions",
+        "--truth",
         truth,
         "--test",
         "carriers",

@@ -63,7 +63,7 @@ ANALYSES = {
     ),
     "model": lambda d, data: optrr.analysis.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
     "regress": lambda d, data: optrr.analysis.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
-    "synthesize": lambda d, data: optrr.analysis.synthesis.drawing.synthesize(data, d.mechanism, size=10),
+    "synthesize": lambda d, data: optrr.analysis.synthesis.drawing.synthesize(data, d.mechanism, n=10),
     "weighted": lambda d, data: optrr.analysis.weighting.estimating.estimate_weighted(data, d.mechanism, ["sex"]),
 }
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 MeasureName = Literal[
-    "row-shares",
-    "column-shares",
+    "row-proportions",
+    "column-proportions",
     "risk-difference",
     "risk-ratio",
     "odds-ratio",
@@ -90,7 +90,7 @@ class Measures(TableResult):
     to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
     """
 
-    measure: str
+    statistic: str
     attributes: tuple[str, ...]
     n: int
     confidence: float
@@ -102,7 +102,7 @@ class Measures(TableResult):
     note: str = ""
     sample: str = ""
 
-    in_summary = ("attributes", "measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
+    in_summary = ("attributes", "statistic", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
     def headline(self) -> str:
         """What is measured, of how many records."""
@@ -111,22 +111,22 @@ class Measures(TableResult):
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
         title = crossed(self.attributes)
         sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
-        return f"{self.measure} of {title}{one}, {sampled}{said_where(self.where)}"
+        return f"{self.statistic} of {title}{one}, {sampled}{said_where(self.where)}"
 
     def on_page(self, **_beside: Any) -> OneTable:
         """What stands on its page."""
         title = crossed(self.attributes)
         together = "all together" if self.simultaneous else "each"
         lead = (
-            f"{self.measure.replace('-', ' ').capitalize()} of {title} behind {self.n} randomized records"
+            f"{self.statistic.replace('-', ' ').capitalize()} of {title} behind {self.n} randomized records"
             f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
             "no end, the noise leaves none."
         )
         scores = None if self.scores is None else [self.scores]
         lines = [*told_scores(self.attributes[-1:], scores, 2), *([self.note] if self.note else [])]
         notes = [Text(sentence(line)) for line in lines]
-        chart = f"{self.measure} of {title} with intervals"
-        return OneTable(f"{title}: {self.measure}", lead, "Comparisons", chart, notes=notes)
+        chart = f"{self.statistic} of {title} with intervals"
+        return OneTable(f"{title}: {self.statistic}", lead, "Comparisons", chart, notes=notes)
 
     def to_arrow(self) -> "pa.Table":
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
@@ -142,23 +142,23 @@ class Measures(TableResult):
 
     def row_names(self) -> list[str]:
         """What is compared in each row."""
-        return [label(row) or self.measure for row in self.rows]
+        return [label(row) or self.statistic for row in self.rows]
 
     def plot(self) -> "Figure":
         """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
-        ratio = self.measure in RATIOS
+        ratio = self.statistic in RATIOS
         values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
         ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
         low, high, middle = (
             np.clip([getattr(r, of) for r in self.rows], *ends) for of in ("lower", "upper", "estimate")
         )
-        said = f"{self.measure}, {intervals_said(self.confidence, self.simultaneous)}"
+        said = f"{self.statistic}, {intervals_said(self.confidence, self.simultaneous)}"
         figure = interval_figure(self.row_names(), middle, (low, high), said)
         (axes,) = figure.axes
         if ratio:
             axes.set_xscale("log")
             plain_logarithms(axes.xaxis)
-        if self.measure in _AGAINST_REFERENCE or self.measure in _ORDINAL:
+        if self.statistic in _AGAINST_REFERENCE or self.statistic in _ORDINAL:
             axes.axvline(1.0 if ratio else 0.0, color=COLOURS[4], linewidth=0.8)
         return figure
 
@@ -238,7 +238,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     outcomes = kept.domain.attributes[-1]
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
-        measure=name,
+        statistic=name,
         attributes=kept.domain.names,
         n=table.n,
         confidence=confidence,
@@ -309,10 +309,10 @@ def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row
     group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
         yield Row(), _ORDINAL[name](shape)
-    elif name in ("row-shares", "column-shares"):
+    elif name in ("row-proportions", "column-proportions"):
         for g, c in np.ndindex(shape):
             in_group, in_outcome = group_of_cell == g, outcome_of_cell == c
-            cell, within = in_group & in_outcome, in_group if name == "row-shares" else in_outcome
+            cell, within = in_group & in_outcome, in_group if name == "row-proportions" else in_outcome
             row = Row(of_group[g], outcome=of_outcome[c])
             yield row, quantities.share(_marks(cell), _marks(within & ~cell))
     elif name == "means":

@@ -189,7 +189,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     rows = tuple(_row(left, tested, near, q, tail) for q in wanted)
     nothing = "the records say nothing on the quantile {}; collect more, or give the attributes a larger epsilon"
     return Measures(
-        measure="quantiles",
+        statistic="quantile",
         attributes=(left.name,),
         n=table.n,
         confidence=confidence,

@@ -291,8 +291,8 @@ def contrast(
     Returns
     -------
     Measures
-        "share" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any population;
-        the estimate is NaN where the interval is that whole range.
+        "proportion" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any
+        population; the estimate is NaN where the interval is that whole range.
     """
     check_confidence(confidence)
     check_records(table.n)
@@ -308,10 +308,10 @@ def contrast(
     check_work(len(odds.sums), domain)
     table.kernel.check_invertible()
     alone = len(given) == 1 and given[0].weight == 1
-    name = "share" if alone else "contrast"
+    name = "proportion" if alone else "contrast"
     rows, warnings = tested([(Row(outcome=_said(domain, given)), odds)], name, table, (1 - confidence) / 2)
     return Measures(
-        measure=name,
+        statistic=name,
         attributes=tuple(given[0].of) if alone else domain.names,
         n=table.n,
         confidence=confidence,

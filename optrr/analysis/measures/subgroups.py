@@ -14,6 +14,7 @@ measures).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -25,6 +26,33 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept, or the only one.
 Among = Mapping[str, Category | Sequence[Category]]
+
+
+@dataclass(frozen=True)
+class MissingAtRandom:
+    """Missing values of an attribute that are missing at random, as you declare: the numbers are then those of everybody.
+
+    Among people alike in the other attributes of the table, whether somebody answered does not depend on the answer.
+
+    Parameters
+    ----------
+    attribute
+        Attribute of the table that declares a missing value.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.MissingAtRandom("income").attribute
+    'income'
+    """
+
+    attribute: str
+
+
+# What an analysis takes for ``missing``: a category as any other, left out, or missing at random.
+Missing = Literal["category", "complete-cases"] | MissingAtRandom
+
+
 # Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
 MOST_WORK = 1 << 18
 
@@ -157,8 +185,8 @@ def complete_where(domain: Domain, where: Among | None) -> Among:
 # Measures of groups (first) and outcomes (second) that are those of everybody once people without an answer are left out, where
 # who answers depends on the other attribute alone.
 _IGNORABLE = (
-    ("column-shares", "odds-ratio"),
-    ("row-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference"),
+    ("column-proportions", "odds-ratio"),
+    ("row-proportions", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference"),
 )
 
 
@@ -203,22 +231,28 @@ def said_missing_at_random(name: str, given: Sequence[str]) -> str:
     return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
 
 
-def restriction(
-    domain: Domain,
-    attributes: Sequence[str],
-    where: Among | None,
-    complete_cases: bool,
-    missing_at_random: str | None = None,
-) -> tuple[list[str], Among]:
-    """What is counted for a table of some people, the table's attributes first, and who they are; errors as `complete_among`.
+def check_missing(missing: Missing) -> Missing:
+    """The treatment of missing values. Raises InvalidInput for what is none."""
+    if missing not in ("category", "complete-cases") and not isinstance(missing, MissingAtRandom):
+        raise InvalidInput(
+            f"``missing``: {missing!r} is unknown; give 'category', 'complete-cases' or MissingAtRandom('A')"
+        )
+    return missing
 
-    Those who did not answer about the ``missing_at_random`` attribute stay.
-    """
+
+def at_random(missing: Missing) -> str | None:
+    """The attribute that is missing at random, if any. Raises as :func:`check_missing`."""
+    given = check_missing(missing)
+    return given.attribute if isinstance(given, MissingAtRandom) else None
+
+
+def restriction(
+    domain: Domain, attributes: Sequence[str], where: Among | None, missing: Missing
+) -> tuple[list[str], Among]:
+    """What is counted for a table of some people, the table's attributes first, and who they are."""
     names = [*attributes, *(name for name in where or {} if name not in attributes)]
-    if not complete_cases:
-        return names, where or {}
-    kept = complete_where(domain.subset(names), where)
-    return names, {name: c for name, c in kept.items() if name != missing_at_random or name in (where or {})}
+    complete = check_missing(missing) == "complete-cases"
+    return names, complete_where(domain.subset(names), where) if complete else where or {}
 
 
 def check_work(sums: int, domain: Domain) -> None:

@@ -95,7 +95,7 @@ SET = "synthetic_set"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Synthetic(TableResult):
-    """Synthetic records: ``codes`` (sets · size, m) over ``domain``, one set after the other.
+    """Synthetic records: ``codes`` (sets · n, m) over ``domain``, one set after the other.
 
     ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals that they are compared with:
     ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk`` says that pair tables were
@@ -138,7 +138,7 @@ class Synthetic(TableResult):
             lines.append(
                 f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records "
                 f"show, {least.name} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
-                "pair; name what is to be kept (keep), or take effects from the randomized records (regress, measure)"
+                "pair; name what is to be kept (margins), or take effects from the randomized records (regress, measure)"
             )
         if self.within < ENOUGH:
             lines.append(
@@ -240,9 +240,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     mechanism: Randomizer,
     attributes: str | Iterable[str] | None = None,
     *,
-    keep: str | Iterable[str | Sequence[str]] = (),
+    margins: str | Iterable[str | Sequence[str]] = (),
     sets: int = 1,
-    size: int | None = None,
+    n: int | None = None,
     random_state: int | np.random.Generator | None = None,
     confidence: float = 0.95,
 ) -> Synthetic:
@@ -260,12 +260,12 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         randomized records, as :func:`optrr.count` takes them.
     attributes
         all of the mechanism's unless given; at least two.
-    keep
+    margins
         regressions and tables beyond pairs: formulas such as "income ~ sex + age", tables such as "sex*age*income", or
         tuples of names.
     sets
-        number of data sets, each of ``size`` records, for intervals (:func:`optrr.analysis.combine`): 20 do for most purposes.
-    size
+        number of data sets, each of ``n`` records, for intervals (:func:`optrr.analysis.combine`): 20 do for most purposes.
+    n
         number of records, at most a million in all sets; as many as there are randomized ones unless given.
     random_state
         for the draw.
@@ -281,27 +281,27 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     known = checked_mechanism(mechanism).domain
     domain = known if attributes is None else known.subset(attributes)
-    wanted = KeptTables.of(keep, domain, mechanism)
+    wanted = KeptTables.of(margins, domain, mechanism)
     whole = bool(wanted.margins) and affordable(wanted.terms)
     if sets != 1:
         if not isinstance(sets, int | np.integer) or sets < 1:
-            raise InvalidInput(f"sets = {sets!r}; give a whole number of data sets, such as 20")
+            raise InvalidInput(f"``sets``: {sets!r}; give a whole number of data sets, such as 20")
         if SET in domain.names:
             raise InvalidInput(f"an attribute is called {SET!r}, which names the set of each record; rename it")
         check_affordable(wanted.terms)
         whole = True
     counts = _counted(data, known, wanted, whole)
     of_pairs = {pair: counts[domain.names[pair[0]], domain.names[pair[1]]] for pair in all_pairs(domain)}
-    n = of_pairs[0, 1].n
-    check_records(n)
+    people = of_pairs[0, 1].n
+    check_records(people)
     warn_of_records(list(of_pairs.values()), mechanism)
-    each = _checked_size(n if size is None else size, sets)
+    each = _checked_size(people if n is None else n, sets)
     rng = np.random.default_rng(random_state)
     if whole:
         pool = every_record(domain.sizes.tolist())
         laws = [likeliest(wanted.terms, counts[domain.names], mechanism)]
         if sets > 1:
-            laws = [likeliest_again(wanted.terms, laws[0], n, mechanism, rng) for _ in range(sets)]
+            laws = [likeliest_again(wanted.terms, laws[0], people, mechanism, rng) for _ in range(sets)]
     else:
         full = {axes: Terms.of(domain.subset(names), [names]) for axes, names in wanted.axes.items()}
         kept = {axes: likeliest(terms, counts[terms.domain.names], mechanism) for axes, terms in full.items()}
@@ -318,23 +318,23 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     return Synthetic(
         domain=domain,
         codes=codes,
-        n=n,
+        n=people,
         confidence=confidence,
         pairs=tuple(compared(c.domain.names) for c in of_pairs.values()),
-        note=SyntheticNote(mechanism.digest, n, len(laws)),
+        note=SyntheticNote(mechanism.digest, people, len(laws)),
         margins=tuple(compared(names) for names in wanted.margins if len(names) > 2),
         shrunk=not whole,
         missing=tuple(_missing(wanted)),
     )
 
 
-def _checked_size(size: int, sets: int) -> int:
-    if not isinstance(size, int | np.integer) or not 1 <= size * sets <= MOST_RECORDS:
+def _checked_size(n: int, sets: int) -> int:
+    if not isinstance(n, int | np.integer) or not 1 <= n * sets <= MOST_RECORDS:
         of_each = f" for each of {sets} sets" if sets > 1 else ""
         raise InvalidInput(
-            f"size = {size!r}{of_each}; give a whole number of records from 1 to {MOST_RECORDS // max(sets, 1)}"
+            f"``n``: {n!r}{of_each}; give a whole number of records from 1 to {MOST_RECORDS // max(sets, 1)}"
         )
-    return int(size)
+    return int(n)
 
 
 def _counted(data: Any, known: Domain, wanted: KeptTables, whole: bool) -> Mapping[tuple[str, ...], Counts]:

@@ -311,8 +311,9 @@ class FullRecords(Asking):
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
 
-    power = LazyMethod("optrr.analysis.hypotheses:power")
-    records_for = LazyMethod("optrr.analysis.hypotheses:records_for")
+    power = LazyMethod("optrr.analysis.power:power")
+    records_for = LazyMethod("optrr.analysis.power:records_for")
+    records_for_width = LazyMethod("optrr.analysis.power:records_for_width")
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.

@@ -18,9 +18,13 @@ from .domain import declaration as declaration
 from .domain import has_numbers as has_numbers
 from .domain import listed as listed
 from .domain import plain_scores as plain_scores
+from .domain import scores_by_name as scores_by_name
 from .domain import scores_of_pair as scores_of_pair
 from .domain import shown as shown
 from .domain import told_scores as told_scores
 from .public import NONE as NONE
 from .public import UNPROTECTED as UNPROTECTED
+from .public import GivenSample as GivenSample
+from .public import LonelyPsu as LonelyPsu
 from .public import PublicColumns as PublicColumns
+from .public import Sample as Sample

@@ -546,6 +546,20 @@ def scores_of_pair(domain: Domain, scores: GivenScores | None) -> PairScores:
     return checked_scores(first, x), checked_scores(second, y)
 
 
+def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str]) -> GivenScores | None:
+    """The scores that are given by name to one or two attributes, None for one without; None where none are given.
+
+    Raises InvalidInput for another attribute.
+    """
+    if not scores:
+        return None
+    unknown = next((name for name in scores if name not in names), None)
+    if unknown is not None:
+        raise InvalidInput(f"``scores``: {unknown!r} is none of {listed(names)}; name one of these")
+    first, second = (*map(scores.get, names), None)[:2]
+    return first, second
+
+
 def plain_scores(pair: PairScores | None) -> PlainScores | None:
     """As results keep them."""
     return None if pair is None else (tuple(pair[0].tolist()), tuple(pair[1].tolist()))

@@ -19,6 +19,8 @@ from .pages import test_page as test_page
 from .power_analysis import LARGEST_SURVEY as LARGEST_SURVEY
 from .power_analysis import Alternative as Alternative
 from .power_analysis import IntervalWidths as IntervalWidths
+from .power_analysis import Power as Power
+from .power_analysis import Widths as Widths
 from .power_analysis import alternative_of as alternative_of
 from .power_analysis import association_alternative as association_alternative
 from .power_analysis import goodness_alternative as goodness_alternative
@@ -48,4 +50,5 @@ from .simulation import drawn_statistics as drawn_statistics
 from .simulation import records_clear as records_clear
 from .simulation import simulated_p_values as simulated_p_values
 from .testing import CALIBRATIONS as CALIBRATIONS
+from .testing import Bootstrap as Bootstrap
 from .testing import test as test

@@ -16,7 +16,8 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.core.domain.domain import Domain, GivenScores
+from optrr.core.display.result import Result
+from optrr.core.domain.domain import Domain, GivenScores, PlainScores, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.estimator import check_confidence, estimate
@@ -236,9 +237,9 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
 def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> drawn_power.PredictedPower:
     """As :func:`power`, with where it comes from and, where it was drawn, its standard error."""
     if not n >= 0:
-        raise InvalidInput(f"n = {n}; give a number of records of at least 0")
+        raise InvalidInput(f"``n``: {n}; give a number of records of at least 0")
     if not 0 < level < 1:
-        raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
+        raise InvalidInput(f"``alpha``: {level}; give a number above 0 and below 1, such as 0.05")
     if effect.surveys is not None and effect.power_source(n, level) != "limit":
         return effect.surveys.power(int(n), level)
     return drawn_power.PredictedPower(_limit_power(effect, n, level), "limit")
@@ -266,10 +267,10 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
         where the effect is none, or no survey is large enough.
     """
     if not level < wanted < 1:
-        raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
+        raise InvalidInput(f"``power``: {wanted}; give a number above the level {level} and below 1")
     if effect.noncentrality < _NO_EFFECT:
         raise InvalidInput(
-            "the truth is what the hypothesis says, so that there is nothing to see; give other proportions"
+            "``truth``: it is what the hypothesis says, so that there is nothing to see; give other proportions"
         )
     if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
@@ -303,6 +304,80 @@ def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+# What is said of a power that is not that of the χ² limit.
+_SOURCES = {
+    "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
+    "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Power(Result):
+    """The chance ``power`` that a test of ``attributes`` rejects at level ``alpha`` with ``n`` records, if an effect is there.
+
+    ``noncentrality`` is the effect's per record; ``noncentrality_kept`` the share of it that randomization leaves, and
+    ``noncentrality_bound`` the most that any mechanism of the same total ε leaves of a weak effect. ``power_source`` says where
+    the power comes from (:mod:`optrr.core.inference.drawn_power`), with its ``power_standard_error`` where it was drawn.
+    """
+
+    attributes: tuple[str, ...]
+    test: str
+    n: int
+    power: float
+    alpha: float
+    df: int
+    noncentrality: float
+    noncentrality_kept: float
+    noncentrality_bound: float
+    power_source: drawn_power.Source
+    power_standard_error: float | None = None
+    scores: PlainScores | None = None
+
+    drawn = ("power",)
+
+    def row_names(self) -> list[str]:
+        """What is tested."""
+        return [self.test]
+
+    def headline(self) -> str:
+        """Which test, of how many records, and its power."""
+        of = " × ".join(self.attributes)
+        return f"{self.test} of {of} at level {self.alpha:g}: {self.n} records have power {self.power:.4f}"
+
+    def sentences(self) -> tuple[str, ...]:
+        """What of the effect is left, where the power comes from, and how precise it is."""
+        error = self.power_standard_error
+        return (
+            f"of the effect's noncentrality {self.noncentrality_kept:.3g} is kept; no mechanism of this total, of whatever "
+            f"form, keeps more than {self.noncentrality_bound:.3g} of a weak one",
+            *([_SOURCES[self.power_source]] if self.power_source in _SOURCES else []),
+            *([] if error is None else [f"standard error of this power {100 * error:.2g} points"]),
+            *told_scores(self.attributes, self.scores),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Widths(Result):
+    """The number ``n`` of records with which no interval of a table is wider than ``width``; the ``widest`` of them."""
+
+    attributes: tuple[str, ...]
+    n: int
+    width: float
+    widest: float
+    confidence: float
+    simultaneous: bool
+
+    drawn = ("widest",)
+
+    def headline(self) -> str:
+        """How many records, for which intervals."""
+        together = " together" if self.simultaneous else ""
+        return (
+            f"{self.n} records: no {100 * self.confidence:g}% interval{together} of a cell of {' × '.join(self.attributes)} is "
+            f"wider than {self.width:g}, where reports are as expected"
+        )
 
 
 # Fewer records have no standard error.
@@ -349,6 +424,11 @@ class IntervalWidths:
         out = estimate(made, self.mechanism, confidence=self.confidence, simultaneous=self.simultaneous)
         return float(np.max(out.upper - out.lower))
 
+    def enough(self, width: float) -> Widths:
+        """The result of :meth:`records`."""
+        n = self.records(width)
+        return Widths(self.domain.names, n, width, self.widest(n), self.confidence, self.simultaneous)
+
     def records(self, width: float) -> int:
         """Number of records whose widest interval is at most as wide as wanted, of which one fewer has a wider one.
 
@@ -358,7 +438,7 @@ class IntervalWidths:
         Raises InvalidInput for a width that is not above 0 and below 1, or where 10^15 records are not enough.
         """
         if not 0 < width < 1:
-            raise InvalidInput(f"width = {width}; give a number above 0 and below 1, such as 0.05")
+            raise InvalidInput(f"``width``: {width}; give a number above 0 and below 1, such as 0.05")
         high = _FEWEST
         while self.widest(high) > width:
             if high == LARGEST_SURVEY:

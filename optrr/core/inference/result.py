@@ -77,6 +77,8 @@ class TestResult(Result):
         the numbers by which the categories of the two attributes counted, for trends; None for other tests.
     missing
         what was done with missing values, where attributes declare them: they count as a category, or "complete cases".
+    attributes, given
+        what the hypothesis is about, and within which strata, where the test was one of reports.
     """
 
     __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
@@ -93,6 +95,8 @@ class TestResult(Result):
     warnings: tuple[str, ...] = field(default=())
     scores: PlainScores | None = None
     missing: str = ""
+    attributes: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def reliable(self) -> bool:
@@ -310,7 +314,7 @@ class TestFamily(TableResult):
     def to_arrow(self) -> "pa.Table":
         """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""
         rows = [
-            SimpleNamespace(**vars(each), attributes=crossed(names), adjusted_p_value=p)
+            SimpleNamespace(**vars(each) | {"attributes": crossed(names)}, adjusted_p_value=p)
             for names, each, p in zip(self.names, self.tests, self.adjusted, strict=True)
         ]
         return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"))

@@ -7,7 +7,7 @@ from the fitted hypothesis (:mod:`optrr.core.inference.simulation`).
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,42 @@ from optrr_solvers.arrays import FloatArray
 
 # p-values of tables (B, r_a, r_b) with their tests; and how many tables a bootstrap draws.
 Calibrate = Callable[[Association, FloatArray, ScoreTests, np.random.Generator, int], LimitOrDrawn]
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A p-value from tables that are drawn under the fitted null hypothesis.
+
+    Parameters
+    ----------
+    draws
+        Number of tables drawn for every p-value, at least 1; no p-value is below 1/(draws + 1). None: as many as the p-value
+        needs, and only where the χ² limit does not serve.
+    random_state
+        Seed or generator of the draws; the operating system's unless given.
+
+    Raises
+    ------
+    InvalidInput
+        For fewer than one table.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.Bootstrap(draws=9999, random_state=1).draws
+    9999
+    """
+
+    draws: int | None = None
+    random_state: int | np.random.Generator | None = None
+
+    def __post_init__(self) -> None:
+        if self.draws is not None and self.draws < 1:
+            raise InvalidInput(f"``draws``: {self.draws}; give a number of tables of at least 1")
+
+
+# Tables that the calibration "bootstrap" draws.
+_DRAWS = 1999
 # Every calibration by name: module and function, resolved on first use.
 CALIBRATIONS: dict[str, str] = {
     "auto": "optrr.core.inference.testing:served",
@@ -60,15 +96,13 @@ def bootstrapped(
     return chosen.calibrated(tables, tests, rng, Simulation(draws + 1, draws), drawn=True)
 
 
-def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
+def test(
     counts: Counts,
     mechanism: Randomizer | Kernel,
     test: str = "independence",
     *,
     scores: GivenScores | None = None,
-    calibration: str = "auto",
-    bootstrap: int = 1999,
-    random_state: int | np.random.Generator | None = None,
+    calibration: str | Bootstrap = "auto",
 ) -> TestResult:
     """Test an association of two attributes from counts of their randomized records.
 
@@ -85,12 +119,8 @@ def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
         given. The result says which they were.
     calibration
         "auto": the χ² limit where it is good to a factor of two, a bootstrap elsewhere. "asymptotic": the χ² limit.
-        "bootstrap": ``bootstrap`` simulated tables, no p-value below 1/(bootstrap + 1). "saddlepoint": as in scans of variants,
-        for tests of one or two degrees of freedom. The result says which it was.
-    bootstrap
-        number of tables drawn, at least 1.
-    random_state
-        of simulations.
+        "bootstrap": 1999 simulated tables. "saddlepoint": as in scans of variants, for tests of one or two degrees of freedom.
+        :class:`optrr.Bootstrap`: another number of tables, or a seed. The result says which it was.
 
     Raises
     ------
@@ -112,17 +142,17 @@ def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
         raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
     check_testable(counts.n)
     whole = association(kernel, test, scores, counts.domain)
-    if calibration not in CALIBRATIONS:
-        raise InvalidInput(f"there is no calibration {calibration!r}; choose among {', '.join(CALIBRATIONS)}")
-    if bootstrap < 1:
-        raise InvalidInput(f"bootstrap = {bootstrap}; give a number of samples of at least 1")
+    drawn = calibration if isinstance(calibration, Bootstrap) else Bootstrap()
+    name = calibration if isinstance(calibration, str) else "auto" if drawn.draws is None else "bootstrap"
+    if name not in CALIBRATIONS:
+        raise InvalidInput(f"``calibration``: {name!r} is unknown; give one of {', '.join(CALIBRATIONS)}")
     warn_of_records([counts], mechanism)
     kernel.check_invertible()
     table = counts.table[None].astype(np.float64)
     ((_, chosen),) = whole.forms(table)
     tests = chosen.tested(table)
-    calibrate: Any = pkgutil.resolve_name(CALIBRATIONS[calibration])
-    made = calibrate(chosen, table, tests, np.random.default_rng(random_state), bootstrap)
+    calibrate: Any = pkgutil.resolve_name(CALIBRATIONS[name])
+    made = calibrate(chosen, table, tests, np.random.default_rng(drawn.random_state), drawn.draws or _DRAWS)
     out = calibrated_result(test, made, counts.n)
     n = np.array([float(counts.n)])
     sparse = chosen.fewest(tests.fit, n)[0] < SPARSE or not chosen.clear(tests.fit, n)[0]

@@ -380,7 +380,7 @@ class OpenedRecords:
     @cached_property
     def doubts(self) -> list[str]:
         """What is in doubt about them, one line each, to be shown beside every number."""
-        return list(dict.fromkeys([*self.pooled_notes, *self.unbound]))
+        return list(dict.fromkeys([*self.collapsed_notes, *self.unbound]))
 
     @property
     def mechanism(self) -> Any:
@@ -388,7 +388,7 @@ class OpenedRecords:
         return getattr(self.asking, "mechanism", None)
 
     @property
-    def pooled_notes(self) -> tuple[str, ...]:
+    def collapsed_notes(self) -> tuple[str, ...]:
         """Which categories count as one, where some do (:mod:`optrr.analysis.collapsed`)."""
         return tuple(getattr(self.asking, "notes", ()))
 
@@ -421,8 +421,8 @@ class OpenedRecords:
             names = list(dict.fromkeys(name for name in said if name is not None))
             if len(names) > 1 and getattr(asked, role) is None:
                 raise InvalidInput(
-                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with "
-                    f"``{option}``, or ignore them with ``unweighted``"
+                    f"``{option}``: the design and its releases name different columns, {listed(names)}; name one, or "
+                    "ignore the sample"
                 )
         return self.public.merged(asked)
 

@@ -129,7 +129,7 @@ def test_reports_of_one_cell_have_the_law_of_a_matrix():
     pair = DOMAIN.subset(("sex", "income"))
     asking = SampledTables(pair, (pair.names,), np.ones(1), 1.5, (SubsetReport((1,)),))
     _, frame = people(4000)
-    answers = asking.randomize(frame[list(pair.names)], 3)
+    answers = asking.randomize(frame[list(pair.names)], random_state=3)
     table = asking.counted(answers, pair.names)
     named = np.bincount([int(text) for text in answers["cells"].to_pylist()], minlength=6).reshape(2, 3)
     own = math.exp(1.5) / (math.exp(1.5) + 5)
@@ -141,7 +141,7 @@ def test_reports_of_one_cell_have_the_law_of_a_matrix():
     given = np.full((2, 3), 1 / 6)
     expected = goodness_of_fit(Counts(pair, named), kernel, given)
     assert test_estimated(table, "goodness-of-fit", proportions=given).statistic == pytest.approx(expected.statistic)
-    for name in ("odds-ratio", "risk-difference", "row-shares"):
+    for name in ("odds-ratio", "risk-difference", "row-proportions"):
         for _, odds in asked(pair, name, Comparing()):
             limits = Inversion.of(odds, table.sampling, table.observed.ravel()).limits(0.025)
             np.testing.assert_allclose(
@@ -157,7 +157,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     reports = ASKING.reports(ASKING.randomize(frame, random_state=5))
     one, other = (ASKING.counted(reports, names) for names in (("sex", "income"), ("income", "sex")))
     np.testing.assert_allclose(one.observed, other.observed.T)
-    assert reports.measure("row-shares", "income", "sex").attributes == ("income", "sex")
+    assert reports.measure("row-proportions", "income", "sex").attributes == ("income", "sex")
     assert reports.test("sex", "income").statistic == pytest.approx(reports.test("income", "sex").statistic)
     together = reports.table("sex", "income", simultaneous=True)
     alone = reports.table("sex", "income")
@@ -168,8 +168,8 @@ def test_axes_are_in_the_order_that_is_asked_for():
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda r: r.table("sex", method="mle"), "unbiased tables"),
-        (lambda r: r.test("sex", "income", calibration="bootstrap"), "leave out ``calibration``"),
+        (lambda r: r.table("sex", method="mle"), "``method``: 'mle' is not defined for answers"),
+        (lambda r: r.test("sex", "income", calibration="bootstrap"), "``calibration``: not a choice"),
         (lambda r: r.test("sex", "income", hypothesis="genotypic"), "have no test 'genotypic'"),
         (lambda r: r.test("sex", "income", "age"), "is of two attributes"),
         (
@@ -177,9 +177,9 @@ def test_axes_are_in_the_order_that_is_asked_for():
             "of shape \\(2, 3\\)",
         ),
         (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "leave it out for trend"),
-        (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "given by terms"),
+        (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "give terms"),
         (lambda r: r.synthesize(10), "no records"),
-        (lambda r: r.synthesize(10, keep="income ~ sex", sets=3), "no records"),
+        (lambda r: r.synthesize(10, margins="income ~ sex", sets=3), "no records"),
     ],
 )
 def test_what_answers_do_not_tell_is_refused(ask, said):

@@ -59,20 +59,20 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     reports = reported(frame)
     young = frame[(frame.sex == "F") & frame.age.isin(AGES[:2])]
     where = {"sex": "F", "age": list(AGES[:2])}
-    share = reports.share("income", ">=50K", where=where)
+    share = reports.proportion({"income": ">=50K"}, where=where)
     assert share.rows[0].estimate == pytest.approx((young.income == ">=50K").mean(), abs=1e-6)
     assert share.where == {"sex": ["F"], "age": list(AGES[:2])} and share.n == 3000
-    two = reports.share("income", [">=50K", "top"], where=where, complete_cases=True)
+    two = reports.proportion({"income": [">=50K", "top"]}, where=where, missing="complete-cases")
     told = young.income.dropna()
     assert two.rows[0].estimate == pytest.approx(told.isin([">=50K", "top"]).mean(), abs=1e-6)
     assert two.where["income"] == ["low", ">=50K", "top"]
-    table = reports.table("school", "income", where=where, complete_cases=True)
+    table = reports.table("school", "income", where=where, missing="complete-cases")
     both = young.dropna(subset=["income", "school"])
     expected = pd.crosstab(both.school, both.income, normalize=True)
     expected = expected.reindex(index=["none", "some", "much"], columns=["low", ">=50K", "top"], fill_value=0)
     np.testing.assert_allclose(table.proportions, expected, atol=1e-6)
     assert table.share == pytest.approx(len(both) / len(frame), abs=1e-6)
-    rows = reports.measure("row-shares", "school", "income", where=where, complete_cases=True)
+    rows = reports.measure("row-proportions", "school", "income", where=where, missing="complete-cases")
     within = (expected.T / expected.sum(axis=1)).T.to_numpy().ravel()
     np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
 
@@ -109,10 +109,10 @@ def test_a_difference_of_two_groups_is_the_risk_difference() -> None:
     for of in ("estimate", "standard_error", "lower", "upper"):
         assert getattr(row, of) == pytest.approx(getattr(known, of), abs=1e-8)
     one = reports.contrast({"of": {"income": "low"}}, {"of": {"income": "top"}, "weight": 1})
-    both = reports.share("income", ["low", "top"])
+    both = reports.proportion({"income": ["low", "top"]})
     assert one.rows[0].lower == pytest.approx(both.rows[0].lower, abs=1e-8)
     cell = reports.table("income", where={"sex": "F"}).to_pandas().set_index("income")
-    share = reports.share("income", "top", where={"sex": "F"}).rows[0]
+    share = reports.proportion({"income": "top"}, where={"sex": "F"}).rows[0]
     assert (share.lower, share.upper) == pytest.approx((cell.lower["top"], cell.upper["top"]), abs=1e-6)
 
 
@@ -182,26 +182,25 @@ def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda r: r.share("income", "much"), "has no category"),
-        (lambda r: r.share("wealth", "much"), "there is no attribute"),
-        (lambda r: r.share("income", "low", where={"sex": []}), "no category of 'sex' is kept"),
-        (lambda r: r.share("income", list(("low", ">=50K", "top", None))), "same whatever people answered"),
+        (lambda r: r.proportion({"income": "much"}), "has no category"),
+        (lambda r: r.proportion({"wealth": "much"}), "there is no attribute"),
+        (lambda r: r.proportion({"income": "low"}, where={"sex": []}), "no category of 'sex' is kept"),
+        (lambda r: r.proportion({"income": list(("low", ">=50K", "top", None))}), "same whatever people answered"),
         (
-            lambda r: r.share("income", ["low", ">=50K", "top", None], where={"sex": "F"}),
+            lambda r: r.proportion({"income": ["low", ">=50K", "top", None]}, where={"sex": "F"}),
             "among sex 'F' is the same whatever",
         ),
-        (lambda r: r.tables(["sex"], ["income"], simultaneous=False), "all hold together"),
         (lambda r: r.tests([("sex", "income"), ("income", "sex")]), "is the same hypothesis as test 1"),
-        (lambda r: r.table("sex", complete_cases=True), "declares a missing value"),
-        (lambda r: r.table("income", complete_cases=True, method="mle"), "leave one out"),
+        (lambda r: r.table("sex", missing="complete-cases"), "declares a missing value"),
+        (lambda r: r.table("income", missing="complete-cases", method="mle"), "leave one of them out"),
         (lambda r: r.table("income", "sex", where={"sex": "F"}), "leave it out of the table"),
-        (lambda r: r.measure("entropy", "income", complete_cases=True), "takes no complete_cases"),
+        (lambda r: r.measure("entropy", "income", missing="complete-cases"), "``missing``: not taken by entropy"),
         (lambda r: r.contrast(), "no share names"),
         (lambda r: r.contrast({"if": 1}), "give an object with 'of'"),
         (lambda r: r.contrast({"of": {"sex": "F"}, "weight": "x"}), "give a finite number"),
         (lambda r: r.quantiles("sex"), "have no order"),
         (lambda r: r.quantiles("age", [0.5, 1.0]), "between 0 and 1"),
-        (lambda r: r.tables(), "no table is asked for"),
+        (lambda r: r.tables(), "``tables``: none is named"),
     ],
 )
 def test_mistakes_are_named(call: Any, said: str) -> None:
@@ -214,30 +213,41 @@ def test_mistakes_are_named(call: Any, said: str) -> None:
 def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     frame = people(4000, seed)
     reports = reported(frame)
-    table = reports.table("sex", "age", "income", missing_at_random="income")
+    table = reports.table("sex", "age", "income", missing=optrr.MissingAtRandom("income"))
     told = frame.dropna(subset=["income"])
     within = pd.crosstab([told.sex, told.age], told.income, normalize="index")[["low", ">=50K", "top"]]
     alike = frame.groupby(["sex", "age"]).size() / len(frame)
     expected = within.mul(alike, axis=0).reindex(pd.MultiIndex.from_product([["F", "M"], AGES]))
     np.testing.assert_allclose(table.proportions.reshape(8, 3), expected, atol=1e-6)
     assert "does not depend on the answer" in table.summary()["note"] and table.proportions.sum() == pytest.approx(1)
-    alone = reports.table("income", missing_at_random="income")
-    np.testing.assert_allclose(alone.proportions, reports.table("income", complete_cases=True).proportions, atol=1e-9)
+    alone = reports.table("income", missing=optrr.MissingAtRandom("income"))
+    np.testing.assert_allclose(
+        alone.proportions, reports.table("income", missing="complete-cases").proportions, atol=1e-9
+    )
     # an odds ratio is that of everybody whichever of the two has missing answers, and shares within groups if outcomes have
     ratios = [
-        reports.measure("odds-ratio", *names, missing_at_random="income")
+        reports.measure("odds-ratio", *names, missing=optrr.MissingAtRandom("income"))
         for names in (("sex", "income"), ("income", "sex"))
     ]
     assert ratios[0].rows[0].estimate == pytest.approx(ratios[1].rows[0].estimate, rel=1e-6)
     assert "alike in 'sex'" in ratios[1].note
     for wrong, said in (
-        (lambda: reports.measure("row-shares", "income", "sex", missing_at_random="income"), "not that of everybody"),
-        (lambda: reports.measure("row-shares", "sex", "income", missing_at_random="age"), "is none of"),
-        (lambda: reports.measure("row-shares", "sex", "age", missing_at_random="age"), "no missing value"),
-        (lambda: reports.table("sex", "age", missing_at_random="age"), "no missing value"),
-        (lambda: reports.table("sex", missing_at_random="income"), "no attribute of the table"),
         (
-            lambda: reports.table("income", missing_at_random="income", where={"income": ["low", "top"]}),
+            lambda: reports.measure("row-proportions", "income", "sex", missing=optrr.MissingAtRandom("income")),
+            "not that of everybody",
+        ),
+        (
+            lambda: reports.measure("row-proportions", "sex", "income", missing=optrr.MissingAtRandom("age")),
+            "is none of",
+        ),
+        (
+            lambda: reports.measure("row-proportions", "sex", "age", missing=optrr.MissingAtRandom("age")),
+            "no missing value",
+        ),
+        (lambda: reports.table("sex", "age", missing=optrr.MissingAtRandom("age")), "no missing value"),
+        (lambda: reports.table("sex", missing=optrr.MissingAtRandom("income")), "no attribute of the table"),
+        (
+            lambda: reports.table("income", missing=optrr.MissingAtRandom("income"), where={"income": ["low", "top"]}),
             "leave it out of among",
         ),
     ):
@@ -263,8 +273,9 @@ def test_adjusted_p_values_are_those_of_statsmodels() -> None:
 def test_families_of_tests_and_of_tables() -> None:
     reports = reported(people(3000, 1), 2.0)
     pairs = [("sex", "income"), ("age", "income"), ("sex", "school")]
-    tested = reports.tests(pairs, adjust="bh", random_state=1)
-    plain = [reports.test(*pair, random_state=1).p_value for pair in pairs]
+    drawn = optrr.Bootstrap(random_state=1)
+    tested = reports.tests(pairs, adjust="bh", calibration=drawn)
+    plain = [reports.test(*pair, calibration=drawn).p_value for pair in pairs]
     assert [each["p_value"] for each in tested.summary()["tests"]] == plain
     np.testing.assert_allclose(tested.adjusted, multipletests(plain, method="fdr_bh")[1])
     assert list(tested.to_pandas().adjusted_p_value) == list(tested.adjusted) and "Hochberg" in tested.headline()
@@ -286,11 +297,11 @@ def test_answers_to_questions_have_the_same() -> None:
     asking = SampledTables(domain, (("sex", "income"), domain.names), np.array([0.4, 0.6]), 4.0)
     reports = asking.reports(asking.randomize(frame, random_state=5))
     told = frame[frame.sex == "F"].income.dropna()
-    share = reports.share("income", "top", where={"sex": "F"}, complete_cases=True).rows[0]
+    share = reports.proportion({"income": "top"}, where={"sex": "F"}, missing="complete-cases").rows[0]
     assert abs(share.estimate - (told == "top").mean()) < 4.5 * share.standard_error
-    within = reports.measure("row-shares", "sex", "income", complete_cases=True).rows
+    within = reports.measure("row-proportions", "sex", "income", missing="complete-cases").rows
     assert share.estimate == pytest.approx(next(r for r in within if (r.group, r.outcome) == ("F", "top")).estimate)
-    table = reports.table("sex", "income", where={"age": [AGES[0], AGES[3]]}, missing_at_random="income")
+    table = reports.table("sex", "income", where={"age": [AGES[0], AGES[3]]}, missing=optrr.MissingAtRandom("income"))
     some = frame[frame.age.isin([AGES[0], AGES[3]])]
     cell = (some.sex == "F").mean() * (some[some.sex == "F"].income.dropna() == "top").mean()
     assert abs(table.proportions[0, 2] - cell) < 4.5 * table.standard_errors[0, 2]
@@ -334,25 +345,27 @@ def pearson(frame: pd.DataFrame, *names: str) -> float:
 def test_without_noise_complete_cases_are_tested_and_modelled_as_scipy_and_statsmodels_do(incomplete: Any) -> None:
     frame, reports = incomplete
     told = frame.dropna().astype({"a": int})
-    test = reports.test("a", "c", complete_cases=True)
+    test = reports.test("a", "c", missing="complete-cases")
     assert (test.df, test.missing) == (1, "complete cases")
     assert test.statistic == pytest.approx(pearson(frame, "a", "c"), rel=1e-4)
-    assert reports.test("a", "b", complete_cases=True).statistic == pytest.approx(pearson(frame, "a", "b"), rel=1e-4)
+    assert reports.test("a", "b", missing="complete-cases").statistic == pytest.approx(
+        pearson(frame, "a", "b"), rel=1e-4
+    )
     within = sum(pearson(part, "a", "b") for _, part in told.groupby("c"))
-    assert reports.test("a", "b", given="c", complete_cases=True).statistic == pytest.approx(within, rel=1e-3)
+    assert reports.test("a", "b", given="c", missing="complete-cases").statistic == pytest.approx(within, rel=1e-3)
     both = reports.test("a", "b")
     assert (both.df, both.missing) == (6, "(missing) of a and of b counts as a category")
-    family = reports.tests([("a", "b"), ("a", "c")], complete_cases=True)
+    family = reports.tests([("a", "b"), ("a", "c")], missing="complete-cases")
     assert [each.df for each in family.tests] == [2, 1]
     for formula in ("c ~ a + b", "a ~ b + c"):
-        ours, theirs = reports.regress(formula, complete_cases=True), smf.logit(formula, told).fit(disp=0)
+        ours, theirs = reports.regress(formula, missing="complete-cases"), smf.logit(formula, told).fit(disp=0)
         assert ours.params == pytest.approx(dict(theirs.params), abs=3e-3)
         assert np.sqrt(np.diag(ours.covariance)) == pytest.approx(theirs.bse[list(ours.params)].to_numpy(), rel=0.02)
-    linear = reports.regress("a ~ b + c", family="linear", complete_cases=True)
+    linear = reports.regress("a ~ b + c", family="linear", missing="complete-cases")
     assert linear.params == pytest.approx(dict(smf.ols("a ~ b + c", told).fit().params), abs=1e-6)
     cells = told.groupby(["a", "b", "c"]).size().reset_index(name="n")
     poisson = smf.glm("n ~ C(a)*C(b) + C(b)*C(c)", cells, family=sm.families.Poisson()).fit()
-    coefficient = reports.model("a*b + b*c", complete_cases=True).summary()["coefficients"][4]
+    coefficient = reports.model("a*b + b*c", missing="complete-cases").summary()["coefficients"][4]
     assert coefficient["estimate"] == pytest.approx(poisson.params["C(a)[T.1]:C(b)[T.y]"], abs=1e-4)
     assert coefficient["standard_error"] == pytest.approx(poisson.bse["C(a)[T.1]:C(b)[T.y]"], rel=1e-3)
 
@@ -379,12 +392,18 @@ def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda r: r.test("a", "b", complete_cases=True, hypothesis="likelihood-ratio"), "no test 'likelihood-ratio'"),
-        (lambda r: r.test("a", "b", complete_cases=True, calibration="bootstrap"), "are those of χ²"),
-        (lambda r: r.model(attributes=("a", "b"), stepwise=2, complete_cases=True), "given by terms"),
-        (lambda r: r.test("a", "b", complete_cases=True, weights="c"), "ignore the sample"),
-        (lambda r: r.regress("c ~ a", complete_cases=True, weights="b"), "ignore the sample"),
-        (lambda r: r.regress("a ~ v", complete_cases=True, public=["v"]), "no public predictors"),
+        (
+            lambda r: r.test("a", "b", missing="complete-cases", hypothesis="likelihood-ratio"),
+            "have no test 'likelihood-ratio'",
+        ),
+        (
+            lambda r: r.test("a", "b", missing="complete-cases", calibration="bootstrap"),
+            "``calibration``: not a choice",
+        ),
+        (lambda r: r.model(attributes=("a", "b"), stepwise=2, missing="complete-cases"), "give terms"),
+        (lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")), "ignore the sample"),
+        (lambda r: r.regress("c ~ a", missing="complete-cases", sample=optrr.Sample(weights="b")), "ignore the sample"),
+        (lambda r: r.regress("a ~ v", missing="complete-cases", public=["v"]), "no public predictors"),
     ],
 )
 def test_complete_cases_refuse_what_they_would_ignore(incomplete: Any, ask: Any, said: str) -> None:
@@ -392,10 +411,10 @@ def test_complete_cases_refuse_what_they_would_ignore(incomplete: Any, ask: Any,
         ask(incomplete[1])
 
 
-def test_missing_values_can_be_pooled_with_a_category(incomplete: Any) -> None:
+def test_missing_values_can_be_collapsed_with_a_category(incomplete: Any) -> None:
     frame, reports = incomplete
     for name in (None, "(missing)"):
-        pooled = reports.pooled({"a": [0, name]}, "a")
+        collapsed = reports.collapsed({"a": [0, name]}, "a")
         told = frame.assign(a=frame.a.fillna(0))
-        assert pooled.test("a", "c").statistic == pytest.approx(pearson(told, "a", "c"), rel=1e-4)
-        assert pooled.test("a", "c").df == 1
+        assert collapsed.test("a", "c").statistic == pytest.approx(pearson(told, "a", "c"), rel=1e-4)
+        assert collapsed.test("a", "c").df == 1

@@ -18,7 +18,7 @@ from optrr.core.inference.likelihood_ratio import LikelihoodRatio, likeliest_pro
 from optrr.core.inference.nullfit import independence_fit, score_tests, trend_contrast
 from optrr.core.inference.power_analysis import IntervalWidths, association_alternative, power, required_records
 from optrr.core.inference.result import TestResult
-from optrr.core.inference.testing import test
+from optrr.core.inference.testing import Bootstrap, test
 from optrr.core.mechanisms.kernel import MatrixKernel, ProductKernel, SingularMarginal, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
@@ -234,17 +234,17 @@ def test_bad_requests_are_refused(pairs):
     for wrong in ([0, 1, np.nan], [0, 1, np.inf], ["x", "y", "z"], [[0, 1, 2]]):
         with pytest.raises(InvalidInput, match=r"'g' has 3 categories; give a finite score|of 'g' must be numbers"):
             test(counts, pairs, "trend", scores=(wrong, [0, 1]))
-    with pytest.raises(InvalidInput, match="choose among auto"):
+    with pytest.raises(InvalidInput, match="give one of auto"):
         test(counts, pairs, calibration="exact")
     with pytest.raises(InvalidInput, match="of these attributes"):
         goodness_of_fit(counts, unrandomized((2, 3)), np.full((3, 2), 1 / 6))
     with pytest.raises(InvalidInput, match="of these attributes"):
         homogeneity([counts, counts], unrandomized((2, 2)))
     effect = association_alternative(EFFECT, Independence(pairs.kernel(("g", "s"))))
-    with pytest.raises(InvalidInput, match="n = -5"):
+    with pytest.raises(InvalidInput, match="``n``: -5"):
         power(effect, -5)
     for level in (0, 1, np.nan):
-        with pytest.raises(InvalidInput, match="level"):
+        with pytest.raises(InvalidInput, match="alpha"):
             power(effect, 100, level)
     with pytest.raises(InvalidInput, match="leave it out of the batch"):
         score_tests(np.zeros((1, 3, 2)), pairs.kernel(("g", "s")))
@@ -265,7 +265,7 @@ def test_where_all_people_are_alike_nothing_depends_on_it(name):
     """Only rounding may tell one drawn table from another: p-values of these were 0.00001 and 0.00002."""
     for epsilon, table in ((50.0, [[12, 3, 5], [0, 0, 0], [0, 0, 0]]), (12.0, [[50, 0, 0], [0, 0, 0], [0, 0, 0]])):
         mechanism = design({"a": 3, "b": 3}, epsilon, method="kronecker").mechanism
-        result = test(Counts(mechanism.domain, np.array(table)), mechanism, name, random_state=1)
+        result = test(Counts(mechanism.domain, np.array(table)), mechanism, name, calibration=Bootstrap(random_state=1))
         assert result.p_value == 1 and result.calibration == "bootstrap"
 
 
@@ -279,8 +279,8 @@ def test_no_result_contradicts_itself(epsilon):
             for pi in (NULL, EFFECT):
                 counts = Counts(domain, tables(made.mechanism.kernel(("g", "s")), pi, n, 1, epsilon)[0])
                 for name in ("independence", "trend"):
-                    for calibration in ("auto", "asymptotic"):
-                        result = test(counts, made.mechanism, name, calibration=calibration, random_state=rng)
+                    for calibration in (Bootstrap(random_state=rng), "asymptotic"):
+                        result = test(counts, made.mechanism, name, calibration=calibration)
                         assert result.reliable == (result.p_value >= result.reliable_down_to)
                         assert result.reliable or result.warnings
 
@@ -388,10 +388,10 @@ def test_the_null_fit_is_stationary_on_the_boundary(mechanism):
 def test_the_calibration_is_said(mechanism):
     kernel = mechanism.kernel(("g", "s"))
     few, many = (Counts(PAIR, tables(kernel, NULL, n, 1, 8)[0]) for n in (300, 1_000_000))
-    near = test(few, mechanism, "likelihood-ratio", random_state=1)
+    near = test(few, mechanism, "likelihood-ratio", calibration=Bootstrap(random_state=1))
     assert near.calibration == "bootstrap" and 0 < near.relative_error < 0.2
     assert any("measured" in line for line in near.warnings)
-    again = test(few, mechanism, "likelihood-ratio", random_state=1)
+    again = test(few, mechanism, "likelihood-ratio", calibration=Bootstrap(random_state=1))
     assert again.p_value == near.p_value
     clear = test(many, mechanism, "likelihood-ratio")
     assert clear.calibration == "asymptotic" and clear.reliable and not clear.warnings
@@ -403,7 +403,7 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
     made = design(DOMAIN, 1.0, method="kronecker").mechanism
     strong = np.array([[0.5, 0.0], [0.0, 0.4], [0.0, 0.1]])
     counts = Counts(PAIR, tables(made.kernel(("g", "s")), strong, 3000, 1, 1)[0])
-    result = test(counts, made, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=2)
+    result = test(counts, made, "likelihood-ratio", calibration=Bootstrap(99, 2))
     assert result.p_value == 0.01 and not result.reliable
     assert "none of 99 simulated tables" in result.warnings[0]
 
@@ -444,9 +444,8 @@ def test_tables_it_cannot_take():
     counts = Counts(domain, np.ones((40, 30), dtype=int))
     with pytest.raises(InvalidInput, match="at most 1024"):
         test(counts, unrandomized((40, 30)), "likelihood-ratio")
-    small = Counts(PAIR, np.array([[5, 4], [3, 2], [1, 1]]))
     with pytest.raises(InvalidInput, match="at least 1"):
-        test(small, unrandomized((3, 2)), "likelihood-ratio", calibration="bootstrap", bootstrap=0)
+        Bootstrap(0)
 
 
 def test_a_general_matrix():

@@ -14,7 +14,7 @@ from optrr.core.inference.groups import (
     homogeneity,
 )
 from optrr.core.inference.simulation import Simulation, simulated_p_values
-from optrr.core.inference.testing import test
+from optrr.core.inference.testing import Bootstrap, test
 from optrr.core.mechanisms.kernel import unrandomized
 from optrr_solvers.laws import ProductLaw
 
@@ -187,13 +187,13 @@ def test_results_say_how_far_they_can_be_trusted():
         assert far.calibration == "asymptotic" and far.p_value < far.reliable_down_to and not far.reliable
         assert "more than a factor of two" in far.warnings[0]
     few = Counts(strong.domain, strong.table // 8)
-    sparse = test(few, weakly, random_state=1)
+    sparse = test(few, weakly, calibration=Bootstrap(random_state=1))
     assert sparse.calibration == "bootstrap" and not sparse.reliable and "none of 99999" in sparse.warnings[0]
     assert "leave the calibration to auto" in test(few, weakly, calibration="asymptotic").warnings[0]
     easy = design({"a0": 3, "a1": 2}, 1.0, method="kronecker").mechanism
     mild = Counts(easy.domain, np.array([[900, 800], [700, 690], [500, 480]]))
     assert test(mild, easy).calibration == "asymptotic"
-    share = test(mild, easy, calibration="bootstrap", bootstrap=4999, random_state=2)
+    share = test(mild, easy, calibration=Bootstrap(4999, 2))
     assert share.p_value == pytest.approx(test(mild, easy).p_value, abs=0.035)
     assert share.reliable_down_to == 17 / 5000
 

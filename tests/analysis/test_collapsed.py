@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import Constraints, Domain, InvalidInput, OptrrWarning, design
-from optrr.analysis.collapsed import REST, PooledAsking
+from optrr import Bootstrap, Constraints, Domain, InvalidInput, OptrrWarning, Sample, design
+from optrr.analysis.collapsed import REST, CollapsedAsking
 
 DOMAIN = Domain.of({"a": ["p", "q", "x", "y", "z"], "b": ["no", "yes"], "c": ["k", "l", "m"]})
 POOL = {"a": ["x", "z"]}
@@ -30,11 +30,11 @@ def _quiet():
         yield
 
 
-@pytest.mark.parametrize("wishes", [{}, {"preserve": "pairs"}, {"method": "kronecker"}])
+@pytest.mark.parametrize("wishes", [{}, {"constraints": Constraints(preserve="pairs")}, {"method": "kronecker"}])
 def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
     """Chances of merged reports are those of any category of the group, whichever it is."""
     made = design(DOMAIN, [0.7, 1.5, 2.0], **wishes)
-    pooled = PooledAsking.declared(made, POOL | {"c": ["k", "m"]})
+    pooled = CollapsedAsking.declared(made, POOL | {"c": ["k", "m"]})
     whole, small = made.mechanism.kernel(("a", "b", "c")), pooled.mechanism.kernel(("a", "b", "c"))
     assert small.sizes == (4, 2, 2)
     into = [{"p": 0, "q": 1, "y": 2, "x": 3, "z": 3}, {"no": 0, "yes": 1}, {"l": 0, "k": 1, "m": 1}]
@@ -53,11 +53,11 @@ def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
 def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
     made = design(DOMAIN, 2.0, constraints=Constraints(preserve="pairs"))
     reports = made.reports(made.randomize(records(5000, 1), random_state=1))
-    whole, pooled = reports.table("a", "b").proportions, reports.pooled(POOL)
+    whole, pooled = reports.table("a", "b").proportions, reports.collapsed(POOL)
     table = pooled.table("a", "b")
     assert table.domain["a"].categories == ("p", "q", "y", REST)
     np.testing.assert_allclose(table.proportions, np.vstack([whole[[0, 1, 3]], whole[2] + whole[4]]), atol=1e-12)
-    with pytest.warns(OptrrWarning, match=r"a: x, z pooled as \(rest\)"):
+    with pytest.warns(OptrrWarning, match=r"a: x, z collapsed as \(rest\)"):
         pooled.measure("cramers-v", "a", "b")
 
 
@@ -65,14 +65,14 @@ def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
     made = design(DOMAIN, 6.0, method="kronecker")
     reports = made.reports(made.randomize(records(20_000, 2), random_state=2))
     for share in (0.03, "0.03", "3%", " 3 %"):
-        assert dict(reports.pooled(share).asking.parts) == {"a": (2, 3, 4)}
+        assert dict(reports.collapsed(share).asking.parts) == {"a": (2, 3, 4)}
     # a single rare one goes with the next
-    assert dict(reports.pooled(0.007, "a").asking.parts) == {"a": (2, 4)}
-    assert not reports.pooled(0.03, "b", "c").asking.parts
+    assert dict(reports.collapsed(0.007, "a").asking.parts) == {"a": (2, 4)}
+    assert not reports.collapsed(0.03, "b", "c").asking.parts
     ordered = Domain((*DOMAIN.subset(["a"]), optrr.Attribute("o", ("s", "t", "u"), ordered=True)))
-    assert not PooledAsking.below(design(ordered, 1.0), 0.9, {"o": np.array([0.8, 0.1, 0.1])}).parts
+    assert not CollapsedAsking.below(design(ordered, 1.0), 0.9, {"o": np.array([0.8, 0.1, 0.1])}).parts
     with pytest.raises(InvalidInput, match="in order"):
-        PooledAsking.declared(design(ordered, 1.0), {"o": ["s", "t"]})
+        CollapsedAsking.declared(design(ordered, 1.0), {"o": ["s", "t"]})
 
 
 @pytest.mark.slow
@@ -83,22 +83,22 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
     small = design(Domain.of({"a": ["p", "q", "y", REST], "b": ["no", "yes"], "c": ["k", "l", "m"]}), 30.0)
     merged = small.reports(small.randomize(true.set_column(0, "a", [texts]), random_state=1))
     weights = pa.array(np.random.default_rng(4).uniform(0.5, 2.0, 3000))
-    pooled = made.reports(made.randomize(true, random_state=1)).pooled(POOL)
+    pooled = made.reports(made.randomize(true, random_state=1)).collapsed(POOL)
     for ask in (
         lambda r: r.measure("cramers-v", "a", "b").value,
         lambda r: r.test("a", "b").statistic,
-        lambda r: r.test("a", "b", given="c", random_state=1).statistic,
+        lambda r: r.test("a", "b", given="c", calibration=Bootstrap(random_state=1)).statistic,
         lambda r: r.model("a*b").coefficients,
         lambda r: r.regress("b ~ a + c").to_pandas()["estimate"].to_numpy(float),
     ):
         np.testing.assert_allclose(ask(pooled), ask(merged), rtol=1e-4, atol=1e-6)
-    ours = made.reports(made.randomize(true, random_state=1).append_column("w", weights)).pooled(POOL)
+    ours = made.reports(made.randomize(true, random_state=1).append_column("w", weights)).collapsed(POOL)
     theirs = small.reports(
         small.randomize(true.set_column(0, "a", [texts]), random_state=1).append_column("w", weights)
     )
     for ask in (
-        lambda r: r.table("a", "b", weights="w").tables[0].proportions,
-        lambda r: r.test("a", "b", weights="w").statistic,
+        lambda r: r.table("a", "b", sample=Sample(weights="w")).tables[0].proportions,
+        lambda r: r.test("a", "b", sample=Sample(weights="w")).statistic,
     ):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-4, atol=1e-6)
 
@@ -112,14 +112,14 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         ({"d": ["x", "y"]}, "there is no attribute"),
         (1.5, "above 0 and below 1"),
         ("150%", "above 0 and below 1"),
-        ("rare", "give a share such as 1%"),
-        (None, "give a share such as 1%"),
+        ("rare", "give one such as 1%"),
+        (None, "give one such as 1%"),
     ],
 )
 def test_what_cannot_be_pooled_is_refused(pool, said):
     made = design(DOMAIN, 2.0)
     reports = made.reports(made.randomize(records(200, 5), random_state=1))
     with pytest.raises(InvalidInput, match=said):
-        reports.pooled(pool)
+        reports.collapsed(pool)
     with pytest.raises(InvalidInput, match="once"):
-        reports.pooled(POOL).pooled(POOL)
+        reports.collapsed(POOL).collapsed(POOL)
