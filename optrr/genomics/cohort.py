@@ -30,7 +30,7 @@ from optrr.genomics.genotypes import (
     single_copy_chromosomes,
 )
 from optrr.genomics.layout import variant_alleles
-from optrr.genomics.people_tables import check_rows, table_columns, text_column
+from optrr.genomics.people_tables import table_columns, text_column
 from optrr.genomics.phenotypes import (
     SEX,
     UNKNOWN,
@@ -270,7 +270,6 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
     rows = 0
     for batch in open_source(path, domain).batches(names):
         rows += batch.num_rows
-        check_rows(path, rows)
         codec = codec or FrameCodec(domain, batch.schema)
         blocks.append(codec.encode(batch).astype(np.int8))
     if not blocks:

@@ -16,7 +16,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -55,23 +55,33 @@ class Variants:
 
     def take(self, chosen: NDArray[np.integer] | slice) -> "Variants":
         """These variants only."""
-        return Variants(
-            self.chromosome[chosen], self.position[chosen], self.name[chosen], self.a1[chosen], self.a2[chosen]
-        )
+        return Variants(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     @classmethod
     def of(cls, rows: Sequence[tuple[str, int, str, str, str]]) -> "Variants":
-        """From rows of chromosome, position, name, A1, A2; unnamed and repeated names become chrom:pos:A2:A1.
+        """From rows of chromosome, position, name, A1, A2; unnamed and repeated names become chrom:pos:A2:A1, with a warning.
 
         Raises
         ------
         InvalidInput
             where two variants agree in all of that.
         """
-        columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
-        chromosome, name, a1, a2 = (np.array(columns[k], dtype=object) for k in (0, 2, 3, 4))
-        position = np.array(columns[1], dtype=np.int64)
-        return cls(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
+        seen = Counter(row[2] for row in rows)
+        twice = sum(count for name, count in seen.items() if count > 1 and name not in _UNKNOWN)
+        if twice:
+            warn([f"called chrom:pos:A2:A1, because their names are listed twice: {amount(twice, 'variant')}"])
+        names = [
+            f"{chromosome}:{position}:{a2}:{a1}" if name in _UNKNOWN or seen[name] > 1 else name
+            for chromosome, position, name, a1, a2 in rows
+        ]
+        again, times = Counter(names).most_common(1)[0] if names else ("", 0)
+        if times > 1:
+            raise InvalidInput(f"variant {again} is listed twice with the same place and alleles; list it once")
+        chromosome, name, a1, a2 = (
+            np.array(column, dtype=object)
+            for column in ([r[0] for r in rows], names, [r[3] for r in rows], [r[4] for r in rows])
+        )
+        return cls(chromosome, np.array([row[1] for row in rows], dtype=np.int64), name, a1, a2)
 
     @classmethod
     def named(
@@ -110,27 +120,6 @@ def allele_pairs(variants: Variants) -> list[tuple[str, str]]:
     """A1 and A2 of each variant as designs write them; empty texts where either is unknown."""
     pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
     return [pair if all(pair) and pair[0] != pair[1] else ("", "") for pair in pairs]
-
-
-def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:
-    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice; warns of these.
-
-    Raises InvalidInput where two variants agree in all of that.
-    """
-    seen = Counter(name)
-    blank = np.array([text in _UNKNOWN for text in name], dtype=np.bool_)
-    twice = np.array([seen[text] > 1 for text in name], dtype=np.bool_) & ~blank
-    out = name.copy()
-    for k in np.flatnonzero(blank | twice):
-        out[k] = f"{chromosome[k]}:{position[k]}:{a2[k]}:{a1[k]}"
-    if count := int(twice.sum()):
-        warn([f"called chrom:pos:A2:A1, because their names are listed twice: {amount(count, 'variant')}"])
-    if count := sum(bool(a) and a == b for a, b in zip(map(allele_text, a1), map(allele_text, a2), strict=True)):
-        warn([f"A1 and A2 are the same, and taken for unknown: {amount(count, 'variant')}"])
-    name_twice, times = Counter(out).most_common(1)[0] if out.size else ("", 0)
-    if times > 1:
-        raise InvalidInput(f"variant {name_twice} is listed twice with the same place and alleles; list it once")
-    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,15 +215,10 @@ def plain_name(chromosome: str) -> str:
     return chromosome.strip().upper().removeprefix("CHR")
 
 
-def single_copy_chromosome(name: str) -> str:
-    """X, Y or MT, whatever it is called; empty for every other chromosome."""
-    return SINGLE.get(plain_name(name), "")
-
-
 def single_copy_chromosomes(chromosome: Texts) -> Texts:
-    """The same for each variant, shape (V,)."""
+    """X, Y or MT for each variant, whatever they are called; empty for every other chromosome; shape (V,)."""
     names, which = np.unique(chromosome.astype(str), return_inverse=True)
-    return np.array([single_copy_chromosome(str(name)) for name in names], dtype=object)[which]
+    return np.array([SINGLE.get(plain_name(str(name)), "") for name in names], dtype=object)[which]
 
 
 def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:
@@ -258,13 +242,10 @@ def with_single_copies(codes: Codes, chromosome: Texts, male: NDArray[np.bool_] 
     if not kinds.any():
         return codes
     out = codes.copy()
-    for kind in ("X", "Y", "MT"):
-        at, number = np.flatnonzero(kinds == kind), copies(kind, codes.shape[0], male) if kind in kinds else None
-        if number is not None:
-            block = out[:, at]
-            block[(number == 1)[:, None] & (block == 1)] = MISSING
-            block[number == 0] = 0
-            out[:, at] = block
+    for kind in set(kinds) - {""}:
+        at, number = kinds == kind, copies(kind, codes.shape[0], male)[:, None]
+        block = np.where((number == 1) & (codes[:, at] == 1), MISSING, codes[:, at])
+        out[:, at] = np.where(number == 0, 0, block)
     return out
 
 
@@ -276,12 +257,9 @@ def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
         raise InvalidInput(f"{what}; {remedy}")
 
 
-_READ_BY = {"bed_reader": "PLINK files", "cyvcf2": "VCF files", "pgenlib": "PLINK 2 files"}
-
-
 def required(module: str) -> Any:
     """The module, imported now. Raises InvalidInput naming the extra where it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise not_installed(error, f"reading {_READ_BY[module]} needs", "genomics") from error
+        raise not_installed(error, "these files of genotypes need", "genomics") from error

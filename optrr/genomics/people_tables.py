@@ -3,7 +3,7 @@
 PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``. People
 are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files; beside a genotype file by
 the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing
-here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its place.
+here. A value that is not what its column should hold is told by its place.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,12 +22,9 @@ PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam")
 # Endings of files that are read as such tables where their first line says so.
 _PERHAPS = (*PLINK_TABLES, ".tsv", ".tab", ".dat", "")
 _FAMILY, _PERSON = "FID", "IID"
-_LONGEST_LINE = 1 << 20
+_LONGEST_LINE = 1 << 26
 # Texts of a value that is not there.
 _NOTHING = ("", "NA", "nan", "NaN")
-
-# Rows of a table: names and values of people are held as text, about 1 GB in all. A compressed table may hold any number.
-MOST_ROWS = 5_000_000
 
 
 def is_plink_table(path: Path) -> bool:
@@ -54,14 +51,15 @@ def table_columns(path: Path) -> list[str]:
 
 
 def text_column(path: Path, column: str) -> list[str | None]:
-    """A column as text, None where it is empty. Raises InvalidInput where it is missing or longer than ``MOST_ROWS``."""
+    """A column as text, None where it is empty. Raises InvalidInput where it is missing."""
     names = table_columns(path)
     if column not in names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
-    values = _plink_values(path, names, column) if is_plink_table(path) else _values(path, column)
-    out = list(islice(values, MOST_ROWS + 1))
-    check_rows(path, len(out))
-    return out
+    if is_plink_table(path):
+        values = _plink_values(path, names, column)
+    else:
+        values = (v for batch in open_source(path).batches([column]) for v in batch.column(0).to_pylist())
+    return [None if value is None or str(value).strip() in _NOTHING else str(value) for value in values]
 
 
 def people_column(path: Path, column: str | None, known: Collection[str] = ()) -> list[str | None]:
@@ -86,21 +84,7 @@ def names_of_people(
     return [both if both in known or (repeated and i not in known) else i for i, both in pairs]
 
 
-def check_rows(path: Path, rows: int) -> None:
-    """Raise InvalidInput for more than ``MOST_ROWS``."""
-    if rows > MOST_ROWS:
-        raise InvalidInput(
-            f"{path} has more than {MOST_ROWS:,} rows; split it by people, or convert genotypes to PLINK"
-        )
-
-
-def _values(path: Path, column: str) -> Iterator[str | None]:
-    for batch in open_source(path).batches([column]):
-        for value in batch.column(0).to_pylist():
-            yield None if value is None or str(value).strip() in ("", "NA") else str(value)
-
-
-def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str | None]:
+def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str]:
     """Raises InvalidInput for lines of another number of fields than the first has."""
     at = names.index(column)
     for number, fields in islice(fields_of(path), 1, None):
@@ -109,7 +93,7 @@ def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str
                 f"{path}, line {number} has {len(fields)} fields, and the line of names {len(names)}; write NA for a value "
                 "that is not there"
             )
-        yield None if fields[at] in _NOTHING else fields[at]
+        yield fields[at]
 
 
 def _plink_names(path: Path) -> list[str]:
@@ -119,21 +103,22 @@ def _plink_names(path: Path) -> list[str]:
     return names if names[0] == _PERSON or names[:2] == [_FAMILY, _PERSON] else []
 
 
-def fields_of(path: Path, longest: int = _LONGEST_LINE) -> Iterator[tuple[int, list[str]]]:
+def fields_of(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Numbers and fields, between blanks, of the lines of a text file, decompressed where it is .zst.
 
-    Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for what is no text, or has a line of more
-    than so many characters.
+    Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for what is no text, and for longer lines.
     """
     try:
         packed = path.suffix == ".zst"
         raw = BufferedReader(pa.input_stream(str(path), compression="zstd")) if packed else path.open("rb")
         with raw, TextIOWrapper(raw, encoding="utf-8-sig") as file:
             number = 0
-            while line := file.readline(longest + 1):
+            while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
-                if len(line) > longest:
-                    raise InvalidInput(f"{path} has a line of more than {longest >> 20} MiB; check that it is a table")
+                if len(line) > _LONGEST_LINE:
+                    raise InvalidInput(
+                        f"{path} has a line of more than {_LONGEST_LINE >> 20} MiB; check that it is a table"
+                    )
                 if not line.startswith("##") and (fields := line.split()):
                     yield number, fields
     except UnicodeDecodeError as error:

@@ -34,7 +34,6 @@ _FAM_FIELDS = 6
 # Columns of a pvar file that are read, and their places in a bim file.
 _PVAR = ("#CHROM", "POS", "ID", "ALT", "REF")
 _BIM = (0, 3, 1, 4, 5)
-_LONGEST_LINE = 1 << 26
 
 
 def read_bed(path: Path) -> Genotypes:
@@ -129,7 +128,7 @@ def _require(files: list[Path]) -> None:
 def _variants(path: Path, at: tuple[int, ...] = ()) -> list[tuple[str, int, str, str, str]]:
     """Chromosome, position, name, A1 and A2 of every variant of a bim or pvar file; ``at``: where, if no line names columns."""
     rows: list[tuple[str, int, str, str, str]] = []
-    for number, fields in fields_of(path, _LONGEST_LINE):
+    for number, fields in fields_of(path):
         if not at:
             if not set(_PVAR) <= set(fields):
                 raise InvalidInput(
