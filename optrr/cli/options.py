@@ -51,7 +51,7 @@ _SECTION = {f"--{name}": title for title, names in _SECTIONS.items() for name in
 
 @dataclass(frozen=True, eq=False)
 class _Declared:
-    """One option or argument: its flags, the option that it needs, and what click is told of it."""
+    """What the default of a parameter says of its option or argument."""
 
     kind: type[click.Parameter]
     flags: tuple[str, ...]
@@ -68,10 +68,25 @@ class _Declared:
 
 
 @dataclass(frozen=True, eq=False)
-class _OptionGroup:
+class _Group:
     """Options that make one value: the parameters of what builds it."""
 
     build: Callable[..., Any]
+
+    def declared(self) -> Iterator[tuple[str, Any, _Declared]]:
+        """Name, annotation and declaration of each option, those of groups among them."""
+        hints = get_type_hints(self.build)
+        for name, parameter in signature(self.build).parameters.items():
+            if isinstance(parameter.default, _Group):
+                yield from parameter.default.declared()
+            elif isinstance(parameter.default, _Declared):
+                yield name, hints[name], parameter.default
+
+    def built(self, values: dict[str, Any]) -> Any:
+        """The value that the values of its options make."""
+        defaults = ((name, parameter.default) for name, parameter in signature(self.build).parameters.items())
+        made = {name: of.built(values) if isinstance(of, _Group) else values.get(name, of) for name, of in defaults}
+        return self.build(**made)
 
 
 def option(text: str, *flags: str, needs: str | None = None, **how: Any) -> Any:
@@ -86,7 +101,7 @@ def argument(**how: Any) -> Any:
 
 def group(build: Callable[..., Any]) -> Any:
     """The options that are parameters, or fields, of what builds one value from them."""
-    return _OptionGroup(build)
+    return _Group(build)
 
 
 def _kind(annotation: Any) -> dict[str, Any]:
@@ -100,27 +115,6 @@ def _kind(annotation: Any) -> dict[str, Any]:
     if get_origin(annotation) is Literal:
         return {"type": click.Choice(get_args(annotation))}
     return {"type": FILE if annotation is Path else annotation}
-
-
-def _declared(build: Callable[..., Any]) -> Iterator[tuple[str, Any, _Declared]]:
-    """Name, annotation and declaration of each option, those of groups among them."""
-    hints = get_type_hints(build)
-    for name, parameter in signature(build).parameters.items():
-        if isinstance(parameter.default, _OptionGroup):
-            yield from _declared(parameter.default.build)
-        elif isinstance(parameter.default, _Declared):
-            yield name, hints[name], parameter.default
-
-
-def _built(build: Callable[..., Any], values: dict[str, Any]) -> Any:
-    """What ``build`` makes of the values of its options."""
-    given: dict[str, Any] = {}
-    for name, parameter in signature(build).parameters.items():
-        if isinstance(parameter.default, _OptionGroup):
-            given[name] = _built(parameter.default.build, values)
-        elif isinstance(parameter.default, _Declared):
-            given[name] = values[name]
-    return build(**given)
 
 
 def _noted(key: str, text: str) -> click.Option:
@@ -139,18 +133,19 @@ class Command(click.Command):
     """A command whose options are the parameters of its function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        declared = list(_declared(function))
+        whole = _Group(function)
+        declared = list(whole.declared())
         help, _, self.example = (getdoc(function) or "").partition("\n\nExample: ")
         # which options make each value that several of them make together
         self.parts = {
-            name: [each for each, _, _ in _declared(parameter.default.build)]
+            name: [each for each, _, _ in parameter.default.declared()]
             for name, parameter in signature(function).parameters.items()
-            if isinstance(parameter.default, _OptionGroup)
+            if isinstance(parameter.default, _Group)
         }
         self._needs: dict[str, str] = {name: each.needs for name, _, each in declared if each.needs}
         super().__init__(
             function.__name__.replace("_", "-"),
-            callback=lambda **values: _built(function, values),
+            callback=lambda **values: whole.built(values),
             params=[
                 *(each.parameter(name, annotation) for name, annotation, each in declared),
                 _noted(JSON, "One JSON object on standard output."),
@@ -181,11 +176,11 @@ class Command(click.Command):
         """As click does, where no option is given twice (only the last would count) or without the one that it needs."""
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            once = (o for o in order if isinstance(o, click.Option) and not (o.multiple or o.is_flag or o.count))
-            for each in once:
-                if order.count(each) > 1:
+            for each in order:
+                once = isinstance(each, click.Option) and not (each.multiple or each.is_flag or each.count)
+                if once and (times := order.count(each)) > 1:
                     raise click.UsageError(
-                        f"{each.opts[-1]} is given {order.count(each)} times, and only one can count; give it once"
+                        f"{each.opts[-1]} is given {times} times, and only one can count; give it once"
                     )
         rest = super().parse_args(ctx, args)
         for name, needed in self._needs.items():
@@ -214,9 +209,7 @@ def _short(flags: str, text: str) -> tuple[str, str]:
     return f"{flag} NAME", f"{said} One of {choices.rstrip(']').replace('|', ', ')}.{sep}{default}"
 
 
-def command(function: Callable[..., Any]) -> Command:
-    """The command of a function whose parameters are declared as options."""
-    return Command(function)
+command = Command
 
 
 def refuse(context: click.Context, why: str, *names: str) -> None:
@@ -227,11 +220,5 @@ def refuse(context: click.Context, why: str, *names: str) -> None:
 
 
 def refuse_options(why: str, *names: str) -> None:
-    """Refuse those of the running command's options, by the names of its parameters, that the command line gives.
-
-    Raises
-    ------
-    InvalidInput
-        that names the option, followed by ``why``, for one that is given, with its default value too.
-    """
+    """:func:`refuse` those of the running command's options."""
     refuse(click.get_current_context(), why, *names)
