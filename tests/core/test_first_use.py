@@ -274,10 +274,8 @@ def test_a_suffix_says_what_is_written(place, capsys, call):
 @pytest.mark.parametrize(
     ("declared", "value", "said"),
     [
-        (optrr.Bins((10, 20, 30)), "59.6", "a number outside the bins, above all of them"),
-        (optrr.Bins((10, 20, 30)), "-3", "a number outside the bins, below all of them"),
-        (tuple(range(10, 70)), "59.6", "a number that is not whole"),
-        (tuple(range(10, 50)), "59", "a number above all of them"),
+        (optrr.Bins((10, 20, 30)), "59.6", "a number outside the bins; they are"),
+        (tuple(range(10, 70)), "59.6", r"unknown category \(a number\)"),
         (("a", "b"), "59.6", r"unknown category \(a number\)"),
     ],
 )

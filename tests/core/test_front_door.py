@@ -25,7 +25,6 @@ from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.estimation.table import counted_table
 from optrr.core.protocols import rr_independent
 from optrr.core.records import counts
-from optrr.core.records.reading import registry as module
 from optrr.core.records.reading.source import RecordsAt
 from optrr.core.reports import ANALYSES, Reports
 from optrr.longitudinal import longitudinal
@@ -266,13 +265,11 @@ def same_design(tmp_path, monkeypatch):
     return made
 
 
-def test_one_opening_serves_every_table(same_design, monkeypatch):
-    read = []
-    monkeypatch.setattr(module, "_of_place", lambda where, of=module._of_place: read.append(where) or of(where))
+def test_one_opening_serves_every_table(same_design):
     reports = same_design.reports("out.csv", ["out.csv", "more.csv"][1:])
     assert [c.n for c in reports.counts(["a", "b"])] == [ANSWERED, ANSWERED] == [c.n for c in reports.counts("b")]
     assert reports.doubts == reports.unweighted_doubts == []
-    assert len(reports.stated) == 2 == len(read)
+    assert len(reports.stated) == 2
     assert same_design.estimate(same_design.reports("out.csv"), "a").n == ANSWERED
 
 
@@ -309,14 +306,6 @@ def test_progress_is_shown_by_one_bar_while_an_analysis_runs(same_design, monkey
     reports = analysis.open()
     analysis.made(lambda: reports.table("a"))
     assert shown == [f"{ANSWERED} records read"]
-
-
-def test_places_know_what_their_records_say_and_several_files_each_their_own(same_design):
-    (place,) = same_design.reports(RecordsAt(["out.csv", "more.csv"])).places
-    assert len(place.origins) == 2
-    again = same_design.reports(place)
-    assert again.origins == (place.origins,)
-    assert again.doubts == []
 
 
 def test_another_design_and_a_copy_are_refused_whoever_opened_them(same_design):

@@ -120,10 +120,6 @@ class Bins:
         out = np.where((at < 0) | (at >= len(self.labels)), OUTSIDE, at)
         return np.where(np.isnan(values), NO_VALUE, out).astype(np.int32)
 
-    def side(self, value: float) -> str:
-        """On which side a number outside all bins lies (dates: seconds since 1970): ``below`` or ``above``."""
-        return "below" if value < self._numbers[1] else "above"
-
     def parsed(self, texts: Iterable[str]) -> NDArray[np.float64]:
         """Numbers that texts stand for (dates: seconds since 1970); nan where a text is none."""
         return np.array([_number_of(t, self.of_dates) for t in texts], dtype=np.float64)

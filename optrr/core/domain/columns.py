@@ -302,12 +302,12 @@ def _as_fraction(text: str, kind: pa.DataType) -> float | None:
 
 
 def _outside(cell: pa.Scalar, bins: Bins) -> str:
-    """What a value that is in no bin is, and on which side of them it lies; empty for a text that is no number or date."""
+    """What a value that is in no bin is, never on which side it lies; empty for a text that is no number or date."""
     value, wanted = cell.as_py(), "date" if bins.of_dates else "number"
     if not isinstance(value, str) and (isinstance(value, bool) or isinstance(value, date) != bins.of_dates):
         return f"{_kind(value)}, and the bins are of {wanted}s"
     (number,) = bins.parsed([value]) if isinstance(value, str) else _numbers(pa.array([value], cell.type))
-    return "" if np.isnan(number) else f"a {wanted} outside the bins, {bins.side(number)} all of them"
+    return "" if np.isnan(number) else f"a {wanted} outside the bins"
 
 
 def _kind(value: object) -> str:
@@ -328,28 +328,10 @@ def _plain_number(text: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _beside_numbers(value: object, attribute: Attribute) -> str:
-    """How a number differs from categories that are all whole numbers."""
-    known = [c for c in attribute.categories if c is not None]
-    number = _plain_number(str(value))
-    if (
-        number is None
-        or isinstance(value, bool)
-        or not all(isinstance(c, int) and not isinstance(c, bool) for c in known)
-    ):
-        return ""
-    if number != round(number):
-        return " that is not whole"
-    whole = [int(c) for c in known]
-    return " below all of them" if number < min(whole) else " above all of them" if number > max(whole) else ""
-
-
 def _hint(value: object, attribute: Attribute) -> str:
     """Which slip would make it a category, without saying which one."""
     if not isinstance(value, str):
         return ""
-    if beside := _beside_numbers(value, attribute):
-        return beside
     if value in MISSING_MARKS - {""}:
         return f', the mark {value!r}: if it means a missing value, declare missing = ["{value}"]'
     texts = {t for t in attribute.texts if t is not None}

@@ -352,7 +352,7 @@ class OpenedRecords:
     def _said_by(self, given: Any, places: set[Any]) -> Iterator[Origin]:
         """What one that is given says, and the ``places`` that were read so far."""
         where, known = place_of(given), dict[str, str]()
-        for one in [given] if where is None else [replace(where, place=place, origins=None) for place in where.named]:
+        for one in [given] if where is None else [replace(where, place=place) for place in where.named]:
             for file in () if where is None else each_file(one) or [one]:
                 path = Path(str(file.place))
                 place = path.resolve() if path.exists() else str(file.place)
@@ -433,9 +433,8 @@ class OpenedRecords:
 
     @property
     def places(self) -> list[Any]:
-        """Each that is given, for whatever reads records; places know already what their records say of themselves."""
-        known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
-        return [each if where is None else replace(where, origins=said) for where, each, said in known]
+        """Each that is given, for whatever reads records, once none is found to be of another design."""
+        return [given for given, _ in zip(self.given, self.origins, strict=True)]
 
     def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
         """Counts of these attributes in each that is given, which is read for it, unless they are ``kept``."""

@@ -486,7 +486,7 @@ REFUSED = {
     "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is not one whole JSON object", "Z"),
     "json of objects": ("a.jsonl", json_bytes() + b'{"age": {"Z": 1}}\n', "column 'age' holds something else", "Z"),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
-    "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "is not a whole Arrow file", None),
+    "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "not a whole Arrow file", None),
 }
 
 

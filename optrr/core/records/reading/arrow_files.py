@@ -8,34 +8,19 @@ The library's own words may hold what is in the file, so none of them is passed 
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput
 from optrr.core.records.frames import RECORDS
-from optrr.core.records.reading.source import Bytes, RecordsAt, Source, readable, sound
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source, is_text, sound, whole
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes read at once, cells of a batch of wide records, and the fewest records of one.
 _BUFFER, _CELLS, _FEWEST = 1 << 20, 1 << 25, 64
 _MAGIC = b"ARROW1"
-_DAMAGED = (pa.ArrowException, UnicodeDecodeError, RuntimeError, OverflowError, ValueError)
-
-
-@contextmanager
-def _whole(name: str, said: str) -> Iterator[None]:
-    """Turn what the library says of a file that is damaged, or none, into one line."""
-    try:
-        with readable(name):
-            yield
-    except InvalidInput:
-        raise
-    except _DAMAGED:
-        raise InvalidInput(f"cannot read {name}: {said}; write it again, or name it by what it is") from None
 
 
 def parquet_file(where: RecordsAt, domain: Domain | None) -> Source:
@@ -47,24 +32,20 @@ def parquet_file(where: RecordsAt, domain: Domain | None) -> Source:
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=texts)
 
-    with _whole(name, "it is not a whole Parquet file"), opened() as file:
+    with whole(name, "Parquet"), opened() as file:
         written, rows = file.schema_arrow, file.metadata.num_rows
         columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
     schema = pa.schema(columns, metadata=written.metadata)
     # columns of text that are not declared, such as weights and names, are passed on as plain text
-    texts = [f.name for f in columns if _is_text(f.type) and (domain is None or f.name in declared)]
+    texts = [f.name for f in columns if is_text(f.type) and (domain is None or f.name in declared)]
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)))
-        with _whole(name, "it is damaged"), opened(texts) as file:
+        with whole(name, "Parquet"), opened(texts) as file:
             for batch in file.iter_batches(batch_size=size, columns=columns):
                 yield sound(batch, name)
 
     return Source(name, schema, read, (path,), rows)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
 
 
 def arrow_file(where: RecordsAt, domain: Domain | None) -> Source:
@@ -77,14 +58,14 @@ def arrow_file(where: RecordsAt, domain: Domain | None) -> Source:
         reader = pa.ipc.open_file(file.open()) if indexed else pa.ipc.open_stream(file.open())
         return reader.schema, map(reader.get_batch, range(reader.num_record_batches)) if indexed else iter(reader)
 
-    with _whole(file.name, "it is not a whole Arrow file"):
+    with whole(file.name, "Arrow"):
         schema, batches = opened()
         schema.names  # noqa: B018 (names are decoded only when they are asked for)
     # a pipe is opened once; the reader that told the schema goes on to tell the records
     first = [batches] if file.path is None else []
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with _whole(file.name, "it is not a whole Arrow file"):
+        with whole(file.name, "Arrow"):
             for batch in first.pop() if first else opened()[1]:
                 yield sound(batch.select(columns), file.name)
 

@@ -18,7 +18,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.reading.registry import open_source
-from optrr.core.records.reading.source import STANDARD_INPUT, Bytes, Source, place_of
+from optrr.core.records.reading.source import STANDARD_INPUT, Bytes, Source, is_text, place_of
 
 _SENT = ("design", "id")
 _VALUES, _ANSWER = ("values",), ("table", "cells")
@@ -60,7 +60,7 @@ def as_reports(data: Any, asking: Any) -> Any:
 
 def _column_of_json(source: Source) -> str | None:
     """The column whose first text is a report."""
-    texts: list[str] = [field.name for field in source.schema if _is_text(field.type)]
+    texts: list[str] = [field.name for field in source.schema if is_text(field.type)]
     for batch in source.batches(texts) if texts else ():
         for name, column in zip(texts, batch.columns, strict=True):
             first = next((value.as_py() for value in column if value.is_valid), "")
@@ -68,11 +68,6 @@ def _column_of_json(source: Source) -> str | None:
                 return name
         break
     return None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _decoded(source: Source, column: str) -> Source:

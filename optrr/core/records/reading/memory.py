@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput, in_one_line, not_installed
+from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.records.frames import RECORDS, frame_batches, frame_of, frame_schema, is_frame, is_lazy, is_stream
-from optrr.core.records.reading.source import RecordsAt, Source, sound, streamed
+from optrr.core.records.reading.source import RecordsAt, Source, library, sound, streamed
 from optrr.core.records.spark import refuse_spark_frame
 
 
@@ -82,14 +81,16 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
         with ExitStack() as held:
             try:
                 if is_duckdb:
-                    connection = _library("duckdb").connect(place.removeprefix("duckdb:"), read_only=True)
+                    connection = library("duckdb", "reading this database", "sql").connect(
+                        place.removeprefix("duckdb:"), read_only=True
+                    )
                     relation = held.enter_context(closing(connection)).sql(sql)
                     # its name in older versions is now deprecated
                     recent = getattr(relation, "to_arrow_reader", None)
                     reader = (recent or relation.fetch_record_batch)(RECORDS)
                 else:
                     file = place.partition(":")[2].removeprefix("//")
-                    driver = _library(f"{_DRIVERS[scheme]}.dbapi")
+                    driver = library(f"{_DRIVERS[scheme]}.dbapi", "reading this database", "sql")
                     connection = driver.connect(file if scheme == "sqlite" else place)
                     # the records end where their cursor is thrown away
                     cursor = held.enter_context(closing(connection)).cursor()
@@ -121,10 +122,3 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
     with result(f"SELECT * FROM ({text.rstrip().rstrip(';')}) AS records LIMIT {rows}") as reader:
         schema = reader.schema
     return Source(name, schema, read)
-
-
-def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise not_installed(error, "reading this database needs", "sql") from error

@@ -5,9 +5,8 @@ digits and dates in ISO form, so that they meet categories and bins as in CSV. W
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
-from importlib import import_module
 from itertools import islice, repeat
 from typing import Any
 
@@ -15,18 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.core.domain.domain import Domain, shown
-from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.errors import InvalidInput
 from optrr.core.records.frames import RECORDS
-from optrr.core.records.reading.source import Bytes, RecordsAt, Source
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source, library, whole
 from optrr.core.records.reading.text_files import category_column, settled
 
 
 def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
     """Read the first sheet of an Excel file, whose first row has the columns' names."""
-    openpyxl, file = _library("openpyxl", "Excel"), Bytes(where)
+    openpyxl, file = library("openpyxl", "reading Excel files", "files"), Bytes(where)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        with _whole(file.name), closing(openpyxl.load_workbook(file.path, read_only=True, data_only=True)) as book:
+        with (
+            whole(file.name, "Excel"),
+            closing(openpyxl.load_workbook(file.path, read_only=True, data_only=True)) as book,
+        ):
             sheet = book.worksheets[0]
             # the extent that other programs write of a sheet may be wrong
             sheet.reset_dimensions()
@@ -55,9 +57,9 @@ def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
 
 
 def _labelled_file(reader: str, program: str, where: RecordsAt, domain: Domain | None) -> Source:
-    library, file = _library("pyreadstat", program), Bytes(where)
-    parse = getattr(library, reader)
-    with _whole(file.name):
+    pyreadstat, file = library("pyreadstat", f"reading {program} files", "files"), Bytes(where)
+    parse = getattr(pyreadstat, reader)
+    with whole(file.name, program):
         about = parse(file.path, metadataonly=True)[1]
     kinds, labels = about.readstat_variable_types, about.variable_value_labels
 
@@ -71,8 +73,8 @@ def _labelled_file(reader: str, program: str, where: RecordsAt, domain: Domain |
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         asked = {"chunksize": RECORDS, "usecols": columns, "output_format": "dict"}
-        with _whole(file.name):
-            for held, _ in library.read_file_in_chunks(parse, file.path, **asked):
+        with whole(file.name, program):
+            for held, _ in pyreadstat.read_file_in_chunks(parse, file.path, **asked):
                 yield _texts({name: meant(name, held[name]) for name in columns}, file.name, domain)
 
     schema = pa.schema([(name, pa.string()) for name in about.column_names])
@@ -91,23 +93,3 @@ def _texts(columns: dict[str, list[Any]], name: str, domain: Domain | None) -> p
         for column, values in columns.items()
     }
     return settled(pa.RecordBatch.from_pydict(arrays), domain)
-
-
-def _library(name: str, program: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise not_installed(error, f"reading files of {program} needs", "files") from error
-
-
-@contextmanager
-def _whole(name: str) -> Iterator[None]:
-    """Turn what the library says of a damaged file, which may hold a value, into one line."""
-    try:
-        yield
-    except InvalidInput:
-        raise
-    except Exception:  # both libraries raise errors of many kinds
-        raise InvalidInput(
-            f"cannot read {name}: it is damaged, or of another kind than its name says; save it again"
-        ) from None

@@ -346,9 +346,7 @@ def origins_of(data: Any) -> list[provenance.Origin]:
     if isinstance(data, Source):
         return [_of_source(data)]
     where = place_of(data)
-    if where is None:
-        return [_of_memory(data)]
-    return list(where.origins) if where.origins is not None else different(_of_place(where))
+    return [_of_memory(data)] if where is None else different(_of_place(where))
 
 
 def refuse_randomized(data: Any, opened: Source | None = None) -> None:

@@ -14,7 +14,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.core.domain.domain import shown
-from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.provenance.provenance import SUFFIX, Origin, Provenance
+from optrr.core.errors import InvalidInput, in_one_line, not_installed
+from optrr.core.provenance.provenance import SUFFIX, Provenance
 from optrr.core.records.frames import RECORDS
 
 # Records read so far, and their share of all where that is known.
@@ -57,8 +58,6 @@ class RecordsAt:
         for databases: SQL that yields one row per record.
     watch
         called after every batch with the records read so far and their share of all, None where that is not known.
-    origins
-        what the records say of their randomization, where that has been read already.
 
     Examples
     --------
@@ -76,7 +75,6 @@ class RecordsAt:
     date_format: str | None = None
     query: str | None = None
     watch: Watch | None = None
-    origins: tuple[Origin, ...] | None = field(default=None, compare=False, repr=False)
 
     def watched(self, watch: Watch) -> "RecordsAt":
         """The same place, telling of every batch that is read."""
@@ -309,6 +307,34 @@ def readable(name: str) -> Iterator[None]:
             f"cannot read {name}: {in_one_line(error.strerror or 'it is damaged or cut off')}; "
             "check the path, and that the file is whole"
         ) from error
+
+
+@contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn what a library says of a damaged file of this ``kind``, whose words may hold a value, into one line."""
+    try:
+        with readable(name):
+            yield
+    except InvalidInput:
+        raise
+    except Exception:  # each library has errors of many kinds
+        raise InvalidInput(
+            f"cannot read {name}: it is damaged, or not a whole {kind} file; write it again, or name it by what it is"
+        ) from None
+
+
+def library(module: str, purpose: str, extra: str) -> Any:
+    """An optional library. Raises InvalidInput naming the extra that brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise not_installed(error, f"{purpose} needs", extra) from error
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts, or bytes of such."""
+    plain = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return bool(pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_binary(plain))
 
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
