@@ -41,12 +41,8 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
     said = [text.format(amount(int(marked.sum()), "variant")) for marked, text in texts if marked.any()]
     if not (flip | strand).any():
         return cohort, said
-    designs = _designs(variants, layout)
-    a1, a2 = (
-        np.where(strand, [d[k] for d in designs], np.where(flip, theirs, ours)).astype(object)
-        for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
-    )
-    genotypes = cohort.genotypes
+    designs, genotypes = np.array(_designs(variants, layout), dtype=object), cohort.genotypes
+    a1, a2 = (np.where(flip | strand, designs[:, k], own) for k, own in enumerate((variants.a1, variants.a2)))
 
     def read(chosen: slice) -> Codes:
         codes = genotypes.read(chosen)

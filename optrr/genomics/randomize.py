@@ -42,20 +42,12 @@ _IN_MEMORY = 1 << 29
 # Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
 # samples draws fewer at a time.
 _RANDOMIZED = 1 << 24
-# Cells read or written at once.
-_CELLS = 1 << 22
-
 
 # What to do about missing calls that a design has no category for.
 _CATEGORY = "design with ``missing`` category, or publish which calls are missing with ``missing`` exclude"
 
 
-def records_of(
-    cohort: Cohort,
-    layout: Layout,
-    missing: MissingPolicy = "refuse",
-    remedy: str = _CATEGORY,
-) -> Codes:
+def records_of(cohort: Cohort, layout: Layout, missing: MissingPolicy = "refuse", remedy: str = _CATEGORY) -> Codes:
     """True records, codes of the design's domain, MISSING where a call is missing and stays so; shape (n, m), int8.
 
     ``remedy``: what to do about missing calls that are refused.
@@ -84,16 +76,15 @@ def records_of(
 def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
     """Number in the design of each of the cohort's variants."""
     known = {name: k for k, name in enumerate(layout.names)}
-    names = cohort.variants.name
-    for name in names:
-        if name not in known:
-            raise InvalidInput(f"variant {name!r} is not in the design; design for this file's variants")
-    if names.size < layout.variants:
-        absent = sorted(set(layout.names) - set(names))
+    at = [known.get(name, -1) for name in cohort.variants.name]
+    if -1 in at:
+        other = str(cohort.variants.name[at.index(-1)])
+        raise InvalidInput(f"variant {other!r} is not in the design; design for this file's variants")
+    if absent := sorted(known.keys() - set(cohort.variants.name)):
         raise InvalidInput(
             f"{len(absent)} of the design's variants are not in the file ({absent[0]!r}, …); a record needs all of them"
         )
-    return np.array([known[name] for name in names], dtype=np.int64)
+    return np.array(at, dtype=np.int64)
 
 
 def _room(n: int, m: int) -> Codes:
@@ -130,10 +121,7 @@ def randomize_records(
 
 def variants_with_missing(records: Codes) -> int:
     """How many attributes have missing calls that are published as they are."""
-    n, m = records.shape
-    step = max(1, _CELLS // m)
-    pieces = (np.any(records[start : start + step] == MISSING, axis=0) for start in range(0, n, step))
-    return int(np.count_nonzero(np.logical_or.reduce(list(pieces))))
+    return sum(bool((column == MISSING).any()) for column in records.T)
 
 
 def called(records: Codes, layout: Layout) -> Codes:
