@@ -31,7 +31,6 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.core.design import Preserve
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
@@ -249,7 +248,7 @@ class Settings:
 
     ``database``: see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source. ``wording``: a
     specification whose texts are shown with a design file. ``public_url``: the address that people use, where it is not the
-    server's own. ``preserve``, of a specification: :func:`optrr.design`'s.
+    server's own.
     """
 
     source: Given
@@ -257,7 +256,6 @@ class Settings:
     database: str | None = None
     wording: Path | None = None
     public_url: str | None = None
-    preserve: Preserve = "marginals"
 
 
 @dataclass(frozen=True)
@@ -282,7 +280,7 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     source = path_of(settings.source)
     beside = source.parent / f"{source.name.split('.')[0] or 'survey'}.db"
     url = database_url(settings.database or str(beside))
-    survey = prepared(settings.source, settings.wording, options, settings.preserve)
+    survey = prepared(settings.source, settings.wording, options)
     app = survey_app(survey, open_database(url), admission, secure)
     return Start(app, survey.design.epsilon, shown(url), survey.warnings)
 
@@ -293,5 +291,5 @@ def _is_secure(public_url: str | None) -> bool:
         return False
     parts = urlsplit(public_url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise InvalidInput(f"--public-url {public_url!r} is no address; write it like https://survey.example.org/")
+        raise InvalidInput(f"``public_url`` {public_url!r} is no address; write it like https://survey.example.org/")
     return parts.scheme == "https"

@@ -16,9 +16,7 @@ from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
 from optrr.core.design import FORMAT as DESIGN_FORMAT
 from optrr.core.design import (
-    Constraints,
     Design,
-    Preserve,
     Specification,
     Wording,
     design,
@@ -27,7 +25,17 @@ from optrr.core.design import (
     save_design,
 )
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import SAMPLED_TABLES, Content, Given, Provenance, Release, content_of, format_of, kind_of
+from optrr.core.provenance import (
+    SAMPLED_TABLES,
+    Content,
+    Given,
+    Provenance,
+    Release,
+    content_of,
+    format_of,
+    instead_of_design,
+    kind_of,
+)
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles
@@ -88,23 +96,19 @@ def prepared(
     path: Given,
     wording_from: Path | None = None,
     options: SolveOptions = SolveOptions(),
-    preserve: Preserve = "marginals",
 ) -> Survey:
     """The survey of a specification, a design file or a file of sampled tables.
 
     A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
     ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
     its design. ``wording_from`` is a specification whose texts are shown with a file; ``options`` are the solver's;
-    ``preserve``, of a specification, is :func:`optrr.design`'s, and a saved design that preserves more is served, too.
 
-    Raises InvalidInput where the file is neither, the saved design is another specification's or preserves less than is asked
-    for, or no device could draw from it. SolveFailed where no design is reached.
+    Raises InvalidInput where the file is neither, the saved design is another specification's, or no device could draw from it.
+    SolveFailed where no design is reached.
     """
     path = content_of(path, "specification or design")
     sampled = kind_of(path) == SAMPLED_TABLES
     if sampled or _is_design(path):
-        if preserve != "marginals":
-            raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
         if sampled:
             return _asking(path, wording_from)
         kept, fitted = path, _unchanged(fitted_deployment(load_design(path), _MOST_BYTES), path)
@@ -113,11 +117,11 @@ def prepared(
     else:
         if wording_from is not None:
             raise InvalidInput(
-                f"{path} is a specification and has texts of its own; leave out --wording {wording_from}"
+                f"``wording`` {wording_from} is for a design, and {path} is a specification with texts of its own; leave it out"
             )
         wanted = read_specification(path)
         wording, public = wanted.wording, wanted.public
-        kept, fitted = _designed(wanted, path.path, options, preserve)
+        kept, fitted = _designed(wanted, path.path, options)
     return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
@@ -139,29 +143,22 @@ def _is_design(held: Content) -> bool:
     # whoever reads what states none as a specification says what is wrong
     form = format_of(held.raw)
     if form and form != DESIGN_FORMAT:
-        raise InvalidInput(
-            f"{held} has format {form!r}; serve a specification, sampled tables or a design of {DESIGN_FORMAT!r}"
-        )
+        raise InvalidInput(f"{held} has format {form!r}: {instead_of_design(form)}")
     return bool(form)
 
 
-def _designed(wanted: Specification, path: Path, options: SolveOptions, preserve: Preserve) -> tuple[Content, Fitted]:
+def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple[Content, Fitted]:
     """What is served, and the file that it was saved to."""
     file = path.with_name(f"{path.stem}.design.json")
     epsilons = wanted.required_epsilons()
     if not file.exists():
-        made = design(wanted.domain, epsilons, constraints=Constraints(preserve=preserve), options=options)
+        made = design(wanted.domain, epsilons, options=options)
         _save_first(fitted_deployment(made, _MOST_BYTES).design, file)
     saved = content_of(file, "design file")
     kept = load_design(saved)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
-        )
-    asked, has = Constraints(preserve).problem(wanted.domain, epsilons), kept.solution.problem
-    if not set(asked.pairs) <= set(has.pairs) or (asked.pairs and has.kappa < asked.kappa):
-        raise InvalidInput(
-            f"{file} preserves less than --preserve {preserve}; serve it without, or move it away to design again"
         )
     return saved, _unchanged(fitted_deployment(kept, _MOST_BYTES), saved)
 
@@ -189,7 +186,7 @@ def _unchanged(fitted: Fitted, file: Given) -> Fitted:
     """The deployment of exactly this design: what is estimated with must be what was drawn from."""
     if fitted.anew:
         raise InvalidInput(
-            f"the mechanism of {file} is too large for a page; `optrr export {file} -o sampler.json --size {_MOST_BYTES}` "
+            f"the mechanism of {file} is too large for a page; `optrr export {file} -o sampler.json` "
             "writes a smaller design beside sampler.json: serve that"
         )
     return fitted

@@ -536,7 +536,7 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
         ((path,), "another specification"),
         ((tmp_path / "q.design.json", other), "other attributes"),
         ((path, other), "texts of its own"),
-        ((variants,), "serve a specification, sampled tables or a design"),
+        ((variants,), "this needs a design of whole records"),
     ):
         with pytest.raises(InvalidInput, match=message):
             prepared(*given)
@@ -576,25 +576,6 @@ def test_a_folder_that_takes_no_design_is_said_of_the_design_s_own_name(tmp_path
     monkeypatch.setattr("optrr.survey.preparing.save_design", full)
     with pytest.raises(InvalidInput, match=r"cannot write \S*/q\.design\.json: No space"):
         prepared(path)
-
-
-def test_a_survey_preserves_the_pairs_that_are_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "q.toml"
-    path.write_text("".join(f'[[attributes]]\nname = "a{i}"\nsize = 2\nepsilon = 0.5\n' for i in range(3)))
-    faint = prepared(path)
-    # three binary attributes alike: the optimum hides every pair
-    off = np.triu_indices(3, 1)
-    assert np.abs(faint.design.law.pair_eigenvalues()[off]).max() < 1e-6
-    with pytest.raises(InvalidInput, match="preserves less than --preserve pairs"):
-        prepared(path, preserve="pairs")
-    faint.design_file.path.unlink()
-    kept = prepared(path, preserve="pairs")
-    single = 1 - 2 / (1 + np.exp(0.5))
-    assert kept.design.law.pair_eigenvalues()[off].min() >= single**2 * (1 - 1e-9)
-    # what is saved goes on being served, asked for or not
-    assert prepared(path).files == prepared(path, preserve="pairs").files == kept.files
-    with pytest.raises(InvalidInput, match="leave out --preserve"):
-        prepared(kept.design_file, preserve="pairs")
 
 
 @pytest.mark.slow

@@ -249,8 +249,10 @@ def test_two_hundred_people_through_the_collector_are_estimated_as_their_answers
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_text(PRIVATE)
     public.write_text(PUBLIC)
-    assert run_command(["sign", str(design), "--key", str(private)]) == 0
-    server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"), "--key", str(public))
+    assert run_command(["sign", str(design), "--private-key", str(private)]) == 0
+    server = Server(
+        design, "--wording", str(wording), "--database", str(tmp_path / "r.db"), "--public-key", str(public)
+    )
     sampler = CLIENT.Sampler(server.get("/sampler.json"))
     reports = drawn(sampler, people())
     connection = server.connect()
@@ -353,9 +355,7 @@ def test_a_stored_answer_that_was_changed_is_refused(app, survey, engine, tmp_pa
 
 
 def test_what_does_not_fit_sampled_tables_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    design, wording = files(tmp_path, asking())
-    with pytest.raises(InvalidInput, match="leave out --preserve"):
-        prepared(design, wording, preserve="pairs")
+    design, _ = files(tmp_path, asking())
     other = tmp_path / "other.toml"
     other.write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1')
     with pytest.raises(InvalidInput, match="other attributes"):
