@@ -6,7 +6,6 @@ Adult's nine attributes. Every way spends ε_1 for one report and ε_∞ for all
                     every attribute with a ninth of both ε, or on one attribute that each person draws once; "best" is the
                     least error of the four for each attribute
     coin            the optimum for marginals at ε_1 (optrr allocate), from a permanent answer of total ε_∞
-    each            the optimum at ε_∞, every attribute randomized again on its own
 
 A report supports a category with probability p_2 where the permanent answer does and q_2 where it does not; the permanent
 answer does so with p_1 where the category is true and q_1 where it is not. With γ = π p_1 + (1−π) q_1 and T rounds of people
@@ -32,7 +31,7 @@ from writing import RESULTS, markdown, write_csv, write_text
 from optrr import allocate, count
 from optrr.core.display.charts import COLOURS, figure_svg, new_figure
 from optrr.core.domain.datasets import adult, adult_domain
-from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.longitudinal import LongitudinalDesign, Panel
 from optrr.longitudinal.design import with_coin
 
 SEED = 1
@@ -102,9 +101,7 @@ def literature(kind: str, size: int, one: float, forever: float) -> Support | No
 
 
 def designed(one: float, forever: float) -> dict[str, LongitudinalDesign]:
-    optimum = allocate(DOMAIN, one).design
-    each = longitudinal(DOMAIN, 1.0, forever, one_report=one, stages=Stages("kronecker"))
-    return {"coin": with_coin(optimum, forever), "each": each}
+    return {"coin": with_coin(allocate(DOMAIN, one).design, forever)}
 
 
 def supports(design: LongitudinalDesign) -> list[Support]:
@@ -206,7 +203,7 @@ def panel_errors(design: LongitudinalDesign, codes: np.ndarray, rng: np.random.G
 def picture(rows: list[dict]) -> str:
     figure = new_figure(10, 4.2)
     panels = figure.subplots(1, len(ROUNDS), sharey=True)
-    names = ("SPL best", "SMP best", "designed, coin", "designed, each")
+    names = ("SPL best", "SMP best", "designed, coin")
     for rounds, axes in zip(ROUNDS, panels, strict=True):
         for name, colour in zip(names, COLOURS, strict=False):
             mine = [

@@ -1,7 +1,7 @@
 """How often intervals of averages and changes over rounds cover, over random longitudinal designs and panels.
 
 A setting: one to three attributes of two to five categories, ε_i of one report 0.3..2, ε_∞ 1.2 to 3 times one report's,
-either second stage, 100 to 3000 people, 2 to 10 rounds, shares from a Dirichlet law of parameter 0.2..2 (many cells nearly
+100 to 3000 people, 2 to 10 rounds, shares from a Dirichlet law of parameter 0.2..2 (many cells nearly
 empty), and a share of 0, 0.1 or 0.5 of the people drawing a new record half-way, with a new permanent answer. In a third of
 the settings with equal rounds a tenth of the reports of every round is missing. Unequal rounds have 20 to 2000 people, ε_i up
 to 6 and shares from a Dirichlet law of parameter 0.05..1. Of each setting, RUNS panels of people drawn at random; intervals at
@@ -20,7 +20,7 @@ import numpy as np
 from writing import measure_all, write_csv, write_text
 
 from optrr import design as one_report_design
-from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.longitudinal import LongitudinalDesign, Panel, longitudinal
 from optrr.longitudinal.panel import ABSENT
 
 SEED = 12
@@ -63,9 +63,8 @@ def setting(number: int) -> Setting:
     sizes = rng.integers(2, 6, int(rng.integers(1, 4)))
     domain = {f"a{i}": int(r) for i, r in enumerate(sizes)}
     asked = log_uniform(rng, 0.3, 6 if unequal else 2, sizes.size)
-    second = ("whole", "kronecker")[number % 2]
     forever = one_report_design(domain, asked, preserve="pairs").epsilon * rng.uniform(1.2, 3)
-    made = longitudinal(domain, asked, forever, stages=Stages(second, preserve="pairs"))
+    made = longitudinal(domain, asked, forever, preserve="pairs")
     concentration = log_uniform(rng, *((0.05, 1) if unequal else (0.2, 2)))
     shares = rng.dirichlet(np.full(int(np.prod(sizes)), concentration))
     moving = float(rng.choice([0, 0.1, 0.5]))
@@ -133,7 +132,6 @@ def once(number: int, runs: int, rng: np.random.Generator) -> tuple[dict, dict[s
     biases = {what: np.abs(e.mean(axis=0) / (e.std(axis=0) / np.sqrt(runs))).max() for what, e in errors.items()}
     row = {
         "setting": number,
-        "second": s.design.second,
         "sizes": " ".join(map(str, shape)),
         "people": s.people,
         "rounds": s.rounds,
@@ -168,12 +166,12 @@ def page(rows: list[dict], cells: list[dict[str, np.ndarray]]) -> str:
         "| all cells of a setting | mean | 10 % of settings below | least | most | largest mean error, in standard errors |",
         "|---|---|---|---|---|---|",
     ]
-    for what, second, kind in product(("average", "change"), ("whole", "kronecker"), ("equal", "unequal")):
-        mine = [r for r in rows if r["second"] == second and bool(r["each"]) == (kind == "unequal")]
+    for what, kind in product(("average", "change"), ("equal", "unequal")):
+        mine = [r for r in rows if bool(r["each"]) == (kind == "unequal")]
         share = np.array([r[f"{what} coverage"] for r in mine])
         bias, size = max(r[f"{what} bias"] for r in mine), sum(r["cells"] for r in mine)
         spread = f"{share.mean():.3f} | {np.quantile(share, 0.1):.3f} | {share.min():.3f} | {share.max():.3f}"
-        lines.append(f"| {what}, {second}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
+        lines.append(f"| {what}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
     lines += [
         "",
         "By how many people the smallest round has in a cell, expected. Few reports come in whole numbers, so that an interval "

@@ -49,11 +49,11 @@ cluster out.csv --design d.json --max-combinations 6 --min-dependence 0.01
 export d.json -o sampler.json
 account out.csv
 verify d.json
-audit sampler.json --queries 500
-sign d.json --key key.pem
-longitudinal-design spec.toml --lifetime-epsilon 3 -o long.json
-longitudinal-randomize people.csv --design long.json --key key --new-key --id-column who --wave 1 -o round.csv
-longitudinal-estimate round.csv --design long.json --id-column who --attributes a
+audit sampler.json --n 500
+sign d.json --private-key key.pem
+waves design spec.toml --lifetime-epsilon 3 -o long.json
+waves randomize people.csv --design long.json --secret key --new-secret --id-column who --wave 1 -o round.csv
+waves estimate round.csv --design long.json --id-column who --attributes a
 worksheet d.json
 gwas-design snps.csv --total-epsilon 20 -o snps.json
 gwas-randomize snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv

@@ -38,7 +38,7 @@ from optrr.core.display import SOFTWARE, TableResult, amount, category_word, cro
 from optrr.core.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.core.estimation import Estimate, check_confidence, estimate_of_supports
-from optrr.core.mechanisms import FileRelease, ReleaseOptions, is_seeded
+from optrr.core.mechanisms import FileRelease, ReleaseOptions, is_seeded, replaced_release
 from optrr.core.provenance import (
     SAMPLED_TABLES,
     Given,
@@ -364,19 +364,24 @@ class SampledTables(Asking, TableResult):
         Columns that are no attributes are refused, for the answers hold no others.
         """
         how = options or ReleaseOptions()
-        if how.drop or how.drop_undeclared:
-            raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
-        bits = as_source(random_state)
+        for name in ("public", "drop_undeclared"):
+            if getattr(how, name):
+                raise InvalidInput(
+                    f"``{name}`` is for designs of whole records; answers hold no other columns: leave it out"
+                )
+        bits, path = as_source(random_state), Path(target)
+        replaced = replaced_release(path)
         # answers have other columns than records, and are refused for what they are before that is noticed
         refuse_randomized(source)
         opened = open_source(source, self.domain)
         provenance = how.provenance(self, bits, source, opened)
-        refuse_input_as_target(Path(target), opened)
-        with released_file(Path(target), SCHEMA, provenance) as writer:
-            people = writer.write(how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder))
+        refuse_input_as_target(path, opened)
+        with released_file(path, SCHEMA, provenance) as writer:
+            people = writer.write(how.in_order(self.batches(opened, bits), bits, writer.folder))
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
-        return FileRelease(people, provenance, how.warnings(str(target)))
+        notes = (*how.warnings(str(path)), *replaced)
+        return FileRelease.written(path, people, provenance, self.domain, notes=notes)
 
     def in_words(self, answers: Any) -> pa.Table:
         """Answers that :meth:`randomize` or :meth:`release_file` wrote, a frame or a file, as people read them.

@@ -16,12 +16,12 @@ from optrr.allocation.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
 from optrr.allocation.supports import unlikely_threshold
 from optrr.core.display import SOFTWARE, crossed
 from optrr.core.errors import InvalidInput
-from optrr.core.files import DEFAULT_SIZE
+from optrr.core.files import MOST_BYTES
 from optrr.core.mechanisms import BatchKernel, Randomized, check_frame, published
 from optrr.core.records import FrameCodec, arrow_schema
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions
-from optrr.devices.export import compressed_size, keep_design
-from optrr.devices.worksheet import MOST_LISTED, Worksheet, filled
+from optrr.devices.export import Exported, check_deployment_path, compressed_size
+from optrr.devices.worksheet import MOST_LISTED, filled
 from optrr_solvers.randomness import BitSource
 
 _BITS = 64
@@ -62,33 +62,43 @@ def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
     return [questions_of(asking)]
 
 
-def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:
-    """Write the deployment file of sampled tables, and return what it holds.
+def export_questions(
+    asking: SampledTables, path: str | Path, *, max_bytes: int = MOST_BYTES, progress: object = None
+) -> Exported:
+    """Write the deployment file of sampled tables; see :func:`optrr.export`.
 
-    Raises InvalidInput as :func:`questions_of`; where it has more than ``size`` compressed bytes, or a design would be written
-    over.
+    Raises InvalidInput as :func:`questions_of`; where it has more than ``max_bytes`` compressed bytes, or a design would be
+    written over.
     """
+    del progress  # it takes no time
+    path = Path(path)
+    check_deployment_path(path)
     made = questions_of(asking)
     compressed = compressed_size(made)
-    if compressed > size:
+    if compressed > max_bytes:
         raise InvalidInput(
-            f"the deployment file of {len(made.questions)} questions takes {compressed} compressed bytes, above {size}; "
-            f"allow them (--size {compressed}), or ask about fewer tables"
+            f"``max_bytes`` {max_bytes}: the deployment file of {len(made.questions)} questions takes {compressed} compressed "
+            "bytes; allow them, or ask about fewer tables"
         )
-    keep_design(Path(path))
     made.save(path)
-    return made
+    numbers = {
+        "epsilon": float(made.total),
+        "questions": len(made.questions),
+        "compressed_bytes": compressed,
+        "most_report_bytes": made.most_report_bytes,
+    }
+    return Exported(str(path), numbers, asking)
 
 
-def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
-    """Answer an evaluator's questions as far as the file does; ``records`` is how many people will answer."""
+def questions_worksheet(asking: SampledTables, n: int) -> str:
+    """Answer an evaluator's questions as far as the file does; ``n`` is how many people will answer."""
     each = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True)
     tables = [
         (crossed(names), f"{share:.3g}", report.subset_sizes, report.parts(shape))
         for names, share, report, shape in islice(each, MOST_LISTED)
     ]
     more = max(0, len(asking.tables) - MOST_LISTED)
-    return filled("worksheet_queries.md", asking, records, asking.verification(), tables=tables, more=more)
+    return filled("worksheet_queries.md", asking, n, asking.verification(), tables=tables, more=more)
 
 
 def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool = False) -> Any:

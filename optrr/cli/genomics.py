@@ -23,21 +23,12 @@ from optrr.cli.one_person import OnePerson, report_one_person
 from optrr.cli.options import argument, command, group, option, refuse_options
 from optrr.cli.outputs import DESIGN_OUTPUT, OUTPUT
 from optrr.cli.printing import give, heard, print_table, warn
-from optrr.cli.releasing import (
-    KEEP_ORDER,
-    LIMIT,
-    SEED,
-    after_option,
-    epsilon_phrase,
-    following,
-    release_summary,
-    replaced_release,
-)
+from optrr.cli.releasing import AFTER, KEEP_ORDER, LIMIT, SEED
 from optrr.core import files
 from optrr.core.design import Design, Preserve, solution_warnings
 from optrr.core.display import amount, bound_text, counted, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms import ReleaseOptions
+from optrr.core.mechanisms import ReleaseOptions, replaced_release
 from optrr.core.provenance import Provenance
 from optrr.core.records import released_file, written_suffixes
 from optrr.genomics import designing, randomize
@@ -224,7 +215,7 @@ def gwas_randomize(
     missing: randomize.MissingPolicy = option(
         "Missing calls. exclude: they stay missing, and which ones are missing is not protected.", default="refuse"
     ),
-    after: tuple[Path, ...] = after_option(),
+    after: tuple[Path, ...] = AFTER,
     limit: float | None = LIMIT,
     keep_order: bool = KEEP_ORDER,
     keep_names: bool = option(
@@ -252,7 +243,7 @@ def gwas_randomize(
         return
     # a design of no genotypes is told before anybody is read
     layout = asked.layout
-    how = following(asked.design.earlier, after, limit=limit, keep_order=keep_order)
+    how = ReleaseOptions.following(asked.design.earlier, after, limit=limit, keep_order=keep_order)
     source = as_source(random_state)
     provenance = how.provenance(asked.design, source, input)
     replaced = replaced_release(output)
@@ -264,10 +255,10 @@ def gwas_randomize(
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
-    made = {"records": given, "variants": layout.variants, **release_summary(provenance)}
+    made = {"records": given, "variants": layout.variants, **provenance.summary()}
     give(
         lambda: made | {"output": str(output), "left_out": left_out},
-        lambda: click.echo(f"{what} at {epsilon_phrase(provenance)}, written to {output}"),
+        lambda: click.echo(f"{what} at {provenance.phrase()}, written to {output}"),
     )
 
 

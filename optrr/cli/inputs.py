@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from optrr.cli.options import argument, group, option
-from optrr.core.design import read_declared, require_signed
+from optrr.core.design import read_declared
 from optrr.core.domain import (
     Category,
     Domain,
@@ -28,7 +28,6 @@ from optrr.core.domain import (
     shown,
 )
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import DESIGN, LONGITUDINAL, SAMPLED_TABLES, Content, Given, kind_of
 from optrr.core.records import RecordsAt, file_formats, files_at, refuse_replacing
 from optrr_solvers.arrays import FloatArray
 
@@ -88,17 +87,7 @@ IGNORABLE = option(
 RANDOM_STATE = option("Seed of the draw.", type=click.IntRange(min=0))
 
 
-@dataclass(frozen=True)
-class Signed:
-    """Whose signature a design must have."""
-
-    key: Path | None = option("Refuse a design that the owner of this public key did not sign.", metavar="PUBLIC.PEM")
-    signature: Path | None = option("Where its signature is; by default FILE.sig.", needs="key")
-
-    def check(self, held: Content) -> None:
-        """Raise InvalidInput for a file that was not signed so."""
-        require_signed(held, self.key, self.signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
-
+PUBLIC_KEY = option("Ed25519 public key; refuse a design that its owner did not sign.", metavar="KEY.PEM")
 
 _Value = TypeVar("_Value")
 
@@ -162,15 +151,6 @@ def keep_input(output: Path, input: RecordsAt) -> None:
 def split_names(text: str) -> tuple[str, ...]:
     """Names separated by commas; a doubled comma stands for one inside a name."""
     return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))
-
-
-def refuse_longitudinal(file: Given) -> None:
-    """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
-    if kind_of(file) == LONGITUDINAL:
-        raise InvalidInput(
-            f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-randomize` "
-            "where the records are, or design the same specification with `optrr design` to ask once"
-        )
 
 
 def proportions_option(purpose: str, required: bool = False) -> Any:

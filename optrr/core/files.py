@@ -1,10 +1,11 @@
-"""Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified.
+"""Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified, signed, exported.
 
 A file says what it is by its ``format``, and an object by its ``file_format``; the functions of each kind are listed in
 :mod:`optrr.core.provenance.formats`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from optrr.core.design.verification import Verification
     from optrr.core.reports import Reports
 
-__all__ = ["export", "load", "reports", "save", "verify"]
+__all__ = ["export", "load", "reports", "save", "sign", "verify"]
 
-# Most bytes of a deployment file, compressed: what a phone fetches in a blink.
-DEFAULT_SIZE = 64 * 1024
+# Maximum number of bytes of a deployment file, compressed: what a phone fetches in a blink.
+MOST_BYTES = 64 * 1024
 
 
 def _of(made: Any, operation: str, remedy: str) -> Callable[..., Any]:
-    """The function for an object. Raises InvalidInput where its kind has none."""
+    """The function for an object. Raises InvalidInput if its kind has none."""
     kind = getattr(made, "file_format", "")
     function = function_of(kind, operation) if kind else None
     if function is None:
@@ -32,76 +33,112 @@ def _of(made: Any, operation: str, remedy: str) -> Callable[..., Any]:
 
 
 def save(made: Any, path: str | Path) -> None:
-    """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
+    """Write a design, or another protocol, as a file.
 
-    An export's :class:`optrr.devices.export.Fitted` is written with the design that its reports are estimated with,
-    where that was made anew.
+    Parameters
+    ----------
+    made : Design, SampledTables, LongitudinalDesign, …
+        The protocol; the file carries everything that :func:`load` needs.
+    path : path-like
+        File to write, whole or not at all.
 
     Raises
     ------
     InvalidInput
-        for a protocol that is for studies and has no file.
+        If the protocol is for studies and has no file.
 
     Examples
     --------
-    >>> import optrr, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "design.json")
-    >>> optrr.save(optrr.design({"sex": 2, "age": 3}, 1.0), path)
-    >>> round(optrr.load(path).epsilon, 4)
-    1.6913
+    >>> import optrr, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> optrr.save(optrr.design({"smokes": 2, "age": 4}, 1.0), folder / "design.json")
+    >>> optrr.load(folder / "design.json").domain.names
+    ('smokes', 'age')
     """
     _of(made, "save", "is for studies and has no file")(made, path)
 
 
-def export(design: Any, path: str | Path, size: int = DEFAULT_SIZE) -> Any:
-    """Write the deployment file of a design, or of sampled tables: what a device needs to answer for one person.
+def export(  # noqa: PLR0913 (what, where to, how large, which form of what, and progress)
+    design: Any,
+    path: str | Path,
+    *,
+    max_bytes: int = MOST_BYTES,
+    form: str = "deployment",
+    attributes: Iterable[str] | None = None,
+    progress: Callable[[str, float | None], None] | None = None,
+) -> Any:
+    """Write the deployment file of a design or of sampled tables, by which a client randomizes one respondent's record.
 
-    Where a design's own mechanism is too large, another takes its place
-    (:func:`optrr.devices.export.fitted_deployment`). The design to estimate with is then another one, which is
-    written beside the file and returned.
+    If a design's own mechanism is too large, another one takes its place. Reports are then estimated with another design,
+    which is written beside the file and returned.
 
     Parameters
     ----------
-    size
-        most bytes of the file, compressed.
+    design : Design or SampledTables
+        The protocol.
+    path : path-like
+        File to write.
+    max_bytes : int
+        Maximum size of the deployment file, compressed.
+    form : {"deployment", "matrix", "events", "program"}
+        What to write. For other software: the distortion matrix (csv, npz, json), the probability of each change set (csv, npz,
+        json), or POR's linear program (npz).
+    attributes : iterable of str, optional
+        Attributes of a matrix or of change sets; all by default.
+    progress : callable, optional
+        Called with a text and the share of the work that is done.
+
+    Returns
+    -------
+    optrr.devices.export.Exported
+        Its size and ε, and ``design``, with which reports are estimated.
 
     Raises
     ------
     InvalidInput
-        where nothing fits, or a file of another design would be written over.
+        If nothing fits, or a file of another design would be overwritten.
 
     Examples
     --------
-    >>> import optrr, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "sampler.json")
-    >>> _ = optrr.export(optrr.design({"sex": 2, "age": 3}, 1.0), path)
-    >>> optrr.verify(path).holds
+    >>> import optrr, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> design = optrr.design({"smokes": 2, "age": 4}, 1.0)
+    >>> optrr.export(design, folder / "sampler.json").design is design
     True
     """
-    return _of(design, "export", "has no deployment file")(design, path, size)
+    if form == "deployment":
+        function = _of(design, "export", "has no deployment file")
+        return function(design, path, max_bytes=max_bytes, progress=progress)
+    return _of(design, "tabulate", f"has no {form}")(design, path, form, attributes)
 
 
 def load(path: Given, *, limited: bool = True) -> Any:
-    """What a file of ours holds, whatever its kind, with every number in it recomputed.
+    """Read a file of ours, whatever its kind, and recompute every number in it.
 
     Parameters
     ----------
-    limited
-        refuse a file whose checks take longer, or more memory, than :class:`optrr.core.design.verification.Limits` allows to a
+    path : path-like
+        A design, deployment, longitudinal design, or sampled tables.
+    limited : bool
+        Refuse a file whose checks take longer, or more memory, than :class:`optrr.core.design.verification.Limits` allows to a
         file of its size.
+
+    Returns
+    -------
+    Design, SampledTables, LongitudinalDesign, …
 
     Raises
     ------
     InvalidInput
-        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+        If the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
 
     Examples
     --------
-    >>> import optrr, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "design.json")
-    >>> optrr.save(optrr.design({"sex": 2, "age": 3}, 1.0), path)
-    >>> optrr.load(path).domain.names
-    ('sex', 'age')
+    >>> import optrr, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "design.json"
+    >>> optrr.save(optrr.design({"smokes": 2, "age": 4}, 1.0), file)
+    >>> optrr.load(file).epsilon < 2.0
+    True
     """
     held = content_of(path, "design file")
     read = function_of(kind_of(held), "load")
@@ -109,39 +146,93 @@ def load(path: Given, *, limited: bool = True) -> Any:
     return read(held, limited=limited)
 
 
-def verify(made: Any, design: Given | None = None, *, limited: bool = True) -> "Verification":
-    """Recompute every number of a design, or of a file of ours, from its law and certificate alone (design §3.4).
+def verify(
+    made: Any, design: Given | None = None, *, public_key: str | Path | None = None, limited: bool = True
+) -> "Verification":
+    """Recompute every number of a design, or of a file of ours, from its law and certificate alone.
 
     Parameters
     ----------
-    design
-        of a deployment file: the file of the design, or of the sampled tables, that it should belong to.
-    limited
-        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
+    made : path-like or Design
+        The file, or a design in memory.
+    design : path-like, optional
+        For a deployment file: the design or sampled tables that it should have been exported from.
+    public_key : path-like, optional
+        Ed25519 public key in PEM: also check the signature beside the file, ``FILE.sig``.
+    limited : bool
+        Refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
         :class:`optrr.core.design.verification.Limits` allows to a file of its size.
+
+    Returns
+    -------
+    Verification
+        ``holds``, and every check.
 
     Raises
     ------
     InvalidInput
-        where a file cannot be read as what it should be, or its checks take too long; a number that does not hold is in the
-        result.
+        If a file cannot be read, or its checks take too long.
 
     Examples
     --------
     >>> import optrr
-    >>> optrr.verify(optrr.design({"sex": 2, "age": 3}, 1.0)).holds
+    >>> optrr.verify(optrr.design({"smokes": 2, "age": 4}, 1.0)).holds
     True
     """
     if not is_file(made):
         recomputed: Verification = _of(made, "recompute", "is verified by its file")(made)
         return recomputed
-    kind = kind_of(made)
+    from optrr.core.design import refuse_large, refuse_specification, signature_check  # noqa: PLC0415 (brings solvers)
+
+    if limited:
+        refuse_large(made)
+    held = content_of(made, "file")
+    kind = kind_of(held)
     if design is not None and kind != DEPLOYMENT:
-        raise InvalidInput(f"``design``: {made} is no deployment file; leave it out")
+        raise InvalidInput(f"``design`` is for files from optrr export, and {made} is no deployment file; leave it out")
+    if not kind:
+        refuse_specification(held.raw, held)
+        raise InvalidInput(
+            f"{made} cannot be read as a design or a deployment file: it is damaged, or another file; get it again from "
+            "whoever wrote it"
+        )
+    # checked first, because a stranger's file may be refused before its numbers are recomputed
+    signed = () if public_key is None else (signature_check(held, Path(public_key)),)
     check = function_of(kind, "verify")
     assert check is not None
-    result: Verification = check(made, limited=limited) if design is None else check(made, design, limited=limited)
-    return result
+    result: Verification = check(held, limited=limited) if design is None else check(held, design, limited=limited)
+    return replace(result, checks=(*signed, *result.checks))
+
+
+def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | None = None) -> str:
+    """Sign a design or a deployment file that verifies; write the signature to ``FILE.sig``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    private_key : path-like
+        Ed25519 private key in PEM.
+    passphrase : callable, optional
+        Returns the passphrase of an encrypted key.
+
+    Returns
+    -------
+    str
+        SHA-256 of the public key, in hexadecimal digits.
+
+    Raises
+    ------
+    InvalidInput
+        If a number in the file does not hold, or the key cannot be used; nothing is written.
+    """
+    from optrr.core.design import sign_file  # noqa: PLC0415 (brings solvers)
+
+    held = content_of(path, "file")
+    verified = verify(held, limited=False)
+    if not verified.holds:
+        raise InvalidInput(f"{path} is not signed, because it does not verify: {verified.headline()}")
+    return sign_file(held, Path(private_key), passphrase)
 
 
 def reports(data: Any, design: Any) -> "Reports":
@@ -157,15 +248,6 @@ def reports(data: Any, design: Any) -> "Reports":
     InvalidInput
         as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
         or not at all.
-
-    Examples
-    --------
-    >>> import optrr, pandas as pd
-    >>> design = optrr.design({"sex": ["F", "M"]}, 3.0)
-    >>> people = pd.DataFrame({"sex": ["F"] * 600 + ["M"] * 400})
-    >>> reports = optrr.reports(design.randomize(people), design)
-    >>> reports.table("sex").to_pandas()["sex"].tolist()
-    ['F', 'M']
     """
     made = load(design) if is_file(design) else design
     bound = getattr(made, "reports", None)

@@ -1,3 +1,2 @@
-from .audit import AuditOptions as AuditOptions
 from .export import Fitted as Fitted
 from .result import Audit as Audit

@@ -3,9 +3,9 @@
 Four checks have an equal share of the level: joint flips, replacements, repeats and lags, and a lower bound of the total ε.
 """
 
-import os
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -13,120 +13,97 @@ import numpy as np
 
 from optrr.core.errors import InvalidInput
 from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, tested
-from optrr.devices.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
+from optrr.devices.clients import Answering, AuditedClient, CommandClient, FunctionClient, own_client
 from optrr.devices.epsilon_bounds import total_bound
 from optrr.devices.label import Labelling, label_of
-from optrr.devices.planting import Codes, PlantedRecords, Run, planned, read_planted
+from optrr.devices.planting import Codes, PlantedRecords, Run, planned
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
-from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst, at_least
+from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst
 from optrr_solvers.arrays import IntArray
 
 # A function that answers queries: people's numbers and codes to one object with table and cells for each.
 Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
-QUERIES = 100_000
-LEVEL = 1e-6
-# Planted records that are this unlikely to be uniform were not drawn by us.
-_NOT_UNIFORM = 1e-9
-# Attributes of more categories are not tested for uniform planting.
-_MOST_CATEGORIES = 256
+
+# A client to ask: a function, a command line, or one of :mod:`optrr.devices.clients`.
+Client: TypeAlias = AuditedClient | Answering | Replying | str
 
 
-@dataclass(frozen=True)
-class AuditOptions:
-    """How an audit is done.
+def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, alpha: float = 1e-6) -> Audit:
+    """Test a client from outside against the privacy statement of its design or deployment file.
 
     Parameters
     ----------
-    queries
-        records to plant in all; fewer where records are wide. At least 200.
-    level
-        the largest probability of a false alarm, in (0, 1).
-    once
-        the client promises one answer for each person.
-    planted
-        the file of records that were planted already (``optrr audit --plant``), which a log answers; ``queries`` is
-        then ignored.
-
-    Raises
-    ------
-    InvalidInput
-        for a level outside (0, 1).
-    """
-
-    queries: int = QUERIES
-    level: float = LEVEL
-    once: bool = False
-    planted: str | os.PathLike[str] | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InvalidInput(f"a level of {self.level} is no probability of a false alarm; give one between 0 and 1")
-
-
-def audit(
-    label: Labelling, client: AuditedClient | Answering | Replying | None = None, options: AuditOptions | None = None
-) -> Audit:
-    """Ask a client planted records, and test its answers against the label by exact tests.
-
-    Parameters
-    ----------
-    label
-        a design, its mechanism, a deployment, a file of a design or deployment, or what :func:`label_of` made of one.
-    client
-        the client to ask: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, or to objects with
-        ``table`` and ``cells`` for a file of queries, which is run in two forked processes; a client of
-        :mod:`optrr.devices.clients`; by default our own randomizer of records.
+    label : Design, Mechanism, Deployment or path-like
+        The privacy statement: a design, its mechanism, a deployment, or a file of a design or deployment.
+    client : callable or str, optional
+        The client to ask. A function takes respondents' numbers, shape (n,), and codes, shape (n, m), and returns codes,
+        or for a file of local queries objects with ``table`` and ``cells``; it runs in two forked processes. A string is a
+        command that reads lines of JSON and answers each with one line. The default is our own randomizer of records.
+    n : int
+        Number of records to plant, at least 200; wide records are planted less often.
+    alpha : float
+        Maximum probability of a false alarm, in (0, 1).
 
     Returns
     -------
     Audit
-        ``holds`` is false with probability at most the level if the client does what its label says. That it holds is no
-        proof: the bound shows how much so many queries can see.
+        ``holds`` is false with probability at most ``alpha`` if the client keeps its statement. That it holds is no proof: the
+        lower bound of ε shows how much so many queries can see.
 
     Raises
     ------
     InvalidInput
-        if the label does not hold by itself, or the client fails.
+        If the file does not verify, or the client fails.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> design = optrr.design({"smokes": 2, "age": 4}, 1.0)
+    >>> optrr.audit(design, n=2000).holds
+    True
     """
-    how, promised = options or AuditOptions(), label_of(label)
-    client = _asked_client(promised, client)
-    if how.planted is not None:
-        layout, runs = read_planted(how.planted, promised.domain)
-    elif isinstance(client, LogClient):
-        raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
-    else:
-        layout = PlantedRecords.of(how.queries, max(promised.width, promised.domain.m))
-        runs = planned(layout, promised.sizes)
-    codes = client.answers(runs)
-    asked = _asked_again(client, layout, runs, codes)
+    if not 0 < alpha < 1:
+        raise InvalidInput(f"``alpha`` {alpha}: must be a probability between 0 and 1")
+    promised = label_of(label)
+    asked_client = _asked_client(promised, client)
+    layout = PlantedRecords.of(n, max(promised.width, promised.domain.m))
+    runs = planned(layout, promised.sizes)
+    codes = asked_client.answers(runs)
+    asked = _asked_again(asked_client, layout, runs, codes)
 
     def result(findings: Sequence[Finding]) -> Audit:
-        return Audit(client.name, 2 * layout.rows, how.level, promised.epsilon, tuple(findings))
+        return Audit(asked_client.name, 2 * layout.rows, alpha, promised.epsilon, tuple(findings))
 
     foreign = sum(promised.foreign(c) for c in codes)
     if foreign:
         says = f"{foreign} of {2 * layout.rows} answers hold a value outside the label's categories; nothing else is tested"
         return result([Finding("categories", True, says, 0.0)])
     records = np.concatenate([run.records[: layout.once] for run in runs])
-    if _uniform(promised.sizes, records, layout) < _NOT_UNIFORM:
-        raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
     evidence: Evidence = promised.answers(records, np.concatenate([c[: layout.once] for c in codes]))
     return result(
         [
-            total_bound(evidence.events(layout.parts), promised.epsilon, how.level),
-            Finding.of_tests(FLIPS, tested(evidence.flips()), how.level),
-            Finding.of_tests(REPLACEMENTS, tested(evidence.replacements()), how.level),
-            _repeats(promised, evidence, layout, asked, how),
+            total_bound(evidence.events(layout.parts), promised.epsilon, alpha),
+            Finding.of_tests(FLIPS, tested(evidence.flips()), alpha),
+            Finding.of_tests(REPLACEMENTS, tested(evidence.replacements()), alpha),
+            _repeats(promised, evidence, layout, asked, alpha),
         ]
     )
 
 
-def _asked_client(label: Label | QueryLabel, client: AuditedClient | Answering | Replying | None) -> AuditedClient:
-    """The client that is asked: a function as one, and our own randomizer if none is named."""
+def _asked_client(label: Label | QueryLabel, client: Client | None) -> AuditedClient:
+    """The client that is asked: a function or a command as one, and our own randomizer if none is named."""
+    if isinstance(client, str):
+        try:
+            arguments = shlex.split(client)
+        except ValueError as error:
+            raise InvalidInput(f"``command`` cannot be split into words: {error}") from error
+        if not arguments:
+            raise InvalidInput("``command`` is empty; name a program")
+        return CommandClient(arguments, label)
     if isinstance(label, QueryLabel):
         if client is None:
-            raise InvalidInput("a file of queries is drawn by clients only; name one to ask (optrr audit --command)")
+            raise InvalidInput("a file of local queries is answered by clients only; give ``command``")
         return _replying(label, client) if callable(client) else client
     if client is None:
         return own_client(label)
@@ -141,17 +118,6 @@ def _replying(label: QueryLabel, function: Any) -> FunctionClient:
         return label.read(lines, people.size, "function")
 
     return FunctionClient(answer, width=label.width)
-
-
-def _uniform(sizes: IntArray, records: Codes, layout: PlantedRecords) -> float:
-    """Compute a p-value for uniform planted records, on which the bound of ε rests."""
-    worst = Worst()
-    for rows in (slice(run.start + layout.alike, run.stop) for run in layout.runs):
-        for i, r in enumerate(sizes.tolist()):
-            if r <= _MOST_CATEGORIES:
-                most = np.bincount(records[rows, i], minlength=r).max()
-                worst.add(2 * at_least(most, layout.random, 1 / r) * r, lambda _: "")
-    return worst.adjusted
 
 
 def _asked_again(
@@ -182,7 +148,7 @@ def _repeats(
     evidence: Evidence,
     layout: PlantedRecords,
     asked: Sequence[AskedAgain],
-    how: AuditOptions,
+    alpha: float,
 ) -> Finding:
     worst = Worst()
     for fingerprints in evidence.fingerprints():
@@ -190,8 +156,8 @@ def _repeats(
     got = []
     for again in asked:
         both = label.answers(np.concatenate(again.records), np.concatenate(again.answers))
-        got.append(again.test(worst, both.fingerprints()[0], once=how.once))
-    finding = Finding.of_tests(REPEATS, worst, how.level)
+        got.append(again.test(worst, both.fingerprints()[0]))
+    finding = Finding.of_tests(REPEATS, worst, alpha)
     if finding.violates:
         return finding
     people = asked[0].answers[0].shape[0]

@@ -171,25 +171,20 @@ class AskedAgain:
     answers: tuple[Codes, Codes]
     when: str = ""
 
-    def test(self, worst: Worst, of: Fingerprints, *, once: bool) -> str:
+    def test(self, worst: Worst, of: Fingerprints) -> str:
         """Test second answers, given the noise of the first and then of the second ones; return what people got.
 
-        With ``once`` one other answer refutes the promise. Otherwise people with the same record get either fresh answers
-        or, all of them, the first one again. A client that remembers may repeat its answer for another record, but no client
-        may repeat its noise there in another answer: the difference of both answers would be that of the records.
+        People with the same record get either fresh answers or, all of them, the first one again. A client that remembers may
+        repeat its answer for another record, but no client may repeat its noise there in another answer: the difference of
+        both answers would be that of the records.
         """
         noise = np.split(of.numbers, 2)
         equal: BoolArray = noise[0] == noise[1]
         same: BoolArray = (self.answers[0] == self.answers[1]).all(axis=1)
         record: BoolArray = (self.records[0] == self.records[1]).all(axis=1)
-        compared = np.ones_like(record) if once else record
-        people, others = np.count_nonzero(compared), np.count_nonzero(~record)
-        remembered = bool(same[compared].all())
-        if once:
-            changed = np.count_nonzero(~same)
-            says = f"{changed} of {people} people got another answer when they were asked again{self.when}"
-            worst.add(float(changed == 0), lambda _: says)
-        elif not remembered:
+        people, others = np.count_nonzero(record), np.count_nonzero(~record)
+        remembered = bool(same[record].all())
+        if not remembered:
             k = np.count_nonzero(equal & record)
             worst.add(
                 two_sided(k, people, of.chance),

@@ -1,11 +1,10 @@
-"""Clients that an auditor can ask: our own randomizer, any function, a command, the log of a page.
+"""Clients that an auditor can ask: our own randomizer, any function, a command.
 
 Every run of a client is a process of its own, and both runs start at the same time: what they share (a seed, a clock, a
 source of random bits from before a fork) shows as answers that resemble each other.
 """
 
 import multiprocessing
-import os
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.devices.planting import Codes, Run, asked_lines, lines_of
+from optrr.devices.planting import Codes, Run, asked_lines
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr_solvers.arrays import IntArray
@@ -129,16 +128,10 @@ def own_client(label: Label) -> FunctionClient:
 
 @dataclass(frozen=True)
 class CommandClient:
-    """A program and its arguments, which reads lines from standard input and answers each with a line.
-
-    ``each``: it is started anew for every record, with its line alone, for clients that answer one record and end. ``seconds``
-    are what a process may take.
-    """
+    """A program and its arguments, which reads lines from standard input and answers each with a line."""
 
     arguments: Sequence[str]
     label: Label | QueryLabel
-    each: bool = False
-    seconds: float | None = None
     lasting: ClassVar[bool] = True
 
     @property
@@ -153,42 +146,15 @@ class CommandClient:
 
     def _run(self, asked: Run) -> Codes:
         lines = list(asked_lines(asked, self.label.domain))
-        told = [line + b"\n" for line in lines] if self.each else [b"".join(line + b"\n" for line in lines)]
-        # an answer may lack its line feed; empty lines are passed over
-        said = b"\n".join(map(self._said, told))
-        return self.label.read(said.splitlines(), len(lines), self.name)
-
-    def _said(self, text: bytes) -> bytes:
         try:
             done = subprocess.run(
-                list(self.arguments), input=text, capture_output=True, timeout=self.seconds, check=False
+                list(self.arguments), input=b"".join(line + b"\n" for line in lines), capture_output=True, check=False
             )
         except OSError as error:
             raise InvalidInput(
                 f"cannot start {self.name!r}: {error.strerror}; name a program that can be run"
             ) from error
-        except subprocess.TimeoutExpired as error:
-            raise InvalidInput(f"{self.name!r} took more than {self.seconds:g} s; allow more, or ask less") from error
         if done.returncode:
             words = in_one_line(done.stderr.decode("utf-8", "replace"))[-_LAST_WORDS:]
             raise InvalidInput(f"{self.name!r} ended with code {done.returncode}: {words!r}")
-        return done.stdout
-
-
-@dataclass(frozen=True)
-class LogClient:
-    """Answers that were logged elsewhere: one line for each planted record, in their order."""
-
-    received: str | os.PathLike[str]
-    label: Label | QueryLabel
-    lasting: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """The log."""
-        return str(self.received)
-
-    def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """As of :class:`AuditedClient`."""
-        ends = np.cumsum([asked.people.size for asked in runs])
-        return np.split(self.label.read(lines_of(self.received), int(ends[-1]), self.name), ends[:-1])
+        return self.label.read(done.stdout.splitlines(), len(lines), self.name)

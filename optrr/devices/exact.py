@@ -97,6 +97,12 @@ def places(value: Decimal) -> Decimal:
 
 def total_epsilon(automaton: Layers) -> Decimal:
     """The total ε, rounded up; exact without choices and second ways to change, an upper bound with them."""
+    bottom, top = extremes(automaton)
+    return log_ceiling(top, bottom)
+
+
+def extremes(automaton: Layers) -> tuple[int, int]:
+    """The smallest and the largest probability of one output, times 2^k (r−1) for every layer; a bound with choices."""
     top = bottom = [1]
     for layer in reversed(automaton.layers):
         if isinstance(layer, ChoiceLayer):
@@ -109,7 +115,7 @@ def total_epsilon(automaton: Layers) -> Decimal:
         size = int(automaton.sizes[layer.attribute])
         top = [max(pair) for pair in _branches(layer, automaton.bits, size, top)]
         bottom = [min(pair) for pair in _branches(layer, automaton.bits, size, bottom)]
-    return log_ceiling(top[0], bottom[0])
+    return bottom[0], top[0]
 
 
 def _branches(layer: Layer, bits: int, size: int, after: list[int]) -> Iterator[tuple[int, int]]:

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from optrr.core.design import Design, encoded_design, load_design
-from optrr.core.display import SOFTWARE
+from optrr.core.display import SOFTWARE, Result, epsilon_text
 from optrr.core.errors import InvalidInput
-from optrr.core.files import DEFAULT_SIZE
+from optrr.core.files import MOST_BYTES
 from optrr.core.mechanisms import Mechanism
 from optrr.core.provenance import DEPLOYMENT, FORMATS, kind_of
 from optrr.core.records import whole_files
@@ -341,11 +341,57 @@ def keep_design(path: Path) -> None:
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 
-def export_design(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
+@dataclass(frozen=True, repr=False)
+class Exported(Result):
+    """A file that was written, its ``numbers`` by name, and the protocol that its reports are estimated with."""
+
+    output: str
+    numbers: dict[str, Any]
+    design: Any
+    warnings: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """The file and its numbers."""
+        said = [f"{name.replace('_', ' ')} {value}" for name, value in self.numbers.items()]
+        return f"{self.output}: {', '.join(said)}"
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {"output": self.output, **self.numbers}
+
+
+def export_design(
+    design: Design, path: str | Path, *, max_bytes: int = MOST_BYTES, progress: Progress | None = None
+) -> Exported:
     """Write the deployment file of a design, or of the one that takes its place; see :func:`optrr.export`."""
-    fitted = fitted_deployment(design, size)
+    path = Path(path)
+    check_deployment_path(path)
+    fitted = fitted_deployment(design, max_bytes, progress or _unseen)
     fitted.save(path)
-    return fitted
+    cost, made = fitted.design.epsilon - design.epsilon, fitted.design
+    numbers: dict[str, Any] = {
+        "epsilon": float(fitted.deployment.stated.total),
+        "states": fitted.deployment.automaton.states,
+        "compressed_bytes": fitted.size,
+        "cost": cost,
+    }
+    warnings = design.public.left_out("a deployment file")
+    if fitted.anew:
+        numbers["design"] = str(design_beside(path))
+        how = "every attribute on its own" if made.method == "kronecker" else "solved again on a coarser grid"
+        keeps = "" if fitted.own_size is None else f", or allow {fitted.own_size} bytes to keep the design as it is"
+        warnings.append(
+            f"estimate with {numbers['design']}: {how} to fit, {epsilon_text(cost)} nats above "
+            f"{epsilon_text(design.epsilon)}{keeps}"
+        )
+    return Exported(str(path), numbers, made, tuple(warnings))
+
+
+def check_deployment_path(path: Path) -> None:
+    """Refuse to write over a design, and a file that other programs would take for something else. Raises InvalidInput."""
+    if path.suffix.lower() != ".json":
+        raise InvalidInput(f"{path}: a deployment file is written as .json; name such a file")
+    keep_design(path)
 
 
 def exports_of_design(design: Design) -> list[Deployment]:
@@ -374,7 +420,7 @@ def _unseen(description: str, fraction: float | None) -> None:
     del description, fraction
 
 
-def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progress = _unseen) -> Fitted:
+def fitted_deployment(design: Design, size: int = MOST_BYTES, progress: Progress = _unseen) -> Fitted:
     """The deployment of a design within ``size`` compressed bytes, by another mechanism where it must be.
 
     The design's own mechanism is taken wherever it fits. Otherwise the one with the smallest ε that fits, among balls on
@@ -445,4 +491,4 @@ def _refused(design: Design, size: int, known: Iterable[Fitted]) -> str:
 
 def _hint(known: Iterable[Fitted]) -> str:
     least = min((x.size for x in known), default=None)
-    return "" if least is None else f"; {least} bytes are possible (--size {least})"
+    return "" if least is None else f"; {least} bytes are possible (``max_bytes`` {least})"

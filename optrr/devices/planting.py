@@ -12,10 +12,8 @@ value. It answers with the randomized record in the same form, as an object with
 docs/deployment-format.md) or as a list alone. Other keys of the object are ignored.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,7 +23,6 @@ from numpy.typing import NDArray
 from optrr.core.domain import Domain, category_text
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import MALFORMED
-from optrr.core.records import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState, as_source, bounded
 
@@ -117,11 +114,6 @@ def planned(layout: PlantedRecords, sizes: IntArray, random_state: RandomState =
 Value = str | int | float | bool | None
 
 
-class _PlantedQuery(msgspec.Struct, forbid_unknown_fields=True):
-    person: int
-    values: list[Value]
-
-
 class _Answer(msgspec.Struct):
     values: list[Value]
 
@@ -132,42 +124,6 @@ def asked_lines(run: Run, domain: Domain) -> Iterator[bytes]:
     for person, record in zip(run.people.tolist(), run.records.tolist(), strict=True):
         values = b",".join([known[code] for known, code in zip(texts, record, strict=True)])
         yield b'{"person":%d,"values":[%b]}' % (person, values)
-
-
-def plant(path: str | os.PathLike[str], runs: Sequence[Run], domain: Domain) -> None:
-    """Write the lines of all runs to a file, whole or not at all."""
-    with whole_file(Path(path)) as partial, partial.open("wb") as file:
-        for run in runs:
-            file.writelines(line + b"\n" for line in asked_lines(run, domain))
-
-
-def lines_of(path: str | os.PathLike[str]) -> list[bytes]:
-    """Read the lines of a file."""
-    try:
-        return Path(path).read_bytes().splitlines()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
-
-
-def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[PlantedRecords, list[Run]]:
-    """Read what :func:`plant` wrote for two runs.
-
-    Raises InvalidInput for another file, and for one that was planted for another label.
-    """
-    lines = lines_of(path)
-    layout = PlantedRecords.of(len(lines), domain.m)
-    if 2 * layout.rows != len(lines):
-        raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")
-    decode = msgspec.json.Decoder(_PlantedQuery).decode
-    try:
-        people = np.array([decode(line).person for line in lines], dtype=np.int64)
-    except (msgspec.DecodeError, OverflowError, UnicodeDecodeError):
-        raise InvalidInput(f"{path} holds a line that --plant did not write; plant again") from None
-    codes = answered_codes(lines, domain, len(lines), str(path))
-    if (codes < 0).any():
-        raise InvalidInput(f"{path} holds values that this label does not declare; plant for this label")
-    halves = zip(np.split(people, 2), np.split(codes, 2), strict=True)
-    return layout, [Run(p, c) for p, c in halves]
 
 
 def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form: str) -> Iterator[Any]:

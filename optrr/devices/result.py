@@ -6,7 +6,7 @@ No normal or χ² approximation is used, because an auditor works at levels like
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaincinv
 
-from optrr.core.display import TableResult, bound_text, epsilon_text, in_json
+from optrr.core.display import Table, TableResult, bound_text, epsilon_text, in_json
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -123,28 +123,27 @@ class Finding:
             return cls(check, False, f"{worst.tests} tests", p, worst.tests)
         return cls(check, True, worst.what, p, worst.tests)
 
-    def line(self) -> str:
-        """The finding in one line."""
-        verdict = "VIOLATES" if self.violates else "consistent"
-        chance = f"; p at most {self.p_value:.1e}" if self.violates and self.p_value > 0 else ""
-        return f"{self.check} {verdict}: {self.says}{chance}"
+    @property
+    def verdict(self) -> str:
+        """Whether it violates the label."""
+        return "VIOLATES" if self.violates else "consistent"
 
 
 @dataclass(frozen=True, repr=False)
 class Audit(TableResult):
     """The findings of one audit.
 
-    If the client does what its label says, the probability that ``holds`` is false is at most ``level``: each check has an
+    If the client does what its label says, the probability that ``holds`` is false is at most ``alpha``: each check has an
     equal share of it, and each test of a check an equal share of that.
     """
 
     client: str
-    queries: int
-    level: float
+    n: int
+    alpha: float
     epsilon: float
     findings: tuple[Finding, ...]
 
-    in_summary = ("holds", "client", "queries", "level", "epsilon", "epsilon_bound", "findings", "rarest", "unseen")
+    in_summary = ("holds", "client", "n", "alpha", "epsilon", "epsilon_bound", "findings", "rarest", "unseen")
     drawn = ("p_value",)
 
     @property
@@ -154,19 +153,19 @@ class Audit(TableResult):
 
     @property
     def epsilon_bound(self) -> float:
-        """Nats that the true total ε is at least, at confidence 1 − level."""
+        """Nats that the true total ε is at least, at confidence 1 − α."""
         return max((f.bound for f in self.findings if f.check == TOTAL and f.bound is not None), default=0.0)
 
     @property
     def rarest(self) -> float:
         """The probability of an event that so many queries miss with probability 5 %."""
-        return float(-np.expm1(np.log(MISSED) / self.queries))
+        return float(-np.expm1(np.log(MISSED) / self.n))
 
     @property
     def unseen(self) -> tuple[str, ...]:
         """What no audit from outside can see, and what this one had too few queries for."""
         return (
-            f"{self.queries} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or to fewer with "
+            f"{self.n} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or to fewer with "
             f"probability {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer without changes",
             "noise that an attacker can predict may have the right distribution: made without a secret (from the person's "
             "number and answer, a clock, a short seed), it gives every record away; only the client's code shows where its "
@@ -179,9 +178,18 @@ class Audit(TableResult):
         """The verdict, the label, the bound, and what it took."""
         verdict = "consistent with" if self.holds else "VIOLATES"
         return (
-            f"{verdict} its label at {self.level:g}: total epsilon {epsilon_text(self.epsilon)}, at least "
-            f"{bound_text(self.epsilon_bound)}; {self.queries} queries to {self.client}"
+            f"{verdict} its label at {self.alpha:g}: total epsilon {epsilon_text(self.epsilon)}, at least "
+            f"{bound_text(self.epsilon_bound)}; {self.n} queries to {self.client}"
         )
+
+    def shown(self, most: int | None = None) -> Table:
+        """One row per check."""
+        rows = [[f.check, f.verdict, f.says, f.p_value if f.violates else None] for f in self.findings[slice(most)]]
+        return Table(["check", "verdict", "finding", "p at most"], rows)
+
+    def sentences(self) -> Sequence[str]:
+        """What an audit cannot see."""
+        return [f"not seen from outside: {line}" for line in self.unseen]
 
     def to_arrow(self) -> "pa.Table":
         """One row per check: check, violates, says, p_value, tests, stated, bound."""

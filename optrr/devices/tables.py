@@ -13,15 +13,32 @@ from typing import Any
 
 import numpy as np
 
+from optrr.core.design import Design
 from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms import Mechanism
-from optrr.core.records import whole_file
+from optrr.core.records import formula_doubts, whole_file
+from optrr.devices.export import Exported, keep_design
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem
 from optrr_solvers.programs.lp import event_bits, event_program, event_sizes
 
 _SUFFIXES = (".csv", ".npz", ".json")
+
+
+def tabulate(design: Design, path: str | Path, form: str, attributes: Iterable[str] | None) -> Exported:
+    """Write one of these forms of a design's mechanism; see :func:`optrr.export`."""
+    keep_design(Path(path))
+    names = design.domain.names if attributes is None else attributes
+    if form == "matrix":
+        numbers = save_matrix(design.mechanism, names, path)
+    elif form == "events":
+        numbers = save_events(design.mechanism, path, names)
+    elif form == "program":
+        numbers = save_program(design.solution.problem, design.domain.names, path)
+    else:
+        raise InvalidInput(f"``form`` {form!r} is unknown; give deployment, matrix, events or program")
+    return Exported(str(path), numbers, design, tuple(formula_doubts(Path(path), design.domain)))
 
 
 def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Path) -> dict[str, int]:
@@ -65,7 +82,7 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
     rows = ([*bits, *row] for bits, row in zip(changed.tolist(), numbers, strict=True))
     held = {"names": domain.names, "changed": changed, **columns}
     _write(path, held, held | {"names": _labels(domain.names)}, [[*domain.names, *columns], *rows])
-    return {"change sets": probability.size}
+    return {"change_sets": probability.size}
 
 
 def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> dict[str, int]:

@@ -7,10 +7,9 @@ This module computes their numbers.
 """
 
 import math
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optrr.core.design import Asking, Design, Verification, recomputed_design, requirements
 from optrr.core.display import amount, bound_text, epsilon_text, one_line
@@ -21,8 +20,6 @@ from optrr.core.provenance import function_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Entry", "Worksheet", "filled", "worksheet"]
-
 # Characters that Markdown or HTML would read as markup; names of attributes may hold any.
 _MARKUP = frozenset("\\`*{}[]<>#|&~$")
 # Maximum number of attributes, or tables, that are listed one by one.
@@ -31,77 +28,70 @@ MOST_LISTED = 40
 _MOST_DIGITS = 15
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One question: what holds for this design, and what those who deploy it must answer."""
+def worksheet(design: Asking, n: int = 10_000) -> str:
+    """Write an evaluation worksheet: an evaluator's questions, answered as far as the design does.
 
-    topic: str
-    question: str
-    holds: tuple[str, ...]
-    for_you: tuple[str, ...]
+    Parameters
+    ----------
+    design : Design or SampledTables
+        The protocol to evaluate.
+    n : int
+        Number of respondents, for the standard errors.
 
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {"topic": self.topic, "question": self.question, "holds": self.holds, "for_you_to_answer": self.for_you}
+    Returns
+    -------
+    str
+        Markdown. Open questions, for those who deploy the design, are unchecked boxes.
 
+    Raises
+    ------
+    InvalidInput
+        If there is no worksheet for this kind of protocol.
 
-@dataclass(frozen=True)
-class Worksheet:
-    """All questions about one design, for ``records`` people, as Markdown text to be filled in."""
+    References
+    ----------
+    NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees", March 2025.
 
-    design: str
-    records: int
-    text: str
-
-    def markdown(self) -> str:
-        """The text."""
-        return self.text
-
-    @cached_property
-    def entries(self) -> tuple[Entry, ...]:
-        """The text's sections."""
-        return tuple(map(_entry, self.text.split("\n## ")[1:]))
-
-    def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
-        return {
-            "source": "topics of NIST SP 800-226 (March 2025)",
-            "design": self.design,
-            "records": self.records,
-            "entries": [e.summary() for e in self.entries],
-        }
-
-
-_ANSWER = "- [ ] "
-
-
-def _entry(section: str) -> Entry:
-    heading, *lines = section.splitlines()
-    topic, _, question = heading.partition(": ")
-    holds = [unescape(line[2:]) for line in lines if line.startswith("- ") and not line.startswith(_ANSWER)]
-    for_you = [line.removeprefix(_ANSWER) for line in lines if line.startswith(_ANSWER)]
-    return Entry(topic.lower(), question, tuple(holds), tuple(for_you))
-
-
-def worksheet(design: Asking, records: int) -> Worksheet:
-    """Answer an evaluator's questions as far as the design does, and leave the rest to those who deploy it.
-
-    ``records`` is how many people will answer, for the errors. Raises InvalidInput for a protocol without a worksheet.
+    Examples
+    --------
+    >>> import optrr
+    >>> sheet = optrr.worksheet(optrr.design({"smokes": 2, "age": 4}, 1.0), n=500)
+    >>> sheet.count("- [ ] ") > 10
+    True
     """
     fill = function_of(getattr(design, "file_format", ""), "worksheet")
     if fill is None:
         raise InvalidInput(f"a {type(design).__name__} has no worksheet; give a design or sampled tables")
-    made: Worksheet = fill(design, records)
-    return made
+    if n < 1:
+        raise InvalidInput(f"``n`` {n}: must be at least 1")
+    text: str = fill(design, n)
+    return text
 
 
-def records_worksheet(design: Design, records: int) -> Worksheet:
+class Entry(NamedTuple):
+    """The topic of one question, and what holds for the design."""
+
+    topic: str
+    holds: tuple[str, ...]
+
+
+def entries_of(sheet: str) -> dict[str, Entry]:
+    """The entries of a worksheet by their questions."""
+    out = {}
+    for heading, *lines in (section.splitlines() for section in sheet.split("\n## ")[1:]):
+        topic, _, question = heading.partition(": ")
+        holds = (unescape(line[2:]) for line in lines if line.startswith("- ") and not line.startswith("- [ ] "))
+        out[question] = Entry(topic.lower(), tuple(holds))
+    return out
+
+
+def records_worksheet(design: Design, n: int) -> str:
     """The worksheet of a design of whole records."""
     names = [shown(a.name) for a in design.domain.attributes[:MOST_LISTED]]
     return filled(
         "worksheet_records.md",
         design,
-        records,
+        n,
         recomputed_design(design),
         requested=requirements(design),
         method=repr(design.method),
@@ -112,13 +102,13 @@ def records_worksheet(design: Design, records: int) -> Worksheet:
     )
 
 
-def filled(template: str, asking: Asking, records: int, verified: Verification, **numbers: Any) -> Worksheet:
+def filled(template: str, asking: Asking, records: int, verified: Verification, **numbers: Any) -> str:
     """Fill in a template with the numbers of any protocol, and with those that it alone has."""
     sizes = asking.domain.sizes.tolist()
     digits = math.fsum(map(math.log10, sizes))
     listed = asking.domain.attributes[:MOST_LISTED]
     each = [(shown(a.name), asking.standard_error(a.name, records)) for a in listed]
-    text = (
+    text: str = (
         _environment()
         .get_template(template)
         .render(
@@ -136,7 +126,7 @@ def filled(template: str, asking: Asking, records: int, verified: Verification, 
             **numbers,
         )
     )
-    return Worksheet(asking.digest, records, text)
+    return f"{text}\n"
 
 
 @cache

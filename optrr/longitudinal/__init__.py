@@ -4,9 +4,9 @@
 randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
 """
 
-from optrr.longitudinal.design import LongitudinalDesign, Stages, longitudinal, verify_longitudinal
-from optrr.longitudinal.panel import Panel, PanelEstimate, estimate_rounds
-from optrr.longitudinal.rounds import Key, release_round
+from optrr.longitudinal.design import LongitudinalDesign, longitudinal, verify_longitudinal
+from optrr.longitudinal.panel import Panel, PanelEstimate, WavesEstimate, estimate_waves, panel_of
+from optrr.longitudinal.rounds import Key, randomize_wave
 from optrr.longitudinal.stages import ReportsEpsilon, TwoStage, WholeOrUniform
 
 __all__ = [
@@ -15,11 +15,12 @@ __all__ = [
     "Panel",
     "PanelEstimate",
     "ReportsEpsilon",
-    "Stages",
     "TwoStage",
+    "WavesEstimate",
     "WholeOrUniform",
-    "estimate_rounds",
+    "estimate_waves",
     "longitudinal",
-    "release_round",
+    "panel_of",
+    "randomize_wave",
     "verify_longitudinal",
 ]

@@ -4,20 +4,19 @@ Three numbers belong together and are always shown together: ε of one report, �
 last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
 
 A file is versioned JSON that holds the optimum's design file and both stages. One object: ``format``, ``software``,
-``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the permanent law's record; left out
-where it is the optimum's), ``threshold`` of the coin (decimal text) or ``each`` (ε_i of the second stage), ``requested`` and
-``attributes`` (ε_i of one report), ``one_report`` and ``epsilon`` (total ε of one report and for ever), and ``digest``.
-Whoever reads it repeats the optimum's checks, and recomputes every number of one report and of all from what both stages
-draw.
+``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the permanent law's record),
+``threshold`` of the coin (decimal text), ``requested`` and ``attributes`` (ε_i of one report), ``one_report`` and ``epsilon``
+(total ε of one report and for ever), and ``digest``. Whoever reads it repeats the optimum's checks, and recomputes every
+number of one report and of all from what both stages draw.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -44,7 +43,7 @@ from optrr.core.design import (
     refuse_specification,
     solution_warnings,
 )
-from optrr.core.display import SOFTWARE, TableResult, amount, epsilon_text
+from optrr.core.display import SOFTWARE, Table, TableResult, amount, bound_text, epsilon_text
 from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.mechanisms import Mechanism
@@ -52,31 +51,20 @@ from optrr.core.provenance import LONGITUDINAL, MEMOIZED, Given, Sealed, encoded
 from optrr.core.records import whole_file
 from optrr.longitudinal.stages import (
     WORD,
-    EachAgain,
     ReportsEpsilon,
     TwoStage,
     WholeOrUniform,
-    eigenvalues_of,
-    epsilons_of,
     losses_between,
-    losses_of,
     sharpened,
 )
-from optrr_solvers import SolveOptions, solve
+from optrr_solvers import SolveOptions
 from optrr_solvers.arrays import FloatArray, real
-from optrr_solvers.calibrate import calibrate
-from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.base import law_of, record_of
-from optrr_solvers.problem import EPSILON_RANGE
 
 FORMAT = "optrr-longitudinal/1"
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 # Numbers of reports whose ε is listed where nobody asks for others.
 LISTED = (1, 2, 5, 10, 30, 100)
-Second = Literal["whole", "kronecker"]
-SECONDS: tuple[str, ...] = get_args(Second)
-# Halvings of the share that a report keeps: its total is then met to 2^-40 of it.
-_HALVINGS = 40
 # What a second stage loses is lowered by what it is off in doubles, so that no accuracy is missed by rounding.
 _LOWERED = 1 - 2.0**-48
 # The label of a law exceeds the total that it was made for by a few last places at most.
@@ -85,10 +73,6 @@ _BELOW = 1 - 2.0**-49
 _MOST_NATS = 500.0
 # So far below its total one report is made for, as the coin is rounded towards accuracy; totals are met within 1e-6 of them.
 _BELOW_ONE = 1 - 2.0**-36
-# Below this, scales of eigenvalues differ too little from 1 for doubles: an attribute is asked for at 19 nats or more.
-_TOLD_FROM_ONE = 1 + 1e-8
-# ε of a second stage in nats where nothing is to be lost in it; what this loses is nothing beside the largest accuracy.
-_MOST_EPSILON = 2 * EPSILON_RANGE[1]
 
 
 class _LongitudinalContent(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -99,9 +83,8 @@ class _LongitudinalContent(msgspec.Struct, forbid_unknown_fields=True, omit_defa
     attributes: list[float]
     one_report: float
     epsilon: float
-    permanent: dict[str, Any] | None = None
-    threshold: str | None = None
-    each: list[float] | None = None
+    permanent: dict[str, Any]
+    threshold: str
     digest: str = ""
 
 
@@ -110,17 +93,16 @@ _SEALED = Sealed(
     FORMAT,
     "",
     "is no longitudinal design",
-    lambda _: ": design again, with optrr longitudinal-design",
-    lambda raw, source: refuse_specification(raw, source, "longitudinal-design {} --lifetime-epsilon EPSILON -o {}"),
+    lambda _: ": design again, with optrr waves design",
+    lambda raw, source: refuse_specification(raw, source, "waves design {} --lifetime-epsilon EPSILON -o {}"),
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LongitudinalDesign(TableResult):
-    """Two stages, and the certified optimum behind them. A table of its attributes.
+    """Two stages, and the certified optimum that one report is. A table of its attributes.
 
-    ``optimum`` is a design: with the second stage "whole" that of one report, with "kronecker" that of the permanent answer.
-    ``mechanism`` is one report, what estimates and tests take: the permanent law, then the instantaneous one.
+    ``mechanism`` is one report, what estimates and tests take: the permanent law, then a coin that keeps the answer whole.
     ``requested_epsilons`` are the ε_i that were asked of one report, nats, shape (m,).
     """
 
@@ -128,7 +110,7 @@ class LongitudinalDesign(TableResult):
     mechanism: TwoStage
     requested_epsilons: FloatArray
 
-    in_summary = ("epsilon", "lower_bound", "second", "warnings")
+    in_summary = ("epsilon", "lower_bound", "warnings")
     drawn = ("epsilon",)
     mechanism_name = MEMOIZED
     file_format = LONGITUDINAL
@@ -144,14 +126,9 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.permanent
 
     @property
-    def instantaneous(self) -> EachAgain | WholeOrUniform:
+    def instantaneous(self) -> WholeOrUniform:
         """What is drawn from the permanent answer for every report."""
         return self.mechanism.instantaneous
-
-    @property
-    def second(self) -> str:
-        """The kind of the second stage: whole or kronecker."""
-        return self.instantaneous.second
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
         """ε of so many reports of one person; None: of all for ever."""
@@ -164,7 +141,7 @@ class LongitudinalDesign(TableResult):
 
     @property
     def lower_bound(self) -> float:
-        """No mechanism with what the optimum was asked for is below this, in nats: of one report, with "kronecker" for ever."""
+        """No mechanism whose single report is as accurate costs less for it, in nats."""
         return self.optimum.lower_bound
 
     @property
@@ -173,11 +150,11 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.digest
 
     def headline(self) -> str:
-        """Both totals, how many attributes, and the kind of the second stage."""
+        """Both totals, and how many attributes."""
         one = self.spent(1)
         return (
             f"epsilon {epsilon_text(one.epsilon)} of one report, {epsilon_text(self.epsilon)} for ever, "
-            f"{amount(self.domain.m, 'attribute')}, second stage {self.second}"
+            f"{amount(self.domain.m, 'attribute')}"
         )
 
     def to_arrow(self) -> pa.Table:
@@ -193,6 +170,18 @@ class LongitudinalDesign(TableResult):
                 "forever_conditional_epsilon": self.permanent.conditional_epsilons,
             }
         )
+
+    def tables_shown(self, most: int | None = None) -> list[Table]:
+        """ε of one person's reports by their number, then the attributes."""
+        each = [
+            (x.reports, epsilon_text(x.epsilon), "exact" if x.exact else "at most") for x in map(self.spent, LISTED)
+        ]
+        rows = [*each, ("for ever", epsilon_text(self.epsilon), "exact")]
+        return [Table(["reports", "total epsilon", ""], rows, "one person's reports"), self.shown(most)]
+
+    def sentences(self) -> list[str]:
+        """The lower bound of one report."""
+        return [f"certified lower bound of one report: {bound_text(self.lower_bound)}"]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -211,7 +200,6 @@ class LongitudinalDesign(TableResult):
                 {"reports": each.reports, "epsilon": each.epsilon, "exact": each.exact}
                 for each in map(self.spent, reports)
             ],
-            "lower_bound_of": "one report" if self.second == "whole" else "for ever",
             "method": self.optimum.method,
             "attributes": self.to_arrow().to_pylist(),
             **super().summary(),
@@ -220,7 +208,7 @@ class LongitudinalDesign(TableResult):
 
 def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all."""
-    mechanism, second = design.mechanism, design.instantaneous
+    mechanism = design.mechanism
     record = _LongitudinalContent(
         format=FORMAT,
         software=SOFTWARE,
@@ -229,9 +217,8 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
         attributes=mechanism.attribute_epsilons.tolist(),
         one_report=mechanism.epsilon,
         epsilon=mechanism.permanent.epsilon,
-        # of two laws of change sets the permanent one is the optimum
-        permanent=record_of(mechanism.permanent.law) if mechanism.permanent.law is not design.optimum.law else None,
-        **second.record,
+        permanent=record_of(mechanism.permanent.law),
+        threshold=str(mechanism.instantaneous.threshold),
     )
     record.digest = _digest(record)
     with whole_file(Path(path)) as partial:
@@ -268,16 +255,9 @@ def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
     domain = optimum.design.domain
     if not len(record.requested) == len(record.attributes) == domain.m:
         raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
-    if (record.threshold is None) == (record.each is None):
-        raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
-    law = optimum.design.law if record.permanent is None else law_of(record.permanent, domain.sizes)
-    permanent = Mechanism(domain, law)
-    if record.threshold is None:
-        return TwoStage(
-            permanent, EachAgain(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
-        )
     if not _THRESHOLD.fullmatch(record.threshold):
         raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
+    permanent = Mechanism(domain, law_of(record.permanent, domain.sizes))
     return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
 
 
@@ -304,13 +284,10 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
 
 
 def _certified(design: LongitudinalDesign) -> Check:
-    """The stage that the optimum's lower bound speaks of is as accurate as the optimum."""
-    coin = design.second == "whole"
-    stage = design.mechanism if coin else design.permanent
-    asked, given = design.optimum.law.labels.attribute, stage.attribute_epsilons
+    """One report, of which the optimum's lower bound speaks, is as accurate as the optimum."""
+    asked, given = design.optimum.law.labels.attribute, design.mechanism.attribute_epsilons
     holds = bool(np.all(given >= asked - SAME * (1 + asked)))
-    of = "one report" if coin else "for ever"
-    return Check("accuracies of the optimum", ends_text(asked), ends_text(given), of, holds)
+    return Check("accuracies of the optimum", ends_text(asked), ends_text(given), "one report", holds)
 
 
 def _total(name: str, stated: float, value: float, how: str) -> Check:
@@ -349,103 +326,85 @@ def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
     return LONGITUDINAL_DESIGNS.verified(path, limited=limited)
 
 
-@dataclass(frozen=True)
-class Stages:
-    """How both stages are made.
-
-    ``second`` is "whole": a coin sends the permanent answer whole, or a uniformly random record; one report is then the
-    certified optimum for its accuracies. Or "kronecker": every attribute is randomized again on its own, after a permanent
-    answer that is the certified optimum for its own accuracies; one report costs more, and an answer is never sent untouched by
-    design. ``method``, ``preserve`` and ``kappa`` are those of the stage that is solved for (:func:`optrr.design`), ``options``
-    the solver's.
-    """
-
-    second: Second = "whole"
-    method: str = "auto"
-    preserve: Preserve = "marginals"
-    kappa: float = 1.0
-    options: SolveOptions = field(default_factory=SolveOptions)
-
-    def __post_init__(self) -> None:
-        if self.second not in SECONDS:
-            raise InvalidInput(f"second = {self.second!r}; give one of {', '.join(SECONDS)}")
-
-    def optimum(self, domain: Domain, epsilons: FloatArray, total: float | None = None) -> Design:
-        """The certified optimum at these accuracies, or in their proportions at a total."""
-        return design(
-            domain,
-            epsilons,
-            total=total,
-            method=self.method,
-            constraints=Constraints(preserve=self.preserve, kappa=self.kappa),
-            options=self.options,
-        )
-
-
-def longitudinal(
+def longitudinal(  # noqa: PLR0913 (what is asked for, and three options of the solver)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
-    forever: float | Mapping[str, float],
+    lifetime_epsilon: float,
     *,
-    one_report: float | None = None,
-    stages: Stages = Stages(),
+    report_epsilon: float | None = None,
+    method: str = "auto",
+    preserve: Preserve = "marginals",
+    options: SolveOptions = SolveOptions(),
 ) -> LongitudinalDesign:
-    """A permanent law and an instantaneous one for people who report again and again (design §9).
+    """Find a memoized response and its reports for respondents of several waves.
+
+    A respondent draws a memoized response once. Each report is that response, or with a probability that is the same for
+    everybody a uniformly random record. One report is then the certified optimum for its accuracies (design §9).
 
     Parameters
     ----------
-    domain
-        a Domain, or a mapping of names to categories or sizes.
-    epsilons
-        ε_i in nats: one report is as accurate on attribute i as randomized response at ε_i; with ``one_report``, proportions.
-    forever
-        ε_∞ in nats: what everything that a person ever reports may cost in all, while the record stays as it is. A mapping by
-        name: how accurate the permanent answer is on each attribute, which only the second stage "kronecker" can be asked for.
-    one_report
-        ε_1 in nats: what one report may cost in all. Accuracies are then the best in the proportions ``epsilons``.
-    stages
-        the kind of the second stage, and how the optimum is solved for.
+    domain : Domain or mapping
+        Attributes; a mapping gives categories or sizes by name.
+    epsilons : float, array_like of shape (m,), or mapping
+        ε_i in nats: one report is as accurate on attribute i as randomized response at ε_i. With ``report_epsilon``,
+        proportions.
+    lifetime_epsilon : float
+        ε_∞ in nats: maximum privacy loss of everything that a respondent ever reports, while the record stays as it is.
+    report_epsilon : float, optional
+        ε_1 in nats: maximum privacy loss of one report. Accuracies are then the best in the proportions ``epsilons``.
+    method, options
+        As of :func:`optrr.design`, for the optimum.
+    preserve : {"marginals", "pairs"}
+        As of :class:`optrr.Constraints`.
+
+    Returns
+    -------
+    LongitudinalDesign
 
     Raises
     ------
     InvalidInput, Infeasible
-        where one report alone costs more than ``forever``; and what :func:`optrr.design` raises.
+        If one report alone costs more than ``lifetime_epsilon``; and as :func:`optrr.design`.
+
+    References
+    ----------
+    Erlingsson, Pihur and Korolova, RAPPOR, CCS 2014; Arcolezi, Couchot, Al Bouna and Xiao, 2022 (memoization).
+
+    Examples
+    --------
+    >>> from optrr.longitudinal import longitudinal
+    >>> waves = longitudinal({"smokes": 2, "age": 4}, 1.0, lifetime_epsilon=4.0)
+    >>> waves.spent(1).epsilon < waves.spent(10).epsilon < waves.epsilon <= 4.0
+    True
     """
     declared = Domain.of(domain)
     asked = epsilon_vector(declared, epsilons)
-    if isinstance(forever, Mapping):
-        if stages.second != "kronecker" or one_report is not None:
-            raise InvalidInput(
-                "accuracies for ever need the second stage 'kronecker' and no total for one report; give forever as one number"
-            )
-        return _kronecker(stages.optimum(declared, epsilon_vector(declared, forever)), asked)
-    for name, total in (("forever", forever), ("one_report", one_report)):
+    for name, total in (("lifetime_epsilon", lifetime_epsilon), ("report_epsilon", report_epsilon)):
         if total is not None and not 0 < real(total) < math.inf:
-            raise InvalidInput(f"{name} = {total!r}; give a positive number of nats")
-    if forever > _MOST_NATS * declared.m:
-        raise InvalidInput(f"forever = {forever:g}; give at most {_MOST_NATS:g} nats for each attribute")
-    if one_report is not None and one_report >= forever:
+            raise InvalidInput(f"``{name}`` {total!r}: give a positive number of nats")
+    if lifetime_epsilon > _MOST_NATS * declared.m:
+        raise InvalidInput(f"``lifetime_epsilon`` {lifetime_epsilon:g}: give at most {_MOST_NATS:g} nats per attribute")
+    if report_epsilon is not None and report_epsilon >= lifetime_epsilon:
         raise InvalidInput(
-            f"one report may cost {one_report:g} nats and all of them {forever:g}; give one report less, or use a design "
-            "without rounds, whose answer is sent once"
+            f"``report_epsilon`` {report_epsilon:g}: must be less than the lifetime's {lifetime_epsilon:g}; give less, or use "
+            "a design without waves, whose report is sent once"
         )
-    if stages.second == "whole":
-        design = with_coin(stages.optimum(declared, asked, one_report and one_report * _BELOW_ONE), float(forever))
-        if one_report is not None and design.mechanism.epsilon > one_report:
-            raise _too_fine(one_report)
-        return design
-    if one_report is not None:
-        return _kronecker_at_totals(stages.optimum(declared, asked, float(forever)), one_report)
-    return _kronecker(_at_accuracies(declared, asked, float(forever), stages), asked)
+    total = report_epsilon and report_epsilon * _BELOW_ONE
+    constraints = Constraints(preserve=preserve)
+    optimum = design(declared, asked, total=total, method=method, constraints=constraints, options=options)
+    made = with_coin(optimum, float(lifetime_epsilon))
+    if report_epsilon is not None and made.mechanism.epsilon > report_epsilon:
+        raise _too_fine(report_epsilon)
+    return made
 
 
-def with_coin(optimum: Design, forever: float) -> LongitudinalDesign:
-    """Reports by a given optimum, from a permanent answer of total ``forever`` and a coin.
+def with_coin(optimum: Design, lifetime_epsilon: float) -> LongitudinalDesign:
+    """Reports by a given optimum, from a permanent answer of total ``lifetime_epsilon`` and a coin.
 
     Raises InvalidInput where the optimum costs as much itself, or a coin of 64 bits replaces too much for its accuracies.
     """
     # what is drawn is labelled some last places above the law's own total, and the label is to keep to what was asked for
-    permanent = Mechanism(optimum.domain, sharpened(optimum.law, forever * _BELOW))
+    permanent = Mechanism(optimum.domain, sharpened(optimum.law, lifetime_epsilon * _BELOW))
     before, after = permanent.law.attribute_epsilons(), optimum.law.attribute_epsilons()
     # all attributes lose the same share, which doubles tell best by the most accurate one
     lost = float(losses_between(before, after, optimum.domain.sizes)[np.argmax(after)]) * _LOWERED
@@ -458,63 +417,5 @@ def with_coin(optimum: Design, forever: float) -> LongitudinalDesign:
 
 def _too_fine(one_report: float) -> InvalidInput:
     return InvalidInput(
-        f"one report of {epsilon_text(one_report)} nats would need a coin of more than 64 bits; ask for less accuracy, or take "
-        "the second stage 'kronecker'"
+        f"one report of {epsilon_text(one_report)} nats would need a coin of more than 64 bits; ask for less accuracy"
     )
-
-
-def _at_accuracies(domain: Domain, asked: FloatArray, forever: float, stages: Stages) -> Design:
-    """The optimum whose λ_i are those asked for over the smallest share c that ε_∞ allows."""
-    alone = stages.optimum(domain, asked)
-    if alone.epsilon >= forever:
-        raise InvalidInput(
-            f"one report with these accuracies costs {epsilon_text(alone.epsilon)} nats, so all of them cannot cost "
-            f"{forever:g}; raise forever, or ask for less accuracy"
-        )
-    sizes, wishes = domain.sizes, Constraints(stages.preserve, stages.kappa)
-    eigenvalues = eigenvalues_of(asked, sizes)
-    # at half of the largest ε, eigenvalues are still told from 1
-    most = eigenvalues_of(np.full(domain.m, EPSILON_RANGE[1] / 2), sizes)
-
-    largest = float((most / eigenvalues).min())
-    if largest < _TOLD_FROM_ONE:
-        return alone
-
-    def solved(scale: float) -> Any:
-        return solve(wishes.problem(domain, epsilons_of(scale * eigenvalues, sizes)), stages.method, stages.options)
-
-    return Design(domain, calibrate(solved, forever, (1.0, largest)).solution)
-
-
-def _kronecker(permanent: Design, asked: FloatArray) -> LongitudinalDesign:
-    """The second stage after which every attribute is at least as accurate as asked for."""
-    known = permanent.attribute_epsilons
-    missing = asked - known - SAME * (1 + asked)
-    if missing.max() > 0:
-        i = int(np.argmax(missing))
-        raise InvalidInput(
-            f"attribute {permanent.domain.names[i]!r} is asked for at epsilon {asked[i]:g} in one report and less for ever; "
-            "ask for more for ever"
-        )
-    return _each(permanent, losses_between(known, asked, permanent.domain.sizes) * _LOWERED, asked)
-
-
-def _each(permanent: Design, losses: FloatArray, asked: FloatArray | None) -> LongitudinalDesign:
-    """Both stages where the second loses these shares of every λ_i, shape (m,)."""
-    sizes = permanent.domain.sizes
-    lost = np.maximum(losses, losses_of(np.full(sizes.size, _MOST_EPSILON), sizes))
-    law = ProductLaw(sizes, np.log1p(sizes * (1 - lost) / lost))
-    both = TwoStage(permanent.mechanism, EachAgain(permanent.domain, law))
-    return LongitudinalDesign(permanent, both, both.attribute_epsilons if asked is None else asked)
-
-
-def _kronecker_at_totals(permanent: Design, one_report: float) -> LongitudinalDesign:
-    """The largest share of every permanent λ_i with which one report stays within its total."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        share = (low + high) / 2
-        fits = _each(permanent, np.full(permanent.domain.m, 1 - share), None).mechanism.epsilon <= one_report
-        low, high = (share, high) if fits else (low, share)
-    if not low:
-        raise InvalidInput(f"no report costs as little as {one_report:g} nats; give more")
-    return _each(permanent, np.full(permanent.domain.m, 1 - low), None)

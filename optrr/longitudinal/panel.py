@@ -22,7 +22,7 @@ Coverage: benchmarks/longitudinal_coverage.py.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import ndtri
 
-from optrr.core.display import intervals_said
+from optrr.core.display import Result, Table, intervals_said
 from optrr.core.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation import cell_variances, check_confidence, projection, wilson
@@ -251,8 +251,71 @@ class Panel:
         return self._estimated("change", combination, confidence)
 
 
-def estimate_rounds(
-    rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, person: str
+@dataclass(frozen=True, repr=False)
+class WavesEstimate(Result):
+    """The average over several waves, and the change from the first to the last where it is asked for."""
+
+    average: PanelEstimate
+    change: PanelEstimate | None = None
+    warnings: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """The average's."""
+        return self.average.headline()
+
+    def tables_shown(self, most: int | None = None) -> list[Table]:
+        """A table for each."""
+        each = [x for x in (self.average, self.change) if x is not None]
+        return [replace(x.shown(most), title=f"{x.what}, {100 * x.confidence:g}% intervals") for x in each]
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        change = {} if self.change is None else {"change": self.change.summary()}
+        return {"average": self.average.summary(), **change, "doubts": list(self.warnings)}
+
+
+def estimate_waves(  # noqa: PLR0913 (which waves, of what, and how sure)
+    waves: Sequence[Any],
+    design: LongitudinalDesign,
+    attributes: str | Iterable[str],
+    *,
+    id_column: str,
+    change: bool = False,
+    confidence: float = 0.95,
+) -> WavesEstimate:
+    """Estimate proportions from the reports of several waves: their average, and how they changed.
+
+    Parameters
+    ----------
+    waves : sequence of files or frames
+        Reports, in the order of the waves.
+    design : LongitudinalDesign
+        The design of these reports.
+    attributes : str or iterable of str
+        Attributes of the table.
+    id_column : str
+        Column that names each respondent.
+    change : bool
+        Also estimate the change of each cell from the first wave to the last.
+    confidence : float
+        Confidence level of the intervals, in (0, 1).
+
+    Returns
+    -------
+    WavesEstimate
+
+    Raises
+    ------
+    InvalidInput
+        For reports of another design, a respondent who stands in a wave twice, and a wave of fewer than two.
+    """
+    panel, doubts = panel_of(waves, design, attributes, id_column=id_column)
+    moved = panel.change(confidence=confidence) if change else None
+    return WavesEstimate(panel.average(confidence), moved, tuple(doubts))
+
+
+def panel_of(
+    rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, id_column: str
 ) -> tuple[Panel, list[str]]:
     """The panel of several rounds' reports, files or frames in order, and warnings (Python's, too) about where they come from.
 
@@ -264,7 +327,7 @@ def estimate_rounds(
     doubts = [line for data in rounds for line in check_design(data, design.digest)]
     warn(doubts)
     numbers: dict[str, int] = {}
-    each = [_round_cells(data, chosen, person) for data in rounds]
+    each = [_round_cells(data, chosen, id_column) for data in rounds]
     for people, _ in each:
         for name in people:
             numbers.setdefault(name, len(numbers))
@@ -274,16 +337,18 @@ def estimate_rounds(
     return Panel(chosen, design.mechanism, cells), list(dict.fromkeys(doubts))
 
 
-def _round_cells(data: Any, domain: Domain, person: str) -> tuple[list[str], IntArray]:
+def _round_cells(data: Any, domain: Domain, id_column: str) -> tuple[list[str], IntArray]:
     source = open_source(data, domain)
-    if person not in source.column_names():
-        raise InvalidInput(f"{source.name} has no column {person!r}; name the column that tells people apart")
+    if id_column not in source.column_names():
+        raise InvalidInput(
+            f"``id_column`` {id_column!r} is not in {source.name}; give the column that names each person"
+        )
     codec = FrameCodec(
         domain, pa.schema([source.schema.field(name) for name in domain.names if name in source.schema.names])
     )
     people, parts = [], []
-    for batch in source.batches([person, *codec.schema.names]):
-        people += people_of(batch.column(person), codec.records)
+    for batch in source.batches([id_column, *codec.schema.names]):
+        people += people_of(batch.column(id_column), codec.records)
         codes = codec.encode(batch.select(codec.schema.names))
         parts.append(np.ravel_multi_index(tuple(codes.T), tuple(int(r) for r in domain.sizes)))
     if len(set(people)) < len(people):

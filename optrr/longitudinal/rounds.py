@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from optrr.core.domain import Domain, category_text, listed, shown
 from optrr.core.errors import InvalidInput, MethodTooLarge, in_one_line
-from optrr.core.mechanisms import FileRelease, Mechanism, ReleaseOptions
+from optrr.core.mechanisms import FileRelease, Mechanism, ReleaseOptions, replaced_release
 from optrr.core.provenance import Release, read_named
 from optrr.core.records import (
     FrameCodec,
@@ -87,7 +87,9 @@ class Key:
         """Read a key file. Raises InvalidInput where it is none."""
         text = read_named(path, "the key").decode("ascii", "replace").replace("\r\n", "\n")
         if not _HEXADECIMAL.fullmatch(text):
-            raise InvalidInput(f"{path} is no key: a key is a line of 64 hexadecimal digits; make one with --new-key")
+            raise InvalidInput(
+                f"{path} is no secret: it is not a line of 64 hexadecimal digits; make one with ``new_secret``"
+            )
         return Key(bytes.fromhex(text.strip()))
 
     def save(self, path: str | Path) -> None:
@@ -130,10 +132,10 @@ def permanent_answers(
 
 
 def reports(
-    design: LongitudinalDesign, key: Key, round_name: str, people: Sequence[str], answers: NDArray[np.integer]
+    design: LongitudinalDesign, key: Key, wave: str, people: Sequence[str], answers: NDArray[np.integer]
 ) -> NDArray[np.int32]:
     """Everybody's report of one round from the permanent answers, shape (n, m): asking again for that round repeats it."""
-    parts = (b"report", design.digest.encode(), round_name.encode())
+    parts = (b"report", design.digest.encode(), wave.encode())
     return _keyed(design.instantaneous, key, parts, people, answers)
 
 
@@ -243,20 +245,20 @@ def _below(words: Words, bound: int) -> NDArray[np.int64]:
     return np.asarray(rest % b, dtype=np.int64)
 
 
-def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
+def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
     place: Places,
     design: LongitudinalDesign,
     target: str | Path,
     *,
     key: Key,
-    round_name: str,
-    person: str,
+    wave: str,
+    id_column: str,
     options: ReleaseOptions | None = None,
 ) -> FileRelease:
     """Everybody's report of one round, into a CSV or Parquet file; returns how many there are, and what they say of themselves.
 
-    ``place`` holds the true records: one column per attribute, and ``person``; other columns are left out. Whoever makes the
-    reports has the ``key``, and nobody who gets them. ``round_name`` is any text; given twice, it gives the same reports twice.
+    ``place`` holds the true records: one column per attribute, and ``id_column``; other columns are left out. Whoever makes the
+    reports has the ``key``, and nobody who gets them. ``wave`` is any text; given twice, it gives the same reports twice.
     ``options`` are what the release follows, a limit, and whether the order of the true records is kept; a longitudinal
     design's own earlier rounds are counted once.
 
@@ -268,37 +270,41 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     refuse_randomized(place, source)
     refuse_input_as_target(path, source)
     # ε for ever, under one id for all rounds
-    provenance = how.note(Release.of(design, id=key.release_id(design.digest)))
-    reader = _People(source, design.domain, person)
+    release = Release.of(design, id=key.release_id(design.digest))
+    provenance, replaced = how.note(release), replaced_release(path, same=release.id)
+    reader = _People(source, design.domain, id_column)
     with released_file(path, reader.output_schema, provenance) as writer:
-        drawn = how.watched(_reports(reader, design, key, round_name))
+        drawn = _reports(reader, design, key, wave)
         writer.write(how.in_order(drawn, as_source(None), writer.folder))
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(reader.codec.records, provenance, (*how.warnings(str(path)), *reader.warnings()))
+    notes = (*how.warnings(str(path)), *reader.warnings(), *replaced)
+    return FileRelease.written(path, reader.codec.records, provenance, design.domain, notes=notes)
 
 
-def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:
+def _reports(reader: _People, design: LongitudinalDesign, key: Key, wave: str) -> Iterator[pa.RecordBatch]:
     for people, column, codes in reader.batches():
         answers = permanent_answers(design, key, people, codes)
-        batch = reader.codec.decode(reports(design, key, round_name, people, answers))
+        batch = reader.codec.decode(reports(design, key, wave, people, answers))
         yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
 
 
 class _People:
     """Record batches as people's names, their column, and codes; refuses a person who stands in the data twice."""
 
-    def __init__(self, source: Source, domain: Domain, person: str) -> None:
+    def __init__(self, source: Source, domain: Domain, id_column: str) -> None:
         names = source.column_names()
-        if person in domain.names or person not in names:
+        if id_column in domain.names or id_column not in names:
             where = (
-                "is an attribute of the design" if person in domain.names else f"is not in the data ({listed(names)})"
+                "is an attribute of the design"
+                if id_column in domain.names
+                else f"is not in the data ({listed(names)})"
             )
-            raise InvalidInput(f"column {shown(person)} {where}; name the column that tells people apart")
-        self._source, self._person = source, person
+            raise InvalidInput(f"``id_column`` {shown(id_column)} {where}; give the column that names each person")
+        self._source, self._person = source, id_column
         columns = [name for name in names if name in domain.names]
         self.codec = FrameCodec(domain, pa.schema([source.schema.field(name) for name in columns]))
-        field = pa.field(person, source.schema.field(person).type)
+        field = pa.field(id_column, source.schema.field(id_column).type)
         self.output_schema = pa.schema([field, *self.codec.output_schema])
         self._seen: set[str] = set()
         self._last, self._rises = (0, ""), True

@@ -20,7 +20,7 @@ from optrr.core.errors import InvalidInput, did_you_mean
 LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
 # More people than there are.
 MOST_PEOPLE = 10**10
-# How often the same people may be asked; more is what optrr longitudinal-design is for.
+# How often the same people may be asked; more is what optrr waves design is for.
 MOST_RELEASES = 100
 
 

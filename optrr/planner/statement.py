@@ -30,7 +30,7 @@ from optrr.core.display import (
     sentence,
     sum_of_epsilons,
 )
-from optrr.devices.worksheet import Entry, worksheet
+from optrr.devices.worksheet import Entry, entries_of, worksheet
 from optrr.planner.figures import Figures
 from optrr.planner.plan_file import SeenWay, meaning_of
 from optrr.planner.preview import Expected, Preview
@@ -248,9 +248,8 @@ def _promised(preview: Preview, asking: Asking) -> list[Part]:
 def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
     """The sheet's entries, shortened: attributes and errors stand in the tables above."""
     n = preview.n
-    sheet = worksheet(asking, n)
-    entries = {entry.question: entry for entry in sheet.entries}
-    answers: dict[str, Sequence[str]] = {entry.question: entry.holds for entry in sheet.entries}
+    entries = entries_of(worksheet(asking, n))
+    answers: dict[str, Sequence[str]] = {question: entry.holds for question, entry in entries.items()}
     answers |= _shortened(preview, asking, entries)
     return [
         Text(" ".join([f"{entries[asked].topic.capitalize()}. {asked}", *(sentence(one_line(line)) for line in lines)]))

@@ -31,6 +31,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from optrr.core.display import Result, epsilon_text
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
@@ -266,6 +267,26 @@ class Start:
     epsilon: float
     database: str
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Served(Result):
+    """Where a running survey is found; ``token`` is None where it was given, because what is printed is often kept in a log."""
+
+    survey: str
+    epsilon: float
+    results: str
+    database: str
+    token: str | None
+
+    def headline(self) -> str:
+        """The survey and its total ε."""
+        return f"survey at total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
+
+    def sentences(self) -> list[str]:
+        """The results and where reports are kept."""
+        token = self.token or "from OPTRR_RESULTS_TOKEN"
+        return [f"results: {self.results}   token: {token}", f"reports are kept in {self.database}"]
 
 
 def started(settings: Settings, options: SolveOptions) -> Start:

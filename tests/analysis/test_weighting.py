@@ -448,7 +448,7 @@ def test_every_command_that_reads_a_specification_carries_public_columns_or_says
     _, warned = told(capsys, "allocate", spec, "--total-epsilon", 2, "-o", out)
     kept = optrr.load(out)
     assert getattr(kept, "public", None) == PUBLIC or "are left out" in warned
-    _, warned = told(capsys, "longitudinal-design", spec, "--lifetime-epsilon", 4, "-o", out)
+    _, warned = told(capsys, "waves", "design", spec, "--lifetime-epsilon", 4, "-o", out)
     assert "are left out" in warned
 
 

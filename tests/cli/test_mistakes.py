@@ -90,7 +90,7 @@ def studied(options: str, said: str) -> Mistake:
     return {"g.csv": "ill,rs0,rs1\nyes,0,1\nno,1,2\n"}, f"gwas-study {options}", said
 
 
-LONGITUDINAL = "longitudinal-randomize records.csv -o new.csv --key k --new-key --id-column age --wave 1 --design"
+LONGITUDINAL = "waves randomize records.csv -o new.csv --secret k --new-secret --id-column age --wave 1 --design"
 GENOTYPES = "gwas-randomize records.csv -o new.csv --design"
 HUGE = "1" + "0" * 400
 MANY = " ".join(f"--attribute a{i}={i + 2}:1" for i in range(21))
@@ -161,9 +161,9 @@ MISTAKES = [
     ),
     called(
         f"{LONGITUDINAL} spec.toml",
-        "spec.toml is a specification … longitudinal-design spec.toml --lifetime-epsilon EPSILON -o design.json makes one",
+        "spec.toml is a specification … waves design spec.toml --lifetime-epsilon EPSILON -o design.json makes one",
     ),
-    called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr longitudinal-design"),
+    called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr waves design"),
     called(
         f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one"
     ),

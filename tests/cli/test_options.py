@@ -20,9 +20,9 @@ from optrr.core.protocols.clustering import spectral_clusters
 from optrr.genomics.genotypes import required
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
-# Paths that commands write to, by their options; all others are read. "--key" of longitudinal-randomize is made by --new-key.
+# Paths that commands write to, by their options; all others are read. --new-secret makes that of --secret.
 PLOTS = {"--manhattan", "--qq", "--figures"}
-WRITTEN = {"--output", "--html", "--plant", *PLOTS}
+WRITTEN = {"--output", "--html", "--worksheet", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:
@@ -109,10 +109,7 @@ REFUSED = [
     ("--random-state", "1", ("model", "records.csv", *CALL, "--terms", "a*b")),
     ("--clusters", "3", ("cluster", "records.csv", *CALL[:2], "--max-combinations", "9", "--min-dependence", "0.1")),
     ("--control", "no", ("gwas-study", "g.csv", "--total-epsilon", "1")),
-    ("--each", None, ("audit", "design.json")),
-    ("--timeout", "3", ("audit", "design.json")),
-    ("--alpha", "0.01", ("audit", "design.json", "--plant", "planted.jsonl")),
-    ("--queries", "5000", ("audit", "design.json", "--planted", "p.jsonl", "--received", "r.jsonl")),
+    ("--n", "500", ("verify", "design.json")),
 ]
 
 

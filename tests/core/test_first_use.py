@@ -198,7 +198,7 @@ def test_columns_that_a_specification_leaves_out_are_dropped_when_asked(place, c
     assert run(randomize) == 2
     assert "columns 'id', 'day' are not attributes" in capsys.readouterr().err
     assert run([*randomize, "--drop-undeclared"]) == 0
-    assert "left out, because the design does not declare them: 'id', 'day'" in capsys.readouterr().err
+    assert "left out, because the design does not declare them: 'id', 'day'" in capsys.readouterr().out
     assert list(pd.read_csv("released.csv").columns) == NAMES
 
 
@@ -257,11 +257,10 @@ def test_notebooks_show_figures_and_short_errors():
 @pytest.mark.parametrize(
     "call",
     [
-        ["worksheet", "design.json", "-o", "x.html"],
+        ["verify", "design.json", "--worksheet", "x.html"],
         ["design", "--attribute", "a=2:1", "-o", "x.html"],
         ["design", "--attribute", "a=2:1", "-o", "x.json", "--html", "x.pdf"],
         ["export", "design.json", "-o", "x.csv"],
-        ["audit", "design.json", "--plant", "x.html"],
     ],
 )
 def test_a_suffix_says_what_is_written(place, capsys, call):

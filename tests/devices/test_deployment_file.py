@@ -252,7 +252,7 @@ def test_the_program_is_pors_and_its_optimum_the_designs(tmp_path: Path) -> None
     sizes, asked = [2, 3, 4], [0.5, 1.0, 0.7]
     design = optrr.design({f"a{i}": r for i, r in enumerate(sizes)}, asked)
     optrr.save(design, tmp_path / "d.json")
-    assert run(["export", str(tmp_path / "d.json"), "--program", "npz", "-o", str(tmp_path / "p.npz")]) == 0
+    assert run(["export", str(tmp_path / "d.json"), "--form", "program", "-o", str(tmp_path / "p.npz")]) == 0
     with np.load(tmp_path / "p.npz") as file:
         data = {k: file[k] for k in file.files}
     matrices = {
@@ -283,31 +283,30 @@ def test_wrong_wishes_are_refused_and_nothing_is_written(mechanism, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_takes_one_wish_at_a_time(tmp_path: Path) -> None:
-    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), tmp_path / "d.json")
-    wishes = [["--matrix", "a"], ["--events"], ["--program", "npz"], ["--size", "9999"]]
-    for first, second in itertools.combinations(wishes, 2):
-        assert run(["export", str(tmp_path / "d.json"), *first, *second, "-o", str(tmp_path / "x.npz")]) == 2
-    assert run(["export", str(tmp_path / "d.json"), "--matrix", "b,a", "-o", str(tmp_path / "m.csv")]) == 0
-    assert run(["export", str(tmp_path / "d.json"), "--events", "-o", str(tmp_path / "e.csv")]) == 0
-    assert run(["export", str(tmp_path / "d.json"), "--events", "b", "-o", str(tmp_path / "f.csv")]) == 0
-    assert len((tmp_path / "f.csv").read_text().splitlines()) == 3
+def test_forms_take_attributes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), "d.json")
+    for form, attributes, lines in (("matrix", "b,a", 7), ("events", "a,b", 5), ("events", "b", 3)):
+        assert run(["export", "d.json", "--form", form, "--attributes", attributes, "-o", "t.csv"]) == 0
+        assert len(Path("t.csv").read_text().splitlines()) == lines
+    assert run(["export", "d.json", "--form", "events", "-o", "t.csv"]) == 0
+    assert len(Path("t.csv").read_text().splitlines()) == 5
 
 
 def test_names_with_commas_and_what_is_no_design(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     optrr.save(optrr.design({"in,come": 2, "sex": 2}, 1.0), "d.json")
-    for option in ("--matrix", "--events"):
-        assert run(["export", "d.json", option, "in,,come,sex", "-o", "t.json"]) == 0
+    for form in ("matrix", "events"):
+        asked = ["export", "d.json", "-o", "t.json", "--form", form, "--attributes"]
+        assert run([*asked, "in,,come,sex"]) == 0
         assert json.loads(Path("t.json").read_text())["names"] == ["in,come", "sex"]
-        capsys.readouterr()
-        assert run(["export", "d.json", option, "in,come,sex", "-o", "t.json"]) == 2
-        assert "a comma inside a name is written twice" in capsys.readouterr().err
+        assert run([*asked, "in,come,sex"]) == 2
+    capsys.readouterr()
     Path("spec.toml").write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1.0\n')
     assert run(["export", "spec.toml", "-o", "x.json"]) == 2
     assert "optrr design spec.toml" in capsys.readouterr().err
     assert run(["export", "d.json", "-o", "-"]) == 2
-    assert "standard output" in capsys.readouterr().err
+    assert "is written as .json" in capsys.readouterr().err
     assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
 
 

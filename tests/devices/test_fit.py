@@ -73,7 +73,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(twelve, tm
     optrr.save(twelve, wide)
     small = str(product_size(twelve))
     capsys.readouterr()
-    assert exported(wide, sampler, "--size", small, "--json") == 0
+    assert exported(wide, sampler, "--max-bytes", small, "--json") == 0
     told = capsys.readouterr()
     summary, made = json.loads(told.out), load_design(beside)
     assert summary["compressed_bytes"] <= int(small) and "estimate with" in told.err
@@ -82,7 +82,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(twelve, tm
     assert run(["verify", str(sampler), "--design", str(beside)]) == 0
     before = {path: path.read_bytes() for path in (sampler, beside)}
     # the same once more is the same design, which stays as it is
-    assert exported(wide, sampler, "--size", small) == 0
+    assert exported(wide, sampler, "--max-bytes", small) == 0
     assert {path: path.read_bytes() for path in before} == before
     capsys.readouterr()
     # another design would go there, or none would and that one would be stale
@@ -127,7 +127,7 @@ def test_hints_can_be_followed_and_a_larger_size_never_costs_more(seed: int) -> 
     product = product_size(design)
     with pytest.raises(InvalidInput) as refused:
         fitted_deployment(design, 200)
-    hint = int(str(refused.value).rpartition("--size ")[2].rstrip(")"))
+    hint = int(str(refused.value).rpartition("``max_bytes`` ")[2].rstrip(")"))
     assert hint <= product
     epsilon = np.inf
     for size in sorted({hint, product, *(product * k // 8 for k in range(9, 25, 4))}):

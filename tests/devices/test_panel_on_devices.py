@@ -61,9 +61,9 @@ def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_nam
     save_design(design, tmp_path / "d.json")
     assert run(["export", str(tmp_path / "d.json"), "-o", str(tmp_path / "small.json")]) == 0
     error = capsys.readouterr().err
-    size = error.rpartition("--size ")[2].rstrip(")\n")
+    size = error.rpartition(" bytes")[0].rpartition(" ")[2]
     assert load_design(tmp_path / "small.design.json").epsilon > 2 * design.epsilon
-    content = exported(design, tmp_path, "--size", size)
+    content = exported(design, tmp_path, "--max-bytes", size)
     assert float(content["epsilon"]["total"]) == pytest.approx(design.epsilon, abs=2e-9)
     assert int(size) < 150_000 and (tmp_path / "s.json").stat().st_size < 1 << 22
     record = [a["categories"][0] for a in content["attributes"]]

@@ -1,7 +1,7 @@
-"""optrr worksheet: what is stated is what the design states, and what only a deployer can know stays a question."""
+"""Evaluation worksheets: what is stated is what the design states, and what only a deployer can know stays a question."""
 
-import json
 import math
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.main import run
 from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
-from optrr.core.design.designs import Design
+from optrr.core.design.designs import Asking, Design
 from optrr.core.design.pages import comparison_page, design_page
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import bound_text
@@ -34,17 +34,29 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "d.json"
 
 
-def said(design: Design, topic: str, records: int = 1000) -> str:
-    return "\n".join(line for e in worksheet(design, records).entries if e.topic == topic for line in e.holds)
+def sections(sheet: str) -> list[tuple[str, list[str], list[str]]]:
+    """Topic, what holds and what must be answered of each section of a worksheet."""
+    out = []
+    for section in sheet.split("\n## ")[1:]:
+        heading, *lines = section.splitlines()
+        holds = [unescape(line[2:]) for line in lines if line.startswith("- ") and not line.startswith("- [ ] ")]
+        asked = [line.removeprefix("- [ ] ") for line in lines if line.startswith("- [ ] ")]
+        out.append((heading.partition(": ")[0].lower(), holds, asked))
+    return out
 
 
-def test_every_topic_has_what_holds_and_what_must_be_answered(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["worksheet", str(file), "--json"]) == 0
-    sheet = json.loads(capsys.readouterr().out)
-    assert {e["topic"] for e in sheet["entries"]} == TOPICS
-    assert all(e["holds"] and e["for_you_to_answer"] for e in sheet["entries"])
-    assert all(text.endswith(("?", ".")) and "?" in text for e in sheet["entries"] for text in e["for_you_to_answer"])
-    assert sheet["design"] == load_design(file).digest and sheet["records"] == 10_000
+def said(design: Asking, topic: str, n: int = 1000) -> str:
+    return "\n".join(line for name, holds, _ in sections(worksheet(design, n)) if name == topic for line in holds)
+
+
+def test_every_topic_has_what_holds_and_what_must_be_answered(file: Path) -> None:
+    sheet = file.with_name("sheet.md")
+    assert run(["verify", str(file), "--worksheet", str(sheet)]) == 0
+    text = sheet.read_text(encoding="utf-8")
+    assert {topic for topic, _, _ in sections(text)} == TOPICS
+    assert all(holds and asked for _, holds, asked in sections(text))
+    assert all(line.endswith(("?", ".")) and "?" in line for _, _, asked in sections(text) for line in asked)
+    assert load_design(file).digest in text and "assumes 10000" in text
 
 
 def test_its_numbers_are_those_of_the_design(file: Path) -> None:
@@ -62,7 +74,7 @@ def test_its_numbers_are_those_of_the_design(file: Path) -> None:
         line = next(x for x in shown.splitlines() if x.startswith(repr(name)))
         numbers = [float(x.split()[0]) for x in (line.split("response at ")[1], line.split("at most ")[1])]
         assert own - 1e-6 <= numbers[0] <= own and conditional <= numbers[1] <= conditional + 1e-6
-    errors = said(design, "utility", records=400)
+    errors = said(design, "utility", n=400)
     for name in design.domain.names:
         line = next(x for x in errors.splitlines() if x.startswith(repr(name)))
         # a share's standard error under the mechanism of one attribute, √((c/λ²)/(n r)), c = (r−1)/r
@@ -107,36 +119,32 @@ def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     names = ["[/b]<script>alert(1)</script>", "| a | `b`\n# heading", "\x1b[2J\u202egnp.exe", "x" * 20_000]
     design = optrr.design(dict.fromkeys(names, 2), 1.0)
     optrr.save(design, tmp_path / "d.json")
-    assert run(["worksheet", str(tmp_path / "d.json"), "-o", str(tmp_path / "sheet.md")]) == 0
+    assert run(["verify", str(tmp_path / "d.json"), "--worksheet", str(tmp_path / "sheet.md")]) == 0
     capsys.readouterr()
     text = (tmp_path / "sheet.md").read_text(encoding="utf-8")
     for forbidden in ("<script>", "[/b]", "`", "\x1b", "\u202e", "\n# heading"):
         assert forbidden not in text
     assert len(text) < 60_000
-    assert optrr.worksheet(design, 10_000).markdown() + "\n" == text
-    assert run(["worksheet", str(tmp_path / "d.json")]) == 0
-    assert capsys.readouterr().out == text
+    assert optrr.worksheet(design) == text
 
 
 def test_the_design_is_not_written_over(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, same = file.read_bytes(), file.with_suffix(".md")
     same.write_bytes(before)
-    assert run(["worksheet", str(same), "-o", str(same)]) == 2
+    assert run(["verify", str(same), "--worksheet", str(same)]) == 2
     assert "is the design itself" in capsys.readouterr().err and same.read_bytes() == before
 
 
-def test_of_sampled_tables_the_same_questions_are_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_sampled_tables_the_same_questions_are_answered() -> None:
     domain = optrr.Domain.of({"sex": ["F", "M"], "age": 5, "smokes": 3})
     reports = (SubsetReport((1, 2), (1, 3)), SubsetReport((1,)))
     asking = SampledTables(domain, (("sex", "age"), ("age",)), np.array([0.75, 0.25]), 1.25, reports)
-    path = tmp_path / "asking.json"
-    optrr.save(asking, path)
-    assert run(["worksheet", str(path), "--records", "400", "--json"]) == 0
-    sheet = json.loads(capsys.readouterr().out)
-    assert {e["topic"] for e in sheet["entries"]} == TOPICS and sheet["design"] == asking.digest
-    held = {t: "\n".join(x for e in sheet["entries"] if e["topic"] == t for x in e["holds"]) for t in TOPICS}
-    assert asking.epsilon <= float(held["epsilon"].split("total epsilon ")[1].split()[0]) <= asking.epsilon + 1e-6
-    utility = held["utility"]
+    sheet = worksheet(asking, 400)
+    assert {topic for topic, _, _ in sections(sheet)} == TOPICS and asking.digest in sheet
+    assert (
+        asking.epsilon <= float(said(asking, "epsilon").split("total epsilon ")[1].split()[0]) <= asking.epsilon + 1e-6
+    )
+    utility = said(asking, "utility", 400)
     assert f"{asking.standard_error('age', 400):.2g}" in utility and "sex × age: asked of a share of 0.75" in utility
     assert "'smokes': shares cannot be estimated" in utility
-    assert "1 of 1 checks held" in held["correct implementation"]
+    assert "1 of 1 checks held" in said(asking, "correct implementation")

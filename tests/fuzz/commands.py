@@ -14,7 +14,7 @@ from optrr.cli.main import run
 from optrr.longitudinal import Key, longitudinal
 
 # These listen, take long by their nature, or start what they are told to.
-_LEFT_OUT = ("serve", "demo", "gwas-study", "compare", "--command", "--query", "--no-limit")
+_LEFT_OUT = ("serve", "demo", "gwas-study", "compare", "--command", "--query")
 # Values in which a place outside the folder, or a network's, may hide.
 _OUTSIDE = ("/", "\\", "~", "..", ":memory", "duckdb:", "sqlite:", "postgres")
 _MOST_OUTPUT = 1 << 22
@@ -69,9 +69,8 @@ _LINES_BEFORE = (
     "randomize t.csv --design d.json -o out.csv",
     "randomize t.csv --design d.json -o out.parquet",
     "export d.json -o s.json",
-    "audit d.json --plant planted.jsonl --queries 200",
-    "longitudinal-randomize r.csv --design long.json --key k --id-column person --wave one -o one.csv",
-    "longitudinal-randomize r.csv --design long.json --key k --id-column person --wave two -o two.csv",
+    "waves randomize r.csv --design long.json --secret k --id-column person --wave one -o one.csv",
+    "waves randomize r.csv --design long.json --secret k --id-column person --wave two -o two.csv",
     "gwas-design x.csv --phenotype-column diagnosis --case ill --id-column sample --total-epsilon 4 -o g.json",
     "gwas-randomize x.csv --phenotype-column diagnosis --case ill --id-column sample --design g.json -o gout.csv",
 )
@@ -91,18 +90,17 @@ _LINES = (
     "model out.csv --design d.json --attributes sex,age --terms sex+age --json",
     "power --design d.json --attributes sex,age --proportions 0.2,0.1,0.2,0.1,0.2,0.2 --json",
     "cluster out.csv --design d.json --max-combinations 6 --min-dependence 0.1 --json",
-    "export d.json --matrix sex,age -o m.csv",
-    "export d.json --events sex -o m.json",
+    "export d.json --form matrix --attributes sex,age -o m.csv",
+    "export d.json --form events --attributes sex -o m.json",
     "account out.csv out.parquet --limit 3 --json",
     "verify d.json --json",
     "verify s.json --design d.json",
-    "verify long.json --key public.pem --signature k",
-    "audit d.json --queries 200 --alpha 0.01 --once --json",
-    "audit d.json --planted planted.jsonl --received planted.jsonl",
-    "sign d.json --key key.pem -o new.sig --json",
-    "worksheet d.json --records 100 -o new.md --json",
-    "longitudinal-design spec.json --lifetime-epsilon 4 --report-epsilon 1 --second kronecker -o new.json --json",
-    "longitudinal-estimate one.csv two.csv --design long.json --id-column person --attributes sex,age --change --json",
+    "verify long.json --public-key public.pem",
+    "audit d.json --n 200 --alpha 0.01 --json",
+    "sign d.json --private-key key.pem --json",
+    "verify d.json --worksheet new.md --n 100 --json",
+    "waves design spec.json --lifetime-epsilon 4 --report-epsilon 1 -o new.json --json",
+    "waves estimate one.csv two.csv --design long.json --id-column person --attributes sex,age --change --json",
     "gwas gout.csv --design g.json --test trend --maf 0.05 --hwe 1e-6 --json",
     "gwas-variants gout.csv --design g.json --by-status --json",
     "estimate one.csv --design long.json --attributes sex --format csv --delimiter ; --encoding latin-1",

@@ -34,15 +34,13 @@ from optrr.core.provenance.sealed import sha256_of
 from optrr.core.records.counts import count
 from optrr.core.records.reading.registry import origins_of
 from optrr.core.records.reading.source import RecordsAt
-from optrr.devices.clients import LogClient
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
-from optrr.devices.label import label_of
-from optrr.devices.planting import PlantedRecords, answered_codes, planned, plant, read_planted
+from optrr.devices.planting import answered_codes
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.longitudinal import Key, Stages, longitudinal, verify_longitudinal
+from optrr.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.longitudinal import design as longitudinal_file
 from optrr.longitudinal.design import load_longitudinal
 from optrr.planner.plan_file import read_plan
@@ -205,24 +203,18 @@ def _metadata(data: bytes, folder: Path) -> None:
 
 def _keys(data: bytes, folder: Path) -> None:
     key, design = written(folder, "key.pem", data), written(folder, "d.json", b"{}")
-    signature = written(folder, "d.json.sig", data)
+    written(folder, "d.json.sig", data)
     refusing(
-        lambda: signature_check(design, key, signature),
-        lambda: sign_file(design, key, folder / "new.sig", lambda: "passphrase"),
+        lambda: signature_check(design, key),
+        lambda: sign_file(design, key, lambda: "passphrase"),
         lambda: Key.load(key),
     )
 
 
-def _logs(data: bytes, folder: Path) -> None:
-    path = written(folder, "log.jsonl", data)
+def _answers(data: bytes, folder: Path) -> None:
+    del folder
     lines = data.splitlines()
-
-    def log() -> None:
-        layout, runs = read_planted(path, DOMAIN)
-        del layout
-        LogClient(path, label_of(_some_designs()[0])).answers(runs)
-
-    refusing(log, lambda: answered_codes(lines, DOMAIN, len(lines), "log"))
+    refusing(lambda: answered_codes(lines, DOMAIN, len(lines), "client"))
 
 
 @cache
@@ -273,8 +265,7 @@ def _some_designs() -> Sequence[Design]:
 
 
 def _longitudinal_seeds() -> list[bytes]:
-    stages = [Stages(second) for second in ("whole", "kronecker")]  # type: ignore[arg-type]
-    return [_saved(partial(optrr.save, longitudinal({"a": 2, "b": 3}, 0.5, 2.0, stages=each))) for each in stages]
+    return [_saved(partial(optrr.save, longitudinal({"a": 2, "b": 3}, 0.5, 2.0)))]
 
 
 def _deployment_seeds() -> list[bytes]:
@@ -284,12 +275,8 @@ def _deployment_seeds() -> list[bytes]:
     return [*(deployment_of(d.mechanism).to_bytes() for d in _some_designs()), questions_of(asking).to_bytes()]
 
 
-def _log_seeds() -> list[bytes]:
-    layout = PlantedRecords.of(200, DOMAIN.m)
-    return [
-        b'{"values":["F","3",null]}\n["M",4,"yes"]\n',
-        _saved(lambda p: plant(p, planned(layout, DOMAIN.sizes, 1), DOMAIN)),
-    ]
+# Answers of a client.
+_ANSWERS = b'{"values":["F","3",null]}\n["M",4,"yes"]\n'
 
 
 # Inputs that take long are fewer: a command takes ten times as long as a table, and a report's body a tenth.
@@ -339,7 +326,7 @@ TARGETS = (
     Target("sidecars", _sidecars, 2, seeds=lambda: [Provenance(RELEASE, (RELEASE,)).to_json().encode()]),
     Target("metadata", _metadata, 0.7, seeds=lambda: [NOTE.encode(), b"p" + json.dumps({"optrr": NOTE}).encode()]),
     Target("keys", _keys, 2, seeds=lambda: [commands.PRIVATE.encode(), commands.PUBLIC.encode(), b"0" * 64 + b"\n"]),
-    Target("logs", _logs, 1.5, 1 << 15, _log_seeds),
+    Target("answers", _answers, 1.5, 1 << 15, lambda: [_ANSWERS]),
     Target("report-bodies", web.bodies, 3, seeds=web.body_seeds),
     Target("requests", web.requests, 1.5, seeds=web.request_seeds),
     Target("commands", commands.feed, 0.25, seeds=commands.seeds),

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod, sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -196,35 +197,64 @@ class Asking(ABC):
         """:meth:`table_error` of several tables."""
         return [self.table_error(names) for names in tables]
 
-    def randomize(
+    def randomize(  # noqa: PLR0913 (what, where to, and five options of a file)
         self,
         data: Any,
         target: str | os.PathLike[str] | None = None,
         random_state: RandomState = None,
-        **options: Any,
+        *,
+        after: Iterable[str | Path] = (),
+        limit: float | None = None,
+        public: PublicColumns | Mapping[str, Any] = NONE,
+        drop_undeclared: bool = False,
+        keep_order: bool = False,
     ) -> Any:
-        """Everybody's randomized answer: to a frame as the same kind of frame, to a file in another one.
+        """Randomize every record: a frame to the same kind of frame, a file to another file.
 
         Parameters
         ----------
-        data
-            a data frame, whose index and order stay; or, with ``target``, a place of records.
-        target
-            the file to write, shuffled, whole or not at all; what it says of its answers is returned
-            (:class:`optrr.core.mechanisms.mechanism.FileRelease`).
-        random_state
+        data : frame or place of records
+            A data frame, whose index and order stay; or, with ``target``, a file or whatever else holds records.
+        target : path-like, optional
+            File to write, shuffled, whole or not at all.
+        random_state : None, int or numpy Generator
             None draws random bits from the operating system; a seed is for studies, and marks what it drew.
-        options
-            of a file: ``progress``, ``drop``, ``keep_order`` and the others of
-            :class:`optrr.core.mechanisms.mechanism.ReleaseOptions`.
+        after : iterable of path-like
+            Earlier releases of the same respondents, whose ε adds up.
+        limit : float, optional
+            Maximum of the total ε of this release and those before it, in nats.
+        public : PublicColumns or mapping
+            Columns that are not randomized, by role.
+        drop_undeclared : bool
+            Leave out every column that the design does not declare.
+        keep_order : bool
+            Leave the records in the order of ``data``, which no ε covers, instead of shuffling them.
+
+        Returns
+        -------
+        frame or FileRelease
+            Randomized records; with ``target`` what was written, and its ε.
+
+        Raises
+        ------
+        InvalidInput
+            For columns or values that the design does not declare, records that are randomized already, and a total above
+            ``limit``; nothing is written.
+
+        Examples
+        --------
+        >>> import optrr, pandas
+        >>> design = optrr.design({"smokes": ["no", "yes"]}, 1.0)
+        >>> design.randomize(pandas.DataFrame({"smokes": ["no", "no", "yes"]})).shape
+        (3, 1)
         """
-        if target is None:
-            if options:
-                raise InvalidInput(
-                    f"a frame is randomized without {', '.join(options)}; name a target file, or leave it out"
-                )
-            return self.randomize_frame(data, random_state)
-        return self.release_file(data, target, random_state, ReleaseOptions(**options))
+        how = {"drop_undeclared": drop_undeclared, "keep_order": keep_order}
+        options = ReleaseOptions.following(self.earlier, after, limit=limit, public=PublicColumns.of(public), **how)
+        if target is not None:
+            return self.release_file(data, target, random_state, options)
+        if options != ReleaseOptions(self.earlier):
+            raise InvalidInput("``target`` is missing: the other options are for files; name one, or leave them out")
+        return self.randomize_frame(data, random_state)
 
     @abstractmethod
     def release_file(

@@ -31,8 +31,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from optrr.core.design.verification import Check
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, path_of, read_named
-from optrr.core.records.atomic import refuse_replacing, whole_file
+from optrr.core.provenance.formats import FORMATS
+from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, kind_of, path_of, read_named
+from optrr.core.records.atomic import whole_file
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
 
@@ -57,42 +58,39 @@ def signed_line(kind: str, raw: bytes) -> bytes:
     return f"{_VERSION} {kind} {hashlib.sha256(raw).hexdigest()}\n".encode()
 
 
-def sign_file(
-    file: Given,
-    key: Path,
-    signature: Path | None = None,
-    passphrase: Callable[[], str] | None = None,
-    kind: str = DESIGN,
-) -> str:
-    """Sign the bytes of a file of this kind; returns the public key's fingerprint.
+def _kind(file: Given) -> str:
+    """The kind of file that a signature states."""
+    kind = kind_of(file)
+    return kind if kind in FORMATS else DESIGN
 
-    The 64 bytes of the signature are written beside the file (:func:`signature_path`), or where ``signature`` says.
-    ``passphrase`` is asked for it where the key is encrypted. Raises InvalidInput where a file cannot be read, the key is no
-    private Ed25519 key in PEM, or the passphrase does not open it.
+
+def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = None) -> str:
+    """Sign the bytes of a file, with its kind; returns the public key's fingerprint.
+
+    The 64 bytes of the signature are written beside the file (:func:`signature_path`). ``passphrase`` is asked for it where the
+    key is encrypted. Raises InvalidInput where a file cannot be read, the key is no private Ed25519 key in PEM, or the
+    passphrase does not open it.
     """
     private = _private_key(key, passphrase)
     held = content_of(file, "the file to sign")
-    signed = private.sign(signed_line(kind, held.raw))
-    target = signature_path(held.path) if signature is None else signature
-    refuse_replacing(
-        target, [held.path, key], f"{target} is what is signed, or the key; write the signature to another file"
-    )
-    with whole_file(target) as partial:
+    signed = private.sign(signed_line(_kind(held), held.raw))
+    with whole_file(signature_path(held.path)) as partial:
         partial.write_bytes(signed)
     return fingerprint(private.public_key())
 
 
-def signature_check(file: Given, key: Path, signature: Path | None = None, kind: str = DESIGN) -> Check:
-    """Whether the file was signed, as one of this kind, by the owner of a public key.
+def signature_check(file: Given, key: Path) -> Check:
+    """Whether the file was signed by the owner of a public key, in the file beside it.
 
     Raises InvalidInput where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
     is in the result.
     """
     public = _public_key(key)
-    place = signature_path(path_of(file)) if signature is None else signature
-    signed = read_named(place, "the signature")
+    signed = read_named(signature_path(path_of(file)), "the signature")
+    held = content_of(file, "the signed file")
+    kind = _kind(held)
     try:
-        public.verify(signed, signed_line(kind, content_of(file, "the signed file").raw))
+        public.verify(signed, signed_line(kind, held.raw))
         holds = True
     except InvalidSignature:
         holds = False
@@ -100,11 +98,11 @@ def signature_check(file: Given, key: Path, signature: Path | None = None, kind:
     return Check("signature", f"by key {fingerprint(public)}", whose, f"Ed25519, {_VERSION} {kind}", holds)
 
 
-def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> Content:
+def require_signed(file: Content, key: Path | None) -> Content:
     """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked."""
     if key is None:
         return file
-    check = signature_check(file, key, signature, kind)
+    check = signature_check(file, key)
     if not check.holds:
         raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
     return file

@@ -14,7 +14,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import pyarrow as pa
 
+from optrr.core.display.parts import Table
 from optrr.core.display.result import TableResult
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
@@ -122,9 +123,25 @@ class Verification(TableResult):
         """One row per check: name, holds, stated, recomputed, how."""
         return pa.Table.from_pylist([c.summary() for c in self.checks])
 
+    def shown(self, most: int | None = None) -> Table:
+        """One row per check."""
+        rows = [
+            [c.name, "holds" if c.holds else "FAILS", c.stated, c.recomputed, c.how] for c in self.checks[slice(most)]
+        ]
+        return Table(["check", "verdict", "stated", "recomputed", "how"], rows)
+
+    def sentences(self) -> Sequence[str]:
+        """The digest, what cannot be known from the file alone, and what the design's records are named by."""
+        digest = "" if self.digest is None else "digest holds" if self.digest else "digest FAILS: the file was changed"
+        named = [f"design {self.design}"] if self.holds and self.design else []
+        public = [self.public.warning()] if named and self.public else []
+        return [line for line in (digest, *(f"not checked: {x}" for x in self.unchecked), *named, *public) if line]
+
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return super().summary() | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
+        named = {"design": self.design} if self.holds and self.design else {}
+        public = {"public": self.public.summary()} if named and self.public else {}
+        return super().summary() | named | public | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
 
 
 class _Reply(msgspec.Struct):
@@ -229,7 +246,7 @@ class CheckedFiles(Generic[Record]):
         except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
             raise InvalidInput(
                 f"the checks of {source} take more than {limits}, the most that a file of its size may take; where you trust "
-                "who wrote it, use ``limited=False``"
+                "who wrote it, check it in Python with limited=False"
             ) from None
         if reply.verification is None:
             raise InvalidInput(reply.refused)
@@ -275,8 +292,8 @@ def refuse_large(path: Given, what: str = "design file") -> None:
     size = len(path.raw) if isinstance(path, Content) else at.stat().st_size if at.is_file() else 0
     if size > MOST_BYTES:
         raise InvalidInput(
-            f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "
-            "``limited=False``"
+            f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, "
+            "check it in Python with limited=False"
         )
 
 

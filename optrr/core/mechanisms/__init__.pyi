@@ -17,8 +17,9 @@ from .mechanism import ReleaseOptions as ReleaseOptions
 from .mechanism import checked_mechanism as checked_mechanism
 from .mechanism import flip as flip
 from .mechanism import is_seeded as is_seeded
+from .mechanism import notes_of as notes_of
+from .mechanism import replaced_release as replaced_release
 from .release import randomize as randomize
-from .release import release_pipe as release_pipe
 from .spark import BatchKernel as BatchKernel
 from .spark import Randomized as Randomized
 from .spark import check_frame as check_frame

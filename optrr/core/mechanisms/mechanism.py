@@ -11,7 +11,7 @@ A release has a note on how it was drawn, and is not randomized again by acciden
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,16 +21,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optrr.core.display.result import Result
 from optrr.core.display.text import amount, epsilon_text
-from optrr.core.domain.domain import Domain, checked_codes
+from optrr.core.domain.domain import Domain, checked_codes, listed
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import EffectKernel, Kernel
 from optrr.core.provenance.accounting import Release, Releasing, check_limit
 from optrr.core.provenance.provenance import Provenance, digest_of
-from optrr.core.records.reading.registry import refuse_randomized
+from optrr.core.records.reading.registry import open_source, origins_of, refuse_randomized
 from optrr.core.records.reading.source import Source
-from optrr.core.records.writing import IN_ORDER, shuffled
+from optrr.core.records.writing import IN_ORDER, formula_doubts, shuffled
 from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform, record_of
@@ -76,17 +77,68 @@ class Labelled:
         return np.minimum(self.law.labels.conditional, self.epsilon)
 
 
-@dataclass(frozen=True)
-class FileRelease:
-    """A file of randomized records that was written.
+@dataclass(frozen=True, repr=False)
+class FileRelease(Result):
+    """A file of randomized records that was written: how many they are, their note, and which columns were left out."""
 
-    How many they are, their note, warnings, and which columns were left out.
-    """
-
+    output: str
     records: int
     provenance: Provenance
     warnings: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+
+    @staticmethod
+    def written(  # noqa: PLR0913 (what is said of a release)
+        target: Path,
+        records: int,
+        provenance: Provenance,
+        domain: Domain,
+        *,
+        notes: Iterable[str] = (),
+        dropped: Sequence[str] = (),
+    ) -> "FileRelease":
+        """A release with the warnings that every file of records has, and ``notes``."""
+        public = [provenance.public.warning()] if provenance.public else []
+        lines = (*provenance.not_private(str(target)), *notes, *formula_doubts(target, domain), *public)
+        return FileRelease(str(target), records, provenance, lines, tuple(dropped))
+
+    def headline(self) -> str:
+        """How many records were randomized, at which ε, and where they are."""
+        dropped = (
+            f"; left out, because the design does not declare them: {listed(self.dropped)}" if self.dropped else ""
+        )
+        randomized = f"{amount(self.records, 'record')} randomized at {self.provenance.phrase()}"
+        return f"{randomized}, written to {self.output}{dropped}"
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        dropped = {"dropped": list(self.dropped)} if self.dropped else {}
+        return {"records": self.records, **self.provenance.summary(), "output": self.output, **dropped}
+
+
+def notes_of(files: Iterable[str | Path]) -> list[Provenance]:
+    """The notes of files of randomized records, in order. Raises InvalidInput for a file without one."""
+    out: list[Provenance] = []
+    for path in files:
+        for origin in origins_of(path):
+            if origin.provenance is None:
+                open_source(path)  # whose error says that there is no file
+                raise InvalidInput(
+                    f"{origin.what} has no provenance metadata, so its epsilon is not known; give the file as optrr wrote it"
+                )
+            out.append(origin.provenance)
+    return out
+
+
+def replaced_release(target: Path, same: str = "") -> list[str]:
+    """A warning if a target already holds a release, other than that of the id ``same``: somebody may have a copy of it."""
+    known = [o.provenance for o in origins_of(target) if o.provenance is not None] if target.is_file() else []
+    return [
+        f"{target} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; whoever kept a copy has "
+        "both, and the epsilons add up: account for both"
+        for each in known
+        if not same or {r.id for r in each.releases} != {same}
+    ]
 
 
 @dataclass(frozen=True)
@@ -95,38 +147,30 @@ class ReleaseOptions:
 
     Parameters
     ----------
-    progress
-        called after every batch with the number of records done.
-    drop
-        columns to leave out of the target, none of them an attribute.
-    drop_undeclared
-        leave out every column that is neither an attribute nor public.
     earlier
         other releases of the same people, which this one follows; the note lists them.
     limit
         nats that everything together may cost; None for no limit.
     public
         columns that go through as they are.
+    drop_undeclared
+        leave out every column that is neither an attribute nor public.
     keep_order
         leave the records in the order of the true ones, which tells about these, instead of shuffling them.
     """
 
-    progress: Callable[[int], None] | None = None
-    drop: Collection[str] = ()
     earlier: Sequence[Release] = ()
     limit: float | None = None
     public: PublicColumns = NONE
     drop_undeclared: bool = False
     keep_order: bool = False
 
-    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches, with ``progress`` called after each of them."""
-        done = 0
-        for batch in batches:
-            yield batch
-            done += batch.num_rows
-            if self.progress is not None:
-                self.progress(done)
+    @staticmethod
+    def following(earlier: Iterable[Release], after: Iterable[str | Path], **options: Any) -> "ReleaseOptions":
+        """Options of a release that follows earlier ones, and those of the files ``after``."""
+        return ReleaseOptions(
+            (*earlier, *(release for note in notes_of(after) for release in note.releases)), **options
+        )
 
     def in_order(
         self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None

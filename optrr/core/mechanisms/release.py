@@ -1,27 +1,23 @@
-"""Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
+"""Randomize files: batch by batch, in bounded memory, and all or nothing.
 
 A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at
 the end (:mod:`optrr.core.records.atomic`). A half-written release would otherwise be a second look at the same people once the
-run is repeated. What has gone through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a
-second run releases those records again.
+run is repeated. For the same reason nothing is written to a pipe, which could not be taken back and has no note.
 
-Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`), and so the
-first record goes into a pipe when the last has come in; frames, and batches without a target, keep the order of the data. What
-is written has a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not
-randomized again.
+Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`); frames, and batches
+without a target, keep the order of the data. What is written has a note on its design
+(:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
 """
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 
-from optrr.core.domain.domain import Domain, listed
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, checked_mechanism
+from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, checked_mechanism, replaced_release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.frames import FrameCodec, is_lazy
 from optrr.core.records.reading.memory import in_memory
@@ -105,69 +101,28 @@ def release_file(
     random_state
         None draws random bits from the operating system; anything else is for studies, and repeats the order, too.
     options
-        columns to drop, progress, what the release follows, and whether the order is kept.
+        what the release follows, and whether undeclared columns and the order are kept.
     """
     target, how = Path(target_path), options or ReleaseOptions()
     format_to_write(target)
-    bits = as_source(random_state)
+    bits, replaced = as_source(random_state), replaced_release(target)
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)
     refuse_input_as_target(target, source)
-    codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
+    kept = {*mechanism.domain.names, *how.public.names} if how.drop_undeclared else set(source.schema.names)
+    schema = pa.schema([field for field in source.schema if field.name in kept])
+    codec = FrameCodec(mechanism.domain, schema, public=how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
-        packed = how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder)
+        packed = how.in_order(randomized(source, codec, mechanism, bits), bits, writer.folder)
         writer.write(map(codec.unpacked, packed))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return _release(source, codec, provenance, how.warnings(str(target)))
-
-
-def _release(source: Source, codec: FrameCodec, provenance: Provenance, warnings: tuple[str, ...]) -> FileRelease:
-    dropped = tuple(name for name in source.schema.names if name not in codec.schema.names)
-    return FileRelease(codec.records, provenance, (*source.notes, *warnings), dropped)
+    notes = (*source.notes, *how.warnings(str(target)), *replaced)
+    dropped = [name for name in source.schema.names if name not in kept]
+    return FileRelease.written(target, codec.records, provenance, mechanism.domain, notes=notes, dropped=dropped)
 
 
 def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
     """All records of the source, randomized and packed, in its order."""
     for batch in source.batches(codec.schema.names):
         yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
-
-
-def without_columns(schema: pa.Schema, how: ReleaseOptions, domain: Domain) -> pa.Schema:
-    """The schema without the columns to drop. Raises InvalidInput where one is an attribute, or is not there."""
-    for name in how.drop:
-        if name in domain.names:
-            raise InvalidInput(
-                f"column {name!r} is an attribute of the design and cannot be dropped; design without it"
-            )
-        if name not in schema.names:
-            raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
-    kept = {*domain.names, *how.public.names} if how.drop_undeclared else set(schema.names)
-    return pa.schema([f for f in schema if f.name in kept and f.name not in how.drop])
-
-
-def release_pipe(
-    source_path: Places,
-    mechanism: Randomizer,
-    sink: BinaryIO,
-    random_state: RandomState = None,
-    options: ReleaseOptions | None = None,
-) -> FileRelease:
-    """Write randomized records to ``sink`` as CSV; parameters and refusals as of ``release_file``.
-
-    The pipe carries no account of the release; the returned one does. Beyond a million records a temporary file holds them,
-    randomized, while they are shuffled, in the system's folder for such files (``TMPDIR``).
-    """
-    how, bits = options or ReleaseOptions(), as_source(random_state)
-    source = open_source(source_path, mechanism.domain)
-    provenance = how.provenance(mechanism, bits, source_path, source)
-    codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
-    writer = None
-    for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
-        # the line of names goes out with the first records: an input that is refused at once leaves the pipe empty
-        writer = writer or pa_csv.CSVWriter(sink, codec.output_schema)
-        writer.write_batch(codec.unpacked(batch))
-    if writer is None or not codec.records:
-        raise InvalidInput(f"{source.name} holds no records; give at least one")
-    writer.close()
-    return _release(source, codec, provenance, how.warnings("this release"))

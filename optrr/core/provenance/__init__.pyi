@@ -12,6 +12,7 @@ from .accounting import total_epsilon as total_epsilon
 from .accounting import unit_of as unit_of
 from .formats import FORMATS as FORMATS
 from .formats import function_of as function_of
+from .formats import instead_of_design as instead_of_design
 from .provenance import KEY as KEY
 from .provenance import SEEDED as SEEDED
 from .provenance import Origin as Origin

@@ -14,7 +14,7 @@ _LONGITUDINAL = "optrr.longitudinal.design"
 # By kind of file, functions as "module:name".
 #     load(file, limited), save(made, path), verify(file, limited); a deployment's verify(file, design, limited)
 #     recompute(made)             every number of what a file would hold
-#     export(made, path, size)    writes the deployment file of a protocol and returns what it holds
+#     export(made, path, …)       writes the deployment file of a protocol; tabulate: another form of it
 #     exports(made)               every content that an export of the protocol itself can have
 #     worksheet(made, records)    an evaluator's questions, answered
 #     instead                     what to do with a file of this kind that is given for a design
@@ -26,6 +26,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "recompute": "optrr.core.design.design_file:recomputed_design",
         "export": "optrr.devices.export:export_design",
         "exports": "optrr.devices.export:exports_of_design",
+        "tabulate": "optrr.devices.tables:tabulate",
         "worksheet": "optrr.devices.worksheet:records_worksheet",
         "instead": "design again",
     },
@@ -33,7 +34,8 @@ FORMATS: dict[str, dict[str, str]] = {
         "load": f"{_LONGITUDINAL}:load_longitudinal",
         "save": f"{_LONGITUDINAL}:save_longitudinal",
         "verify": f"{_LONGITUDINAL}:verify_longitudinal",
-        "instead": "give it to the longitudinal- commands",
+        "instead": "make its reports with `optrr waves randomize` where the records are, or design the same "
+        "specification with `optrr design` to ask once",
     },
     SAMPLED_TABLES: {
         "load": f"{_TABLES}:load_sampled_tables",

@@ -15,6 +15,7 @@ is not noticed.
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +29,15 @@ from optrr.core.display.text import epsilon_text
 from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance.accounting import Release, distinct_releases, shown_digest, total_epsilon
+from optrr.core.provenance.accounting import (
+    PERSON,
+    Release,
+    distinct_releases,
+    finite,
+    shown_digest,
+    total_epsilon,
+    unit_of,
+)
 from optrr.core.provenance.sealed import Sealed, read_named
 
 FORMAT, SYNTHETIC = "optrr-records/1", "optrr-synthetic/1"
@@ -108,6 +117,30 @@ class Provenance:
     def seeded(self) -> bool:
         """Whether any of them was drawn from a seed."""
         return any(r.seeded for r in self.releases)
+
+    @property
+    def in_all(self) -> float:
+        """Total ε that was consumed, in nats; of a single seeded release, its stated ε."""
+        return math.inf if self.seeded and len(self.releases) > 1 else self.epsilon
+
+    def summary(self) -> dict[str, Any]:
+        """For JSON: ε in all and of this release, in nats, its unit, and whether it is private."""
+        return {
+            "epsilon": finite(self.in_all),
+            "unit": unit_of(self.releases),
+            "release_epsilon": self.release.epsilon,
+            "private": not self.seeded,
+            **({"public": self.public.summary()} if self.public else {}),
+        }
+
+    def phrase(self) -> str:
+        """The total in words, with its parts if several releases add up to it."""
+        known = self.releases
+        lifetime = " for ever" if unit_of(known) == PERSON else ""
+        total = f"total epsilon {epsilon_text(self.in_all)}{lifetime}"
+        if len(known) == 1:
+            return total
+        return f"{total} in all ({' + '.join(epsilon_text(r.epsilon) for r in known)})"
 
     def not_private(self, what: str) -> list[str]:
         """One warning if these records, named ``what``, were drawn from a seed, and one if earlier ones were."""

@@ -48,12 +48,12 @@ def openssl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]
 
 
 def verify(folder: Path, name: str, *more: str, key: str = "public.pem") -> int:
-    return run(["verify", str(folder / name), "--key", str(folder / key), *more])
+    return run(["verify", str(folder / name), "--public-key", str(folder / key), *more])
 
 
 @pytest.mark.parametrize("name", ["design.json", "sampler.json"])
 def test_what_is_signed_verifies_and_nothing_else(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["sign", str(folder / name), "--key", str(folder / "key.pem"), "--json"]) == 0
+    assert run(["sign", str(folder / name), "--private-key", str(folder / "key.pem"), "--json"]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     known = json.loads(shown.out)["key"]
@@ -66,20 +66,20 @@ def test_what_is_signed_verifies_and_nothing_else(name: str, folder: Path, capsy
     assert "signature FAILS" in capsys.readouterr().out
     signature = (folder / f"{name}.sig").read_bytes()
     for wrong in (bytes([signature[0] ^ 1]) + signature[1:], signature[:-1], signature + b"\n", b""):
-        (folder / "wrong.sig").write_bytes(wrong)
-        assert verify(folder, name, "--signature", str(folder / "wrong.sig")) == 1
+        (folder / f"{name}.sig").write_bytes(wrong)
+        assert verify(folder, name) == 1
     (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
     assert verify(folder, name) in (1, 2)
 
 
 def test_nobody_need_be_there_to_sign(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
+    assert run(["sign", str(folder / "design.json"), "--private-key", str(folder / "key.pem")]) == 0
 
 
 @needs_openssl
 def test_openssl_checks_what_we_sign_and_we_check_what_it_signs(folder: Path) -> None:
-    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
+    assert run(["sign", str(folder / "design.json"), "--private-key", str(folder / "key.pem")]) == 0
     digest = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
     (folder / "line").write_text(f"optrr-signature/1 optrr-design {digest}\n")
     check = ["pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "line", "-sigfile"]
@@ -88,10 +88,10 @@ def test_openssl_checks_what_we_sign_and_we_check_what_it_signs(folder: Path) ->
     assert openssl(folder, *check, "wrong.sig").returncode != 0
     assert openssl(folder, "genpkey", "-algorithm", "ed25519", "-out", "own.pem").returncode == 0
     assert openssl(folder, "pkey", "-in", "own.pem", "-pubout", "-out", "own_public.pem").returncode == 0
-    made = openssl(folder, "pkeyutl", "-sign", "-inkey", "own.pem", "-rawin", "-in", "line", "-out", "own.sig")
+    made = openssl(folder, "pkeyutl", "-sign", "-inkey", "own.pem", "-rawin", "-in", "line", "-out", "design.json.sig")
     assert made.returncode == 0
-    assert verify(folder, "design.json", "--signature", str(folder / "own.sig"), key="own_public.pem") == 0
-    assert verify(folder, "design.json", "--signature", str(folder / "own.sig")) == 1
+    assert verify(folder, "design.json", key="own_public.pem") == 0
+    assert verify(folder, "design.json") == 1
 
 
 @needs_openssl
@@ -105,8 +105,8 @@ def test_the_fingerprint_is_that_of_openssl(folder: Path) -> None:
 def test_a_file_that_does_not_verify_is_not_signed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "design.json"
     path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
-    assert run(["sign", str(path), "--key", str(folder / "key.pem")]) == 1
-    assert "digest FAILS" in capsys.readouterr().out
+    assert run(["sign", str(path), "--private-key", str(folder / "key.pem")]) == 2
+    assert "is not signed, because it does not verify: NOT verified: digest" in capsys.readouterr().err
     assert not (folder / "design.json.sig").exists()
 
 
@@ -137,12 +137,13 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_with_its_remedy(mistake: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given, why = MISTAKES[mistake]
-    for command, pem, option in (("sign", private_pem, "key.pem"), ("verify", public_pem, "public.pem")):
-        (folder / option).unlink()
+    for command, pem, option in (("sign", private_pem, "private-key"), ("verify", public_pem, "public-key")):
+        key = folder / "given.pem"
+        key.unlink(missing_ok=True)
         if given is not None:
-            (folder / option).write_bytes(given if isinstance(given, bytes) else pem(given))
+            key.write_bytes(given if isinstance(given, bytes) else pem(given))
         (folder / "design.json.sig").write_bytes(bytes(64))
-        assert run([command, str(folder / "design.json"), "--key", str(folder / option)]) == 2
+        assert run([command, str(folder / "design.json"), f"--{option}", str(key)]) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: ") and error.count("\n") == 1 and why in error
 
@@ -151,23 +152,20 @@ def test_keys_and_signatures_in_each_others_place(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for call, why in (
-        ("sign design.json --key public.pem", "is a public key; sign with the private one"),
-        ("sign design.json --key key.pem -o design.json", "write the signature to another file"),
-        ("sign design.json --key key.pem -o key.pem", "write the signature to another file"),
-        ("verify design.json --key public.pem", "cannot read the signature"),
-        ("verify design.json --signature design.json", "--signature needs --key"),
+        ("sign design.json --private-key public.pem", "is a public key; sign with the private one"),
+        ("verify design.json --public-key public.pem", "cannot read the signature"),
     ):
         assert run(call.split()) == 2
         assert why in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert run(["sign", "design.json", "--key", "key.pem"]) == 0
-    assert run(["verify", "design.json", "--key", "key.pem"]) == 2
+    assert run(["sign", "design.json", "--private-key", "key.pem"]) == 0
+    assert run(["verify", "design.json", "--public-key", "key.pem"]) == 2
     assert "nobody but its owner should have" in capsys.readouterr().err
 
 
 def test_a_key_that_others_can_read_is_pointed_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "key.pem").chmod(0o644)
-    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
+    assert run(["sign", str(folder / "design.json"), "--private-key", str(folder / "key.pem")]) == 0
     assert "can be read by others" in capsys.readouterr().err
 
 
@@ -176,24 +174,25 @@ def test_a_signature_of_one_kind_of_file_holds_for_no_other_kind_and_no_bare_byt
     signing.sign_file(file, folder / "key.pem")
     kinds = (sealed.DEPLOYMENT, sealed.LONGITUDINAL, sealed.SAMPLED_TABLES, sealed.SAMPLED_VARIANTS)
     assert signing.signature_check(file, folder / "public.pem").holds
-    assert not any(signing.signature_check(file, folder / "public.pem", kind=kind).holds for kind in kinds)
-    for said in (raw, hashlib.sha256(raw).digest(), signing.signed_line(signing.DESIGN, raw).replace(b"/1", b"/2")):
-        (folder / "other.sig").write_bytes(KEY.sign(said))
-        assert not signing.signature_check(file, folder / "public.pem", folder / "other.sig").holds
+    lines = [signing.signed_line(kind, raw) for kind in kinds]
+    other = signing.signed_line(signing.DESIGN, raw).replace(b"/1", b"/2")
+    for said in (*lines, raw, hashlib.sha256(raw).digest(), other):
+        (folder / "design.json.sig").write_bytes(KEY.sign(said))
+        assert not signing.signature_check(file, folder / "public.pem").holds
 
 
 OPENED: list[str] = []
 sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
 ONCE = {
-    "verify": "verify design.json --key public.pem",
-    "verify a deployment file": "verify sampler.json --key public.pem",
-    "sign": "sign design.json --key key.pem",
-    "randomize": "randomize true.csv --design design.json --key public.pem -o out.csv",
+    "verify": "verify design.json --public-key public.pem",
+    "verify a deployment file": "verify sampler.json --public-key public.pem",
+    "sign": "sign design.json --private-key key.pem",
+    "randomize": "randomize true.csv --design design.json --public-key public.pem -o out.csv",
     "randomize without a key": "randomize true.csv --design design.json -o out.csv",
-    "export": "export design.json --key public.pem -o other.json",
+    "export": "export design.json --public-key public.pem -o other.json",
     "estimate": "estimate out.csv --design design.json --attributes a",
     "account": "account out.csv --design design.json",
-    "audit": "audit sampler.json --queries 200",
+    "audit": "audit sampler.json --n 200",
 }
 
 
@@ -201,7 +200,7 @@ ONCE = {
 def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for file in ("design.json", "sampler.json"):
-        assert run(["sign", file, "--key", "key.pem"]) == 0
+        assert run(["sign", file, "--private-key", "key.pem"]) == 0
     (folder / "true.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50, "utf-8")
     assert run(["randomize", "true.csv", "--design", "design.json", "-o", "out.csv"]) == 0
     OPENED.clear()
@@ -217,11 +216,9 @@ def test_a_design_that_somebody_else_signed_is_refused(command, folder, monkeypa
     monkeypatch.chdir(folder)
     (folder / "true.csv").write_text("a,b\n0,1\n", "utf-8")
     (folder / "other.pem").write_bytes(public_pem(ed25519.Ed25519PrivateKey.generate()))
-    assert run(["sign", "design.json", "--key", "key.pem"]) == 0
+    assert run(["sign", "design.json", "--private-key", "key.pem"]) == 0
     capsys.readouterr()
     out = [] if command.startswith("serve") else ["-o", "out.csv"]
-    assert run([*command.split(), "--key", "other.pem", *out]) == 2
+    assert run([*command.split(), "--public-key", "other.pem", *out]) == 2
     assert "design.json was not signed by key" in capsys.readouterr().err
     assert not (folder / "out.csv").exists() and not (folder / "design.db").exists()
-    assert run([*command.split(), "--signature", "design.json.sig", *out]) == 2
-    assert "--signature needs --key" in capsys.readouterr().err

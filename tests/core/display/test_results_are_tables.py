@@ -21,9 +21,11 @@ import optrr.core.estimation
 import optrr.core.inference
 import optrr.devices.audit
 from optrr import genomics, longitudinal
+from optrr.core.account import Accounting
 from optrr.core.design.design_file import recomputed_design
 from optrr.core.display.result import TableResult
 from optrr.core.estimation.table import counted_table
+from optrr.core.provenance.accounting import Release
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 
@@ -82,7 +84,8 @@ MADE = {
     "SampledTables": lambda: optrr.SampledTables(optrr.Domain.of(DOMAIN), (("a",), ("b",)), np.full(2, 0.5), 1.0),
     "AttributeClusters": clustered,
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
-    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
+    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), n=200),
+    "Accounting": lambda: Accounting((Release.drawn(optrr.design(DOMAIN, 1.0)),)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
     "EstimateAmong": lambda: optrr.analysis.measures.estimate_where(

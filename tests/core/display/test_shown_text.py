@@ -78,7 +78,6 @@ DONE = {
     "export": ["export", "d.json", "-o", "sampler.json"],
     "account": ["account", "out.parquet"],
     "verify": ["verify", "d.json"],
-    "worksheet": ["worksheet", "d.json"],
     "spec": ["spec", "true.parquet"],
 }
 REFUSED = {
@@ -87,7 +86,16 @@ REFUSED = {
     "test": ["test", "wrong.parquet", "--design", "d.json", "--attributes", f"{FIRST},{SECOND}"],
     "cluster": ["cluster", "wrong.parquet", "--design", "d.json", "--max-combinations", "50", "--min-dependence", "0"],
     "no such attribute": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3] + "x"],
-    "no such column": ["randomize", "true.parquet", "--design", "d.json", "-o", "x.parquet", "--drop", NAMES[2] + "x"],
+    "no such column": [
+        "randomize",
+        "true.parquet",
+        "--design",
+        "d.json",
+        "-o",
+        "x.parquet",
+        "--public",
+        f"weight={NAMES[2]}x",
+    ],
     "no such file": ["verify", f"{NAMES[1]}.json"],
     "no such command": [NAMES[1]],
     "no such option": ["verify", f"--{NAMES[1]}"],

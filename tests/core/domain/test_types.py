@@ -40,7 +40,7 @@ from optrr.genomics.layout import layout_of
 from optrr.genomics.randomize import randomized_cohort, records_of
 from optrr.genomics.writing import write_plink, write_records
 from optrr.longitudinal.design import longitudinal
-from optrr.longitudinal.rounds import Key, release_round
+from optrr.longitudinal.rounds import Key, randomize_wave
 from optrr_solvers.laws import ProductLaw
 
 LEVELS = ["never", "often", "always"]  # not alphabetical
@@ -484,7 +484,7 @@ def test_rounds_of_neighbours_have_one_schema(tmp_path, suffix):
         rows = [dict(zip(DOMAIN.names, r, strict=True)) | {"person": k} for k, r in enumerate(records)]
         (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         target = tmp_path / f"b{suffix}"
-        release_round(tmp_path / "a.jsonl", design, target, key=key, round_name="1", person="person")
+        randomize_wave(tmp_path / "a.jsonl", design, target, key=key, wave="1", id_column="person")
         if suffix == ".parquet":
             seen.add(str(pq.read_schema(target)) + str(pq.read_metadata(target).num_row_groups))
         else:

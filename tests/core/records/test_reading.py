@@ -514,23 +514,17 @@ def test_arrow_s_own_formats_are_looked_through_before_they_are_used(tmp_path):
         count(path, Domain.of({"sex": ["F", "M"]}), "sex")
 
 
-def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary):
-    """Randomized at an ε that changes nothing, a table comes out of the pipe as it went in; a refused one leaves it empty."""
+def test_records_come_in_through_a_pipe(tmp_path, monkeypatch):
+    """Randomized at an ε that changes nothing, a table comes out as it went in; of a refused one nothing is written."""
     monkeypatch.chdir(tmp_path)
-    assert (
-        run(["design", "--attribute", "a=2:40", "--attribute", "b=3:40", "--method", "kronecker", "-o", "d.json"]) == 0
-    )
-    capfdbinary.readouterr()
+    optrr.save(optrr.design({"a": 2, "b": 3}, 40.0, method="kronecker"), "d.json")
     rows = [f"{k % 2},{k % 3}" for k in range(300)]
     for text, code in (("\n".join(["a,b", *rows, ""]), 0), ("a,b\n0,7\n", 2)):
         standard_input(monkeypatch, text.encode())
-        assert run(["randomize", "-", "--design", "d.json", "-o", "-", "--keep-order"]) == code
-        out = capfdbinary.readouterr()
-        # the default draws differ each time: at ε 40 each of 600 cells changes with chance below e^-30
-        assert out.out.decode().replace('"', "") == (text if code == 0 else "")
-        assert (b"300 records" in out.err) if code == 0 else out.err.startswith(b"error: ")
-    assert run(["randomize", "-", "--design", "d.json", "-o", "-", "--json"]) == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.json"]
+        assert run(["randomize", "-", "--design", "d.json", "-o", f"{code}.csv", "--keep-order"]) == code
+    # the default draws differ each time: at ε 40 each of 600 cells changes with chance below e^-30
+    assert (tmp_path / "0.csv").read_text().replace('"', "").split() == ["a,b", *rows]
+    assert not (tmp_path / "2.csv").exists()
 
 
 @pytest.fixture(scope="module")

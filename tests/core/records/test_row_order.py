@@ -1,7 +1,6 @@
 """Where a record stands tells nothing of it: files are in random order, frames keep the order and index of the data."""
 
 import shutil
-import sys
 from itertools import permutations
 from math import factorial
 from pathlib import Path
@@ -26,7 +25,7 @@ from optrr.core.records import writing
 from optrr.core.records.writing import shuffled
 from optrr.genomics import write_plink
 from optrr.longitudinal.design import longitudinal
-from optrr.longitudinal.rounds import Key, release_round
+from optrr.longitudinal.rounds import Key, randomize_wave
 from optrr_solvers.randomness import as_source
 
 # How often a statistical test of this file would fail by chance.
@@ -125,22 +124,6 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     assert z_of_place(_codes(read(f"kept{suffix}"))[:, 0]) > 10 * FAR
 
 
-@pytest.mark.slow
-def test_places_tell_nothing_in_pipes(here, monkeypatch, capfdbinary):
-    def through(*options):
-        monkeypatch.setattr(sys, "stdin", open("true.csv"))  # noqa: SIM115
-        assert run(["randomize", "-", "--design", "d.json", "-o", "-", *options]) == 0
-        out, said = capfdbinary.readouterr()
-        return _codes(pa_csv.read_csv(pa.BufferReader(out))), said.decode()
-
-    out, said = through()
-    _tell_nothing(out)
-    assert "order" not in said
-    out, said = through("--keep-order")
-    assert z_of_place(out[:, 0]) > 10 * FAR
-    assert "this release stands in the order of the true records" in said
-
-
 def test_public_columns_travel_with_their_record(here, design, truth):
     table = (
         _table(truth)
@@ -171,14 +154,14 @@ def test_places_tell_nothing_in_rounds(here, truth):
     made = longitudinal(Domain.of({"sex": ["F", "M"], "age": AGES}), [0.5, 0.5], 2.0)
     names = np.random.default_rng(3).permutation(N)
     pq.write_table(_table(truth).append_column("who", pa.array(names)), "people.parquet")
-    asked = {"key": Key.new(), "round_name": "may", "person": "who"}
+    asked = {"key": Key.new(), "wave": "may", "id_column": "who"}
     tables = []
     for k in range(2):
-        release_round("people.parquet", made, f"{k}.parquet", **asked)
+        randomize_wave("people.parquet", made, f"{k}.parquet", **asked)
         tables.append(pq.read_table(f"{k}.parquet"))
         _tell_nothing(_codes(tables[k]))
     assert tables[0] != tables[1] and tables[0].sort_by("who") == tables[1].sort_by("who")
-    release_round("people.parquet", made, "kept.parquet", **asked, options=ReleaseOptions(keep_order=True))
+    randomize_wave("people.parquet", made, "kept.parquet", **asked, options=ReleaseOptions(keep_order=True))
     assert pq.read_table("kept.parquet")["who"].to_pylist() == names.tolist()
 
 
@@ -191,8 +174,8 @@ def test_names_in_the_order_of_the_records_are_told_of(tmp_path, first, risen):
         names = [first, *(f"{prefix}{k}" for k in range(10, 9 + n))]
         table = _table(np.zeros((n, 2), dtype=int)).append_column("who", pa.array(names))
         pq.write_table(table, tmp_path / "true.parquet")
-        asked = {"key": Key.new(), "round_name": "may", "person": "who"}
-        warnings = release_round(tmp_path / "true.parquet", made, tmp_path / "out.csv", **asked).warnings
+        asked = {"key": Key.new(), "wave": "may", "id_column": "who"}
+        warnings = randomize_wave(tmp_path / "true.parquet", made, tmp_path / "out.csv", **asked).warnings
         assert [w.count("names in 'who' rise from record to record") for w in warnings] == [1] * told
 
 
