@@ -55,7 +55,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "synthesize": ("Analyse", "optrr.cli.modelling:synthesize", "Draw records from a model of the estimates."),
     "combine": ("Analyse", "optrr.cli.modelling:combine", "Numbers from several synthetic sets, with intervals."),
     "export": ("Devices", "optrr.cli.deploying:export", "Write the deployment file of DESIGN for clients."),
-    "serve": ("Devices", "optrr.cli.deploying:serve", "Run a survey: its page, the collector of its reports, and the results."),
+    "serve": (
+        "Devices",
+        "optrr.cli.deploying:serve",
+        "Run a survey: its page, the collector of its reports, and the results.",
+    ),
     "audit": ("Devices", "optrr.cli.assurance:audit", "Test a client from outside against LABEL."),
     "verify": ("Assurance", "optrr.cli.assurance:verify", "Recompute every number of FILE."),
     "sign": ("Assurance", "optrr.cli.assurance:sign", "Sign a design or a deployment file that verifies."),

@@ -483,7 +483,7 @@ def test_addresses_are_printed(source, monkeypatch, capsys):
     said = capsys.readouterr().out
     token = said.split("token: ")[1].split()[0]
     assert "https://example.org/asked/\n" in said
-    assert "results: https://example.org/asked/results\n" in said
+    assert "results: https://example.org/asked/results token: " in said
     assert len(token) >= 22
     assert run_command([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
