@@ -31,8 +31,9 @@ def verify(
 ) -> int:
     """Recompute every number of FILE.
 
-    Exit 1 if one does not hold. The numbers of a design follow from its law and its certificate alone, those of a deployment file from its integers. A
-    worksheet has an evaluator's questions by the topics of NIST SP 800-226, answered where the design answers them.
+    Exit 1 if one does not hold. The numbers of a design follow from its law and its certificate alone, those of a deployment
+    file from its integers. A worksheet has an evaluator's questions by the topics of NIST SP 800-226, answered where the design
+    answers them.
 
     Example: optrr verify design.json --worksheet worksheet.md --n 2000
     """
@@ -56,8 +57,8 @@ def sign(
 ) -> None:
     """Sign a design or a deployment file that verifies.
 
-    The signature in FILE.sig is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --public-key checks it, and so does
-    openssl pkeyutl.
+    The signature in FILE.sig is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --public-key checks it,
+    and so does openssl pkeyutl.
 
     Example: optrr sign design.json --private-key key.pem
     """
@@ -83,8 +84,9 @@ def audit(
 ) -> int:
     """Test a client from outside against LABEL.
 
-    Exit 1 if it violates LABEL, a design or deployment file. The client is a command, or optrr's own randomizer. A record is a line {"person": 17, "values": ["F", null]}; an answer is
-    {"values": […]} or the list alone; for local queries it is {"table": 1, "cells": "0 2|1"}.
+    Exit 1 if it violates LABEL, a design or deployment file. The client is a command, or optrr's own randomizer. A record is a
+    line {"person": 17, "values": ["F", null]}; an answer is {"values": […]} or the list alone; for local queries it is
+    {"table": 1, "cells": "0 2|1"}.
 
     Example: optrr audit sampler.json --n 2000
     """

@@ -9,7 +9,7 @@ from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import DESIGN_OUTPUT
 from optrr.cli.printing import give, progress, warn, watched
 from optrr.cli.releasing import AFTER, KEEP_ORDER, LIMIT, RECORDS_OUTPUT
-from optrr.core.design import Preserve
+from optrr.core.design import Preserve, Specification
 from optrr.core.mechanisms import ReleaseOptions
 from optrr.core.records import RecordsAt
 from optrr.longitudinal.design import load_longitudinal, longitudinal, save_longitudinal
@@ -22,8 +22,7 @@ ID_COLUMN = option("Column that names each person, the same in every wave.", req
 
 @command
 def design(
-    spec: Path | None = designing.SPEC,
-    attributes: tuple[str, ...] = designing.ATTRIBUTE,
+    wanted: Specification = designing.WANTED,
     output: Path | None = DESIGN_OUTPUT,
     lifetime_epsilon: float = option("Maximum epsilon of all reports of a person, in nats.", required=True),
     report_epsilon: float | None = option(
@@ -39,8 +38,7 @@ def design(
 
     Example: optrr waves design spec.toml --lifetime-epsilon 6
     """
-    wanted = designing.read_wanted(spec, attributes)
-    designing.keep_specification(spec, output)
+    designing.keep_specification(output)
     made = longitudinal(
         wanted.domain,
         wanted.required_epsilons() if report_epsilon is None else wanted.proportions(),
@@ -52,7 +50,7 @@ def design(
     )
     if output is not None:
         save_longitudinal(made, output)
-    warn([*made.warnings, *designing.left_out(wanted.public)])
+    warn([*made.warnings, *wanted.public.left_out("a longitudinal design")])
     give(made)
 
 

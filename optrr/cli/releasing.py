@@ -33,8 +33,8 @@ def account(
 ) -> int:
     """Add up the epsilon of releases of the same people.
 
-    Exit 1 if it exceeds --limit. FILEs hold randomized records of the same people. Each release counts once, by its id, and so do the releases that it
-    followed (randomize --after). Releases that are not given are not in the sum.
+    Exit 1 if it exceeds --limit. FILEs hold randomized records of the same people. Each release counts once, by its id, and so
+    do the releases that it followed (randomize --after). Releases that are not given are not in the sum.
 
     Example: optrr account randomized.csv --design design.json
     """
@@ -61,7 +61,8 @@ def randomize(
 ) -> None:
     """Randomize the records of INPUT.
 
-    INPUT has one column per attribute of the design. What is written is in random order, because a record's place may tell its value.
+    INPUT has one column per attribute of the design. What is written is in random order, because a record's place may tell its
+    value.
 
     Example: optrr randomize records.csv --design design.json -o released.csv
     """

@@ -118,7 +118,7 @@ def test_another_design_under_a_digest_of_its_own_is_said_to_be_unknown(files, c
     design, exported = files
     changed = rewritten(exported, lambda content: content.update(design="0" * 64))
     result = verify_deployment(changed)
-    assert result.holds and "design 000000000000…" in result.unchecked[0] and "--design" in result.unchecked[0]
+    assert result.holds and "design 000000000000…" in result.unchecked[0] and "``design``" in result.unchecked[0]
     assert result.summary()["unchecked"] == list(result.unchecked)
     assert run(["verify", str(changed)]) == 0
     assert "not checked: that it belongs to design 000000000000" in capsys.readouterr().out

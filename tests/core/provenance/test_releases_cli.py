@@ -280,11 +280,11 @@ def test_releases_that_name_different_weights_need_a_word(here, capsys):
     weighted_release("other", ["weight=v"])
     command = ("estimate", "one.csv", "other.csv", "--design", "bd.json", "--attributes", "y")
     err = said(capsys, *command, code=2)[1]
-    assert "different columns as weight" in err and err.count("\n") == 1
+    assert "name different columns, " in err and err.count("\n") == 1
     design = load_design("bd.json")
     optrr.save(dataclasses.replace(design, public=PublicColumns("v")), "bd.json")
     command = ("estimate", "one.csv", "--design", "bd.json", "--attributes", "y")
-    assert "different columns as weight" in said(capsys, *command, code=2)[1]
+    assert "name different columns, " in said(capsys, *command, code=2)[1]
     assert share(capsys, "one.csv", "--weights", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
     assert share(capsys, "one.csv", "--unweighted")["estimate"][1] == pytest.approx(0.5, abs=0.15)
 
