@@ -12,7 +12,7 @@ import numpy as np
 from writing import write_csv, write_text
 
 import optrr
-from optrr.allocation import variance_design
+from optrr.allocation import WantedTable
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.domain.datasets import adult_domain
 from optrr.core.domain.domain import Domain
@@ -30,6 +30,8 @@ SIZES = {
 TOTALS = (0.5, 1.0, 2.0, 4.0, 6.0)
 REQUIRED = (0.25, 0.5, 1.0, 2.0, 4.0)
 ADULTS = 32_561
+# Respondents with whom standard errors stand for variances; their number divides out.
+MANY = 10**6
 
 
 def over_bound(sizes: list[int], total: float) -> float:
@@ -71,7 +73,10 @@ def all_kept() -> Iterator[dict[str, object]]:
 
 def required(people: str, domain: Domain, epsilons: np.ndarray) -> dict[str, object]:
     """Totals for variances as small as under randomized response at these ε_i, and for flips as rare."""
-    asked = variance_design(domain, epsilons)
+    eigenvalues = np.expm1(epsilons) / (np.expm1(epsilons) + domain.sizes)
+    errors = np.sqrt((1 - 1 / domain.sizes) / (MANY * domain.sizes)) / eigenvalues
+    tables = [WantedTable((name,), standard_error=e) for name, e in zip(domain.names, errors.tolist(), strict=True)]
+    asked = optrr.allocate(domain, workload=tables, n=MANY)
     return {
         "people": people,
         "required": " ".join(f"{e:.3g}" for e in np.unique(epsilons)),

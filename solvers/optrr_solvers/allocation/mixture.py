@@ -25,7 +25,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from optrr_solvers.allocation.promising import factor
 from optrr_solvers.allocation.questions import (
     CELL_BITS,
     MAX_CELLS,
@@ -35,6 +34,7 @@ from optrr_solvers.allocation.questions import (
     SubsetReport,
     at_patterns,
     chances,
+    growth,
     responses,
     whole_table,
 )
@@ -220,7 +220,7 @@ class Task:
         p = np.asarray(
             [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]
         )
-        grown = (factor(p, total) / factor(p, self.total)).tolist()
+        grown = (growth(p, total) / growth(p, self.total)).tolist()
         rows = zip(self.questions.items(), grown, strict=True)
         return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})
 

@@ -153,3 +153,8 @@ def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, Float
         off, on = np.moveaxis(values.reshape(len(values), -1, 2, 1 << i), 2, 0)
         values = np.stack([a * off + b * on, c * off + d * on], axis=2).reshape(len(values), -1)
     return values
+
+
+def growth(p: FloatArray, total: float) -> FloatArray:
+    """(g/(1 + g p))² with g = e^ε − 1: what all energies of a question, of which the share p is likely, grow with."""
+    return np.asarray((-math.expm1(-total) / (math.exp(-total) - math.expm1(-total) * p)) ** 2)

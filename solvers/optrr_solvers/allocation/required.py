@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.allocation.mixture import MixedQuestions, Task, climbed_shares
-from optrr_solvers.allocation.promising import factor
-from optrr_solvers.allocation.questions import Question, whole_table
+from optrr_solvers.allocation.questions import Question, growth, whole_table
 from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import EPSILON_RANGE
@@ -116,11 +115,11 @@ class _Shared:
         reports = [(questions[k].report, sizes[list(questions[k].attributes)].tolist()) for k in asked]
         self.p = np.asarray([report.likely_share(of) for report, of in reports])
         self.energies = sp.csr_array(task.energies()[asked].T)
-        self.shares, self.task = shares[asked] / factor(self.p, task.total), task
+        self.shares, self.task = shares[asked] / growth(self.p, task.total), task
 
     def errors(self, total: float) -> FloatArray:
         """G_U of every table, shape (tables,)."""
-        held = np.maximum(self.energies @ (self.shares * factor(self.p, total)), 1e-100)
+        held = np.maximum(self.energies @ (self.shares * growth(self.p, total)), 1e-100)
         return np.asarray(self.task.workload.shares @ (self.task.workload.dims / held))
 
     def least(self, most: float, rows: FloatArray | sp.csr_array) -> float | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from optrr import Constraints, Infeasible, InvalidInput, allocate
+from optrr.allocation import WantedTable
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 
@@ -161,6 +162,16 @@ def test_records_are_kept_where_that_is_asked_for(seed):
                 kept.choosing(way.name)
         chosen = free.choosing(way.name)
         assert chosen.error == way.error and chosen.asking is way.asking and chosen.best is free.best
+
+
+@pytest.mark.slow
+def test_as_little_variance_as_randomized_response_costs_less_than_flips_as_rare():
+    """Of Adult's nine attributes at ε_i = 1: 2.464 is the least of any mixture of questions that another search found."""
+    sizes = np.array([9, 16, 7, 15, 6, 5, 2, 42, 2])
+    errors = np.sqrt((1 - 1 / sizes) / (10_000 * sizes)) * (np.e - 1 + sizes) / (np.e - 1)
+    tables = [WantedTable((f"a{i}",), standard_error=error) for i, error in enumerate(errors.tolist())]
+    made = allocate({f"a{i}": int(r) for i, r in enumerate(sizes)}, workload=tables, n=10_000)
+    assert made.total_bound <= made.epsilon <= 2.464 * 1.002 < made.option("optimum").epsilon
 
 
 @pytest.mark.parametrize(
