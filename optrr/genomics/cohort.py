@@ -74,10 +74,11 @@ class Cohort:
     male: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        if self.status.shape != self.rows.shape:
-            raise InvalidInput(f"{self.status.size} statuses for {self.rows.size} people; give one for each")
-        if self.male is not None and self.male.shape != self.rows.shape:
-            raise InvalidInput(f"{self.male.size} sexes for {self.rows.size} people; give one for each")
+        male = self.status if self.male is None else self.male
+        if not self.status.shape == male.shape == self.rows.shape:
+            raise InvalidInput(
+                f"{self.status.size} statuses and {male.size} sexes for {self.rows.size} people; give one for each"
+            )
         if not np.all((self.status == 0) | (self.status == 1)):
             raise InvalidInput("status is 0 for controls and 1 for cases; leave out people without one")
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -165,7 +166,14 @@ class ReportedDesign(ABC):
         self, record: Callable[[], Codes], folder: Path, limit: float | None = None
     ) -> tuple[dict[str, Any], bool]:
         """As :meth:`report`, of a record (1, m) that is made where none is kept; and whether the report is new."""
-        client, sampler = python_client(), _Sampler(self)
+        client = python_client()
+        # what the diary needs to know of a design, in place of a deployment file
+        sampler = SimpleNamespace(
+            design=self.design.digest.partition(":")[2],
+            epsilon=Decimal(self.design.epsilon).quantize(_PLACES, context=_UP),
+            codes=lambda true: true,
+            report=lambda true: self.drawn_report(true, as_source(None)),
+        )
         try:
             diary = client.Diary(folder, limit)
             report, new = diary.report(sampler), False
@@ -242,28 +250,6 @@ class ReportedDesign(ABC):
                 "written"
             )
         return record
-
-
-@dataclass(frozen=True)
-class _Sampler:
-    """What the client's diary needs to know of a design, in place of a deployment file."""
-
-    asked: ReportedDesign
-
-    @property
-    def design(self) -> str:
-        return self.asked.design.digest.partition(":")[2]
-
-    @property
-    def epsilon(self) -> Decimal:
-        return Decimal(self.asked.design.epsilon).quantize(_PLACES, context=_UP)
-
-    @staticmethod
-    def codes(record: Codes) -> Codes:
-        return record
-
-    def report(self, record: Codes) -> dict[str, Any]:
-        return self.asked.drawn_report(record, as_source(None))
 
 
 def _reports_in(path: Path) -> Iterator[tuple[str, bytes]]:
