@@ -20,13 +20,22 @@ import gzip
 import io
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from people import SOURCE
 from writing import write_csv, write_text
 
 from optrr import genomics
-from optrr.genomics import Cohort, GenomicDesign, MatrixGenotypes, Variants
+from optrr.genomics import (
+    Associations,
+    Cohort,
+    CovariateColumns,
+    GenomicDesign,
+    GenomicReports,
+    MatrixGenotypes,
+    Variants,
+)
 from optrr_solvers.arrays import FloatArray
 
 BUDGETS = ({"total": 4.0}, {"total": 8.0}, {"total": 16.0}, {"variants": 1.0}, {"variants": 2.0})
@@ -74,6 +83,10 @@ def frame(people: Cohort, **columns: FloatArray) -> object:
     return pa.table({"IID": people.people.astype(str), **texts})
 
 
+def _adjusted(reports: GenomicReports, table: object, *names: str, **more: str) -> Associations:
+    return reports.scan(covariates=CovariateColumns(table, covariates=names, **more))
+
+
 def structured(design: GenomicDesign, which: FloatArray, components: FloatArray, rng: np.random.Generator) -> Rows:
     """Rejections of one release at each level, by trait, what is adjusted for, and level."""
     n, p = which.size, {}
@@ -83,13 +96,14 @@ def structured(design: GenomicDesign, which: FloatArray, components: FloatArray,
         reports = design.randomize(cohort(codes, status), random_state=int(rng.integers(1 << 60)))
         columns = {f"PC{k + 1}": components[:, k] for k in range(COMPONENTS)}
         table = frame(reports.cohort, population=which, trait=trait, **columns)
+        adjusted = partial(_adjusted, reports, table)
         scans = {
             ("status", "nothing"): reports.scan(),
-            ("status", "superpopulations"): reports.scan(covariates=table, covariate=["population"]),
-            ("status", "strata"): reports.scan(covariates=table, strata="population"),
-            ("status", "components"): reports.scan(covariates=table, covariate=list(columns)),
-            ("trait", "nothing"): reports.scan(covariates=table, trait="trait"),
-            ("trait", "superpopulations"): reports.scan(covariates=table, covariate=["population"], trait="trait"),
+            ("status", "superpopulations"): adjusted("population"),
+            ("status", "strata"): adjusted(strata="population"),
+            ("status", "components"): adjusted(*columns),
+            ("trait", "nothing"): adjusted(trait="trait"),
+            ("trait", "superpopulations"): adjusted("population", trait="trait"),
         }
         for key, scanned in scans.items():
             p.setdefault(key, []).append(scanned.scores.p_value)

@@ -1,4 +1,4 @@
-"""What ``gwas-design --people`` says that a scan will see, against scans of drawn people.
+"""What ``gwas design --n`` says that a scan will see, against scans of drawn people.
 
 Takes four minutes. 48 settings: 2,000, 20,000 and 50,000 people; 20, 55, 1,000 and 10,000 variants; totals of .5, 2, 8 and 16.
 Risk alleles of 5, 20 and 50 %, and cases of 50 and 30 %, take turns. In each, questions for association, and whole records by

@@ -55,11 +55,11 @@ waves design spec.toml --lifetime-epsilon 3 -o long.json
 waves randomize people.csv --design long.json --secret key --new-secret --id-column who --wave 1 -o round.csv
 waves estimate round.csv --design long.json --id-column who --attributes a
 worksheet d.json
-gwas-design snps.csv --total-epsilon 20 -o snps.json
-gwas-randomize snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
-gwas snps-out.csv --design snps.json
-gwas-variants snps-out.csv --design snps.json
-gwas-study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2
+gwas design snps.csv --total-epsilon 20 -o snps.json
+gwas randomize snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
+gwas scan snps-out.csv --design snps.json
+gwas variants snps-out.csv --design snps.json
+gwas study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2
 serve d.json --port 0 --database kept.db
 demo --random-state 1
 """

@@ -64,15 +64,23 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "verify": ("Assurance", "optrr.cli.assurance:verify", "Recompute every number of FILE."),
     "sign": ("Assurance", "optrr.cli.assurance:sign", "Sign a design or a deployment file that verifies."),
     "account": ("Assurance", "optrr.cli.releasing:account", "Add up the epsilon of releases of the same people."),
-    "gwas-design": ("Genomics", "optrr.cli.genomics:gwas_design", "Design for genotypes and case/control status."),
-    "gwas-randomize": ("Genomics", "optrr.cli.genomics:gwas_randomize", "Randomize genotypes and status."),
-    "gwas": ("Genomics", "optrr.cli.association:gwas", "Association tests of randomized genotypes."),
-    "gwas-variants": (
+    "gwas design": (
         "Genomics",
-        "optrr.cli.association:gwas_variants",
-        "Frequencies, call rates, Hardy-Weinberg tests.",
+        "optrr.cli.genomics:design",
+        "Design for the variants of INPUT and a case/control status.",
     ),
-    "gwas-study": ("Genomics", "optrr.cli.studying:gwas_study", "What tests lose at a total epsilon, by simulation."),
+    "gwas randomize": ("Genomics", "optrr.cli.genomics:randomize", "Randomize everybody's genotypes and status."),
+    "gwas scan": ("Genomics", "optrr.cli.association:scan", "Test every variant for association with the status."),
+    "gwas variants": (
+        "Genomics",
+        "optrr.cli.association:variants",
+        "Estimate allele frequencies, call rates and Hardy-Weinberg proportions.",
+    ),
+    "gwas study": (
+        "Genomics",
+        "optrr.cli.studying:study",
+        "Compare what association tests lose under several protocols, by simulation.",
+    ),
     "waves design": (
         "Waves",
         "optrr.cli.longitudinal:design",

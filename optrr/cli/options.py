@@ -35,16 +35,16 @@ _SECTIONS = {
     _OWN: "",
     "Privacy": (
         "attribute total-epsilon conditional-cap min-epsilon max-epsilon ceilings-from-spec report-epsilon lifetime-epsilon "
-        "variant-epsilon status-epsilon budgets epsilon after limit drop drop-undeclared keep-order keep-names public "
+        "variant-epsilon status-epsilon epsilon after limit drop drop-undeclared keep-order keep-names public "
         "signature public-key private-key secret new-secret"
     ),
     "Input": (
         "design format delimiter encoding decimal date-format query where complete-cases missing-at-random collapse region "
-        "samples all-filters phenotype id-column phenotype-column sex-column 1 case control"
+        "samples phenotype id-column phenotype-column sex-column case control"
     ),
     "Sample": "weights strata psu unweighted lonely-psu by",
     "Intervals": "confidence simultaneous tables",
-    "Output": "output html json strict random-state manhattan qq figures max-bytes help",
+    "Output": "output html json strict random-state max-bytes help",
 }
 _SECTION = {f"--{name}": title for title, names in _SECTIONS.items() for name in names.split()}
 

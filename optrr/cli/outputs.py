@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optrr.core.reports import Reports
 
 
-__all__ = ["DESIGN", "OUTPUT", "PAGE", "PLOT", "TABBED", "Target"]
+__all__ = ["DESIGN", "OUTPUT", "PAGE", "TABBED", "Target"]
 
 _Made = TypeVar("_Made")
 
@@ -75,11 +75,10 @@ class Target(click.Path):
         return path
 
 
-OUTPUT, PLOT = Target(), Target(drawn=True)
+OUTPUT = Target()
 PAGE = Target("a page", ".html", ".htm", drawn=True)
 DESIGN = Target("a design", ".json")
 FOLDER = Target("a plan", folder=True)
-FIGURES = Target("figures", drawn=True, folder=True)
 TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
 
 
@@ -106,9 +105,9 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
 
 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
-_LEFT_OUT = ("query", "design_file", "output", "report", "manhattan_file", "qq_file")
+_LEFT_OUT = ("query", "design_file", "output", "report")
 # Options whose values may be places.
-_PLACES = ("groups", "proportions", "table")
+_PLACES = ("groups", "proportions", "table", "covariates")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 

@@ -16,7 +16,7 @@ ratios designs see, before anybody is asked, and ``study`` compares them on give
 Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is drawn of
 it, and a cohort of many reports.
 
-The same as commands: ``optrr gwas-design``, ``gwas-randomize``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
+The same as commands: ``optrr gwas design``, ``gwas randomize``, ``gwas scan``, ``gwas variants``, and ``gwas study`` for
 what it costs.
 """
 
@@ -37,8 +37,8 @@ from optrr.genomics.person import read_person
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.power import PlannedScan, Sight, sight
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
-from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
-from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
+from optrr.genomics.scan import Associations, scan
+from optrr.genomics.study import SimulatedTrait, Study, StudyOptions, run_study
 from optrr.genomics.variant_report import VariantReport
 from optrr.genomics.writing import write_plink, write_records
 
@@ -53,12 +53,10 @@ __all__ = [
     "MatrixGenotypes",
     "PhenotypeColumns",
     "PlannedScan",
-    "PlantedTrait",
-    "ScanOptions",
     "Sight",
+    "SimulatedTrait",
     "Study",
     "StudyOptions",
-    "Thresholds",
     "VariantReport",
     "Variants",
     "Wanted",

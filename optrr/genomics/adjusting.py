@@ -26,17 +26,8 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
 from optrr.genomics.layout import Layout
-from optrr.genomics.scan import (
-    NO_THRESHOLDS,
-    Associations,
-    Filtered,
-    ScanOptions,
-    Thresholds,
-    about_missing_calls,
-    cohort_kernel,
-    filtered,
-)
-from optrr.genomics.score_tests import Progress, Scores, about_inflation, copy_tables, genotype_tables, people_with
+from optrr.genomics.scan import Associations, Filtered, about_missing_calls, cohort_kernel, filtered
+from optrr.genomics.score_tests import Progress, Scores, about_inflation, copy_tables, genotype_tables
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 
@@ -254,27 +245,19 @@ class AdjustedScan:
         return effects
 
 
-def refuse_adjusted(options: ScanOptions) -> None:
-    """Raise InvalidInput for what a scan with covariates does not have."""
-    if options.test != "trend":
-        raise InvalidInput(
-            f"the {options.test} test takes no covariates; leave the test out, which adjusts the trend test"
-        )
-    if options.naive:
-        raise InvalidInput("the naive test takes no covariates; leave out one of them")
-
-
 def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted for, what is left out)
     cohort: Cohort,
     law: Law,
     layout: Layout,
     values: CovariateValues,
-    thresholds: Thresholds = NO_THRESHOLDS,
+    *,
+    maf: float = 0.0,
+    hwe: float = 0.0,
     progress: Progress | None = None,
 ) -> Associations:
     """Tests of all variants, as :func:`optrr.genomics.scan`, adjusted for public values of the people.
 
-    ``thresholds`` leave variants out by the reports of the people who have all values.
+    ``maf`` and ``hwe`` leave variants out by the reports of the people who have all values.
 
     Time O(n V p²) for p covariates; memory one block of genotypes and some arrays of a quarter million doubles.
 
@@ -290,7 +273,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
     tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n")}, 0
-    linear, filters = np.zeros(v, dtype=np.bool_), _filtered(scan, thresholds)
+    linear, filters = np.zeros(v, dtype=np.bool_), _filtered(scan, maf, hwe)
     for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
         model = shared or scan.model(group, reports)
@@ -307,14 +290,14 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     return _table(scan, tests, filters, (*impossible_tables([seen]), *scan.doubts(linear)))
 
 
-def _filtered(scan: AdjustedScan, thresholds: Thresholds) -> Filtered:
+def _filtered(scan: AdjustedScan, maf: float, hwe: float) -> Filtered:
     """Which variants are tested; where there are no thresholds the genotypes are not looked at for it."""
-    if not thresholds:
+    if not (maf or hwe):
         return Filtered(np.ones(len(scan.cohort.variants), dtype=np.bool_), {}, ())
     c, rows = scan.cohort, scan.values.rows
     counted = Cohort(c.genotypes, c.rows[rows], c.status[rows], male=None if c.male is None else c.male[rows])
     tables = copy_tables(counted, scan.missing)
-    return filtered(tables, scan.kernel, thresholds, people_with(counted, 1), scan.missing)
+    return filtered(tables, scan.kernel, maf, hwe)
 
 
 def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, doubts: Sequence[str]) -> Associations:
@@ -335,7 +318,6 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
         n,
         scores,
         lambda which: effects(kept[which]),
-        None,
         {
             **scan.cohort.genotypes.skipped,
             **{reason: int(which.sum()) for reason, which in gone.items() if which.any()},
@@ -347,7 +329,6 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
             *filters.warnings,
             *_of_variants(scan, tests, tested.size),
         ),
-        None,
         str(scan.values),
     )
 

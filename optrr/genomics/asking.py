@@ -6,41 +6,139 @@
 By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
 associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
 
-Where every person randomizes at home, ``report`` is one person's, and ``read_reports`` is the collector's side.
+From file to file, ``release_file`` randomizes genotypes, and ``reports`` reads what was randomized: such a file, or the
+reports of people who randomize at home, of whom ``report`` makes one.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.core.design import Design
-from optrr.core.display import amount, bound_text, epsilon_text
-from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms import is_seeded
+from optrr.core.display import amount, bound_text, counted, epsilon_text
+from optrr.core.errors import InvalidInput, warn
+from optrr.core.mechanisms import FileRelease, ReleaseOptions, is_seeded, replaced_release
 from optrr.core.provenance import Provenance, Release
-from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
-from optrr.genomics.cohort import Cohort
-from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
+from optrr.core.records import RecordsAt, released_file, written_suffixes
+from optrr.genomics.adjusting import adjusted_scan
+from optrr.genomics.alleles import aligned
+from optrr.genomics.cohort import Cohort, read_cohort
+from optrr.genomics.covariates import CovariateColumns, read_covariates
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
-from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Variants, refuse_single_copies
-from optrr.genomics.layout import STATUS
-from optrr.genomics.person_reports import CollectedReports, ReportedDesign, SentReport
-from optrr.genomics.randomize import MissingPolicy, called, randomize_records, randomized_cohort, records_of
+from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Texts, Variants, refuse_single_copies, required
+from optrr.genomics.layout import STATUS, STATUS_CATEGORIES
+from optrr.genomics.people_tables import table_columns
+from optrr.genomics.person_reports import CollectedReports, ReportedDesign, SentReport, holds_reports
+from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.randomize import (
+    MissingPolicy,
+    called,
+    randomize_records,
+    randomized_cohort,
+    records_of,
+    variants_with_missing,
+)
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
-from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
-from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
+from optrr.genomics.scan import Associations, scan
+from optrr.genomics.score_tests import Progress
+from optrr.genomics.variant_report import VariantReport, variant_report
+from optrr.genomics.writing import write_plink, write_records
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
+if TYPE_CHECKING:
+    from optrr.core.reports import Reports
+
+# Status by the fam file alone; a release of nothing but its own.
+_FAM, _PLAIN = PhenotypeColumns(), ReleaseOptions()
+_NAMES_KEPT = (
+    "people keep their names, which no epsilon covers: where names were given in an order, as numbers are, whoever sorts by "
+    "them has that order back, and where it follows the status, that, too"
+)
+
+
+class _FileDesign(ReportedDesign):
+    """A design that randomizes files of genotypes and reads randomized ones."""
+
+    def release_file(  # noqa: PLR0913 (whom, where to, and what no epsilon covers)
+        self,
+        input: Path,
+        output: Path,
+        phenotype: PhenotypeColumns = _FAM,
+        *,
+        missing: MissingPolicy = "refuse",
+        random_state: RandomState = None,
+        options: ReleaseOptions = _PLAIN,
+        keep_names: bool = False,
+    ) -> FileRelease:
+        """Randomize everybody's genotypes and status in a file, as one record each, into another file.
+
+        Parameters
+        ----------
+        input, phenotype
+            people, as of :func:`optrr.genomics.read_cohort`.
+        output
+            .bed (with .bim and .fam), .csv or .parquet; of answers .csv or .parquet.
+        missing
+            "exclude" publishes missing calls as they are; "refuse" takes none, unless the design has a category for them.
+        random_state
+            None draws random bits from the operating system; a seed is for studies.
+        options
+            earlier releases, their limit, and the order of people.
+        keep_names
+            keep the names of people, which may tell their order, instead of numbering them anew.
+
+        Raises
+        ------
+        InvalidInput
+            as :func:`optrr.genomics.read_cohort` and :func:`optrr.genomics.records_of`; for people who are randomized already;
+            above the limit.
+        """
+        self._check_output(output, keep_names)
+        source = as_source(random_state)
+        provenance = options.provenance(self.design, source, input)
+        # a design of no genotypes is told before anybody is read
+        layout, replaced = self.layout, replaced_release(output)
+        cohort, turned = aligned(read_cohort(input, phenotype), layout)
+        written, said = self._write(cohort, output, (provenance, options, source), missing, keep_names)
+        left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
+        notes = [*replaced, *turned, *cohort.doubts(), *options.warnings(str(output)), *said]
+        notes += [f"left out: {counted(count, reason)}" for reason, count in left_out.items()]
+        return FileRelease.written(output, written, provenance, self.design.domain, notes=notes)
+
+    @abstractmethod
+    def _check_output(self, output: Path, keep_names: bool) -> None:
+        """Raise InvalidInput for a file that is not written."""
+
+    @abstractmethod
+    def _write(
+        self,
+        cohort: Cohort,
+        output: Path,
+        release: tuple[Provenance, ReleaseOptions, BitSource],
+        missing: MissingPolicy,
+        keep_names: bool,
+    ) -> tuple[int, list[str]]:
+        """Write everybody's record, or answer: how many there are, and what to say of them."""
+
+
+def _reported_place(place: Path, phenotype: PhenotypeColumns) -> None:
+    """Raise InvalidInput where a phenotype is named, which reports hold themselves."""
+    if phenotype != _FAM:
+        raise InvalidInput(
+            f"{place} holds reports, which say themselves who is a case; leave out columns of a phenotype"
+        )
+
 
 @dataclass(frozen=True, eq=False)
-class GenomicDesign(ReportedDesign):
+class GenomicDesign(_FileDesign):
     """A design whose attributes are the genotypes of some variants, and a status."""
 
     design: Design
@@ -124,102 +222,193 @@ class GenomicDesign(ReportedDesign):
             row[:] = [known[value] for known, value in zip(codes, values, strict=True)]
         return out
 
-    def read_reports(self, place: Path) -> "GenomicReports":
-        """Reports of different people, from a folder or a file of one on each line, in random order.
+    def _check_output(self, output: Path, keep_names: bool) -> None:
+        if output.suffix.lower() not in (".bed", *written_suffixes()):
+            raise InvalidInput(
+                f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet, "
+                "and one person's report with ``status``"
+            )
+        if output.suffix.lower() == ".bed":
+            required("bed_reader")
 
-        Raises InvalidInput as :meth:`ReportedDesign.collected`.
-        """
-        return self.of_collected(self.collected(place))
-
-    def of_collected(self, collected: CollectedReports) -> "GenomicReports":
-        """The people of collected reports, numbered from 1."""
-        layout, records = self.layout, np.asarray(collected.rows, dtype=np.int8)
-        people = np.array([str(k + 1) for k in range(len(records))], dtype=object)
-        variants = Variants.named(layout.names, layout.alleles, layout.places)
-        genotypes = MatrixGenotypes(variants, people, called(records[:, layout.attributes], layout))
-        return GenomicReports(self, Cohort(genotypes, np.arange(people.size), records[:, layout.status]))
-
-
-@dataclass(frozen=True, eq=False)
-class GenomicReports:
-    """Randomized genotypes and status, and the design that randomized them."""
-
-    asking: GenomicDesign
-    cohort: Cohort
-
-    def scan(  # noqa: PLR0913 (each argument is one question a user answers)
+    def _write(
         self,
-        test: str = "trend",
-        naive: bool = False,
-        *,
-        maf: float = 0.0,
-        hwe: float = 0.0,
-        call_rate: float = 0.0,
-        covariates: Any = None,
-        covariate: Sequence[str] = (),
-        strata: str | None = None,
-        trait: str | None = None,
-    ) -> Associations:
-        """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
+        cohort: Cohort,
+        output: Path,
+        release: tuple[Provenance, ReleaseOptions, BitSource],
+        missing: MissingPolicy,
+        keep_names: bool,
+    ) -> tuple[int, list[str]]:
+        provenance, options, source = release
+        as_plink = output.suffix.lower() == ".bed"
+        if not as_plink:
+            remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
+            refuse_single_copies(cohort.variants.chromosome, remedy)
+        records = self.records(cohort, missing)
+        randomize_records(records, self.design.mechanism, source)
+        how: dict[str, Any] = {"random_state": source, "keep_order": options.keep_order, "keep_names": keep_names}
+        if as_plink:
+            write_plink(randomized_cohort(cohort, records, self.layout), output, provenance, **how)
+        else:
+            write_records(records, self.design.domain, cohort.people, output, provenance, **how)
+        said = [_NAMES_KEPT] if keep_names else []
+        if exposed := variants_with_missing(records):
+            which = f"the missing calls of {amount(exposed, 'variant')}"
+            said.append(f"{which} are published as they are: no epsilon covers which calls are missing")
+        return cohort.n, said
 
-        Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
-        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.scan`). Time O(n V) for n people and V variants, O(n V p²)
-        with p covariates.
+    def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> "GenomicReports":
+        """Read randomized genotypes: a file that was released, or reports of single people, in random order.
 
         Parameters
         ----------
-        covariates
-            public values of the people, which no ε covers: a file or frame with their names in ``sample`` or ``IID``, or an
-            array (n, p) in their order. The test is then Rao's score test of logistic regression, adjusted for them.
-        covariate, strata, trait
-            columns of it, as in :class:`optrr.genomics.covariates.CovariateColumns`: covariates; one whose values each have
-            their own share of cases (alone: Cochran, Mantel and Haenszel's test); one of numbers that takes the place of the
-            status, by linear regression (of two values: logistic).
+        place
+            a file that :meth:`release_file` wrote, a folder of reports, or a file .jsonl with one on each line.
+        phenotype
+            as of :func:`optrr.genomics.read_cohort`; of a file only. In a table status is by default the column that was
+            written.
 
         Raises
         ------
         InvalidInput
-            as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend test of adjusted people.
+            for records of another design; as :func:`optrr.genomics.read_cohort` and :meth:`collected`.
         """
-        options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
-        if covariates is None:
-            refuse_without_table(bool(covariate), strata, trait)
-            return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
-        refuse_adjusted(options)
-        asked = CovariateColumns(covariates, None, tuple(covariate), strata, trait)
-        values = read_covariates(asked, self.cohort.people)
-        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values, options.thresholds)
+        if holds_reports(place):
+            _reported_place(place, phenotype)
+            return self.of_collected(self.collected(place))
+        opened = self.design.reports(RecordsAt(place))
+        warn(opened.doubts)
+        if place.suffix.lower() in (".csv", ".parquet") and phenotype.table is None:
+            # the column of names that is given may be that of covariates alone
+            sample = phenotype.sample if phenotype.sample in table_columns(place) else None
+            phenotype = replace(phenotype, sample=sample)
+            if phenotype.column is None:
+                case, control = STATUS_CATEGORIES[1:], STATUS_CATEGORIES[:1]
+                phenotype = replace(phenotype, column=STATUS, cases=case, controls=control)
+        cohort, turned = aligned(read_cohort(place, phenotype, self.design.domain), self.layout)
+        anew = bool(opened.stated) and np.array_equal(cohort.people.astype(str), _numbers(cohort.n))
+        return GenomicReports(self, cohort, anew, tuple(turned), opened)
 
-    def variants(self, by_status: bool = False) -> VariantReport:
+    def of_collected(self, collected: CollectedReports) -> "GenomicReports":
+        """The people of collected reports, numbered from 1."""
+        layout, records = self.layout, np.asarray(collected.rows, dtype=np.int8)
+        variants = Variants.named(layout.names, layout.alleles, layout.places)
+        genotypes = MatrixGenotypes(variants, _numbers(len(records)), called(records[:, layout.attributes], layout))
+        cohort = Cohort(genotypes, np.arange(len(records)), records[:, layout.status])
+        return GenomicReports(self, cohort, True, collected.notes)
+
+
+def _numbers(n: int) -> Texts:
+    return np.array([str(k + 1) for k in range(n)], dtype=object)
+
+
+@dataclass(frozen=True, eq=False)
+class GenomicReports:
+    """Randomized genotypes and status, and the design that randomized them.
+
+    ``numbered``: whether people were numbered anew, so that their names say nothing; ``notes``: what to say of them, a line
+    each; ``opened``: the file they are from.
+    """
+
+    asking: GenomicDesign
+    cohort: Cohort
+    numbered: bool = False
+    notes: tuple[str, ...] = ()
+    opened: "Reports | None" = None
+
+    def scan(
+        self,
+        test: str = "trend",
+        *,
+        maf: float = 0.0,
+        hwe: float = 0.0,
+        covariates: Any = None,
+        progress: Progress | None = None,
+    ) -> Associations:
+        """Test every variant for association with the status.
+
+        Time O(n V) for n people and V variants, O(n V p²) with p covariates.
+
+        Parameters
+        ----------
+        test, maf, hwe, progress
+            as of :func:`optrr.genomics.scan`.
+        covariates
+            public values of the people, which no ε covers: a file or frame with their names in ``sample`` or ``IID``, an array
+            (n, p) in their order, or :class:`optrr.genomics.CovariateColumns`, which also names strata or a trait of numbers.
+            The test is then Rao's score test of logistic regression, adjusted for them.
+
+        Returns
+        -------
+        Associations
+            a row for each variant.
+
+        Raises
+        ------
+        InvalidInput
+            where no variant is left; as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend
+            test of adjusted people.
+        """
+        law, layout = self.asking.design.law, self.asking.layout
+        if covariates is None:
+            made = scan(self.cohort, law, layout, test, maf=maf, hwe=hwe, progress=progress)
+        elif test != "trend":
+            raise InvalidInput(f"``test`` {test}: takes no covariates; leave it out, which adjusts the trend test")
+        elif self.numbered:
+            raise InvalidInput(
+                "``covariates``: people of these reports are numbered anew, so nobody knows whose a covariate is; randomize "
+                "them with their names kept"
+            )
+        else:
+            asked = covariates if isinstance(covariates, CovariateColumns) else CovariateColumns(covariates)
+            values = read_covariates(asked, self.cohort.people)
+            made = adjusted_scan(self.cohort, law, layout, values, maf=maf, hwe=hwe, progress=progress)
+        return replace(made, warnings=(*self.notes, *made.warnings))
+
+    def variants(self, by_status: bool = False, progress: Progress | None = None) -> VariantReport:
         """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).
 
         ``by_status``: frequencies in cases and in controls, too. Time O(n V).
         """
-        return variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status)
+        made = variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status, progress)
+        return replace(made, warnings=(*self.notes, *made.warnings))
 
 
 @dataclass(frozen=True, eq=False)
 class VariantAnswers:
-    """Everybody's answer about a few variants, and the way of asking."""
+    """Everybody's answer about a few variants, a table or where one is, and the way of asking."""
 
     asking: SampledVariants
-    answers: pa.Table
+    answers: Any
+    notes: tuple[str, ...] = ()
+    opened = None
 
     def scan(
-        self, test: str = "trend", naive: bool = False, *, maf: float = 0.0, hwe: float = 0.0, covariates: Any = None
+        self,
+        test: str = "trend",
+        *,
+        maf: float = 0.0,
+        hwe: float = 0.0,
+        covariates: Any = None,
+        progress: Progress | None = None,
     ) -> Associations:
-        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
+        """Test every variant for association with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
 
-        ``maf`` and ``hwe`` as in :meth:`GenomicReports.scan`, where answers name cells of genotypes and status. Raises
-        InvalidInput for covariates, which answers do not take.
+        Raises InvalidInput for tests, thresholds and covariates, which answers do not take.
         """
-        if covariates is not None:
-            raise InvalidInput(NO_COVARIATES)
-        return scan_answers(self.asking, self.answers, ScanOptions(test, naive, Thresholds(maf, hwe)))
+        if test != "trend" or maf or hwe or covariates is not None:
+            raise InvalidInput(
+                "answers to questions have the trend test alone, without thresholds and covariates; design whole records for "
+                "others"
+            )
+        made = scan_answers(self.asking, self.answers)
+        return replace(made, warnings=(*self.notes, *made.warnings))
 
-    def variants(self, by_status: bool = False) -> VariantReport:
-        """Frequency of A1 and Hardy–Weinberg test of every variant (:func:`optrr.genomics.variant_report.answers_report`)."""
-        return answers_report(self.asking, self.answers, by_status)
+    def variants(self, by_status: bool = False, progress: Progress | None = None) -> VariantReport:
+        """Raise InvalidInput: answers are made for tests of association."""
+        raise InvalidInput(
+            "answers to questions are made for tests of association and hide frequencies; design whole records to estimate them"
+        )
 
 
 _LEFT_OUT = (
@@ -229,7 +418,7 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, eq=False)
-class AssociationDesign(ReportedDesign):
+class AssociationDesign(_FileDesign):
     """Questions about a few variants and the status, for tests of association."""
 
     design: SampledVariants
@@ -283,15 +472,43 @@ class AssociationDesign(ReportedDesign):
                     raise InvalidInput(f"{where}: {error}") from error
         return rows
 
-    def read_reports(self, place: Path) -> VariantAnswers:
-        """Answers of different people, as :meth:`GenomicDesign.read_reports`."""
-        return self.of_collected(self.collected(place))
+    def _check_output(self, output: Path, keep_names: bool) -> None:
+        if keep_names:
+            raise InvalidInput("``keep_names``: answers have no names to keep; leave it out")
+        if output.suffix.lower() not in written_suffixes():
+            raise InvalidInput(
+                f"{output}: this design is for association, and its answers are no genotypes; write .csv or .parquet"
+            )
+
+    def _write(
+        self,
+        cohort: Cohort,
+        output: Path,
+        release: tuple[Provenance, ReleaseOptions, BitSource],
+        missing: MissingPolicy,
+        keep_names: bool,
+    ) -> tuple[int, list[str]]:
+        provenance, options, source = release
+        records = self.records(cohort, missing)
+        with released_file(output, SCHEMA, provenance) as writer:
+            given = writer.write(options.in_order(self.design.batches(records, source), source, writer.folder))
+        gone = [f"people without a call that was asked for gave no answer ({cohort.n - given}): no epsilon covers who"]
+        return given, gone if given < cohort.n else []
+
+    def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> VariantAnswers:
+        """Read answers, as :meth:`GenomicDesign.reports`; they say themselves who is a case."""
+        _reported_place(place, phenotype)
+        if holds_reports(place):
+            return self.of_collected(self.collected(place))
+        return VariantAnswers(self.design, RecordsAt(place))
 
     def of_collected(self, collected: CollectedReports) -> VariantAnswers:
         """Collected answers as a table with their provenance."""
         columns = [pa.array(column, pa.int32()) for column in collected.rows.T]
         table = pa.Table.from_arrays(columns, schema=SCHEMA)
-        return VariantAnswers(self.design, table.replace_schema_metadata(collected.provenance.metadata()))
+        return VariantAnswers(
+            self.design, table.replace_schema_metadata(collected.provenance.metadata()), collected.notes
+        )
 
 
 def design(  # noqa: PLR0913 (each argument is one question a user answers)

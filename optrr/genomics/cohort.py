@@ -36,7 +36,6 @@ from optrr.genomics.phenotypes import (
     UNKNOWN,
     PhenotypeColumns,
     coded_status,
-    table_groups,
     table_sexes,
     table_status,
 )
@@ -185,31 +184,13 @@ def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
     return phenotype
 
 
-def read_panel(
-    path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: bool = True
-) -> tuple[Cohort, Texts | None]:
-    """People to draw from in a study, and the group of each where ``phenotype.group`` names its column.
-
-    Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
-    has no group.
-    """
-    path = Path(path)
-    if phenotype.table is None and _kind(path) == "table":
-        phenotype = replace(phenotype, table=path)
-    if phenotype.group is not None:
-        if phenotype.table is None:
-            raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (``table``)")
-        # before the genotypes, so that a slip in the column's name is reported as such
-        text_column(phenotype.table, phenotype.group)
+def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: bool = True) -> Cohort:
+    """People of a study; without ``status`` nobody's is read, and all are controls. Raises InvalidInput as `read_cohort`."""
     if status:
-        cohort = read_cohort(path, phenotype)
-    else:
-        genotypes = read_genotypes(path, phenotype)
-        everyone = np.arange(genotypes.people.size)
-        cohort = Cohort(genotypes, everyone, np.zeros(everyone.size, dtype=np.int8))
-    if phenotype.group is None:
-        return cohort, None
-    return cohort, table_groups(cohort.genotypes.people, phenotype, path)[cohort.rows]
+        return read_cohort(path, phenotype)
+    genotypes = read_genotypes(path, phenotype)
+    everyone = np.arange(genotypes.people.size)
+    return Cohort(genotypes, everyone, np.zeros(everyone.size, dtype=np.int8))
 
 
 def _kind(path: Path) -> str:
@@ -228,7 +209,7 @@ def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tup
     path = Path(path)
     kind = _kind(path)
     if kind == "table":
-        others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex, phenotype.group}
+        others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
         return Variants.named([name for name in table_columns(path) if name not in others]), {}
     genotypes = read_vcf(path, genotypes=False) if kind == "vcf" else read_genotypes(path)
     return genotypes.variants, genotypes.skipped
@@ -253,7 +234,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
     """
     sample = _own_sample_column(path, phenotype)
     inside = phenotype.table in (None, path)
-    skip = {sample, *((phenotype.column, phenotype.sex, phenotype.group) if inside else ())}
+    skip = {sample, *((phenotype.column, phenotype.sex) if inside else ())}
     names = [name for name in table_columns(path) if name not in skip]
     if not names:
         raise InvalidInput(

@@ -34,20 +34,6 @@ NOT_COVERED = (
     "no epsilon covers {}: public values stand beside the randomized ones as they are; use what is public, or was computed "
     "from public values"
 )
-NO_COVARIATES = (
-    "answers to questions take no covariates: nobody's answer is about all variants; give whole records (gwas-design without "
-    "--for association)"
-)
-
-
-def refuse_without_table(covariate: bool, strata: str | None, trait: str | None) -> None:
-    """Raise InvalidInput where columns are named and no table that holds them."""
-    given = {"covariate": covariate, "strata": strata is not None, "trait": trait is not None}
-    for name, is_given in given.items():
-        if is_given:
-            raise InvalidInput(
-                f"{name} is a column of the table of covariates; give that too (covariates, --covariates FILE)"
-            )
 
 
 @dataclass(frozen=True)
@@ -230,7 +216,7 @@ def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[
     if all(k is None for k in places):
         raise InvalidInput(
             f"{where} names none of the {people.size} people of the randomized genotypes; they are matched by name, so these "
-            "must be randomized with --keep-names"
+            "must keep their names when they are randomized"
         )
     return places, places.count(None)
 

@@ -11,8 +11,10 @@ compared by the share of a true record's information that they keep, on average 
 that are expected. No genotype is looked at.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +30,7 @@ from optrr.genomics.genotypes import (
     allele_pairs,
 )
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of, star_eigenvalues
+from optrr.genomics.people_tables import text_column
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.allocation.association import Population, best_report
@@ -90,6 +93,22 @@ class Wanted:
         return cls(names, missing, method, preserve_pairs, allele_pairs(variants), variants.places)
 
 
+def numbers_by_variant(file: Path, column: str, names: Sequence[str]) -> FloatArray:
+    """A number for each variant, from a table with a column ``variant`` and this one. Raises InvalidInput if one has none."""
+    listed = text_column(file, "variant")
+    given = dict(zip(listed, text_column(file, column), strict=True))
+    if len(given) < len(listed):
+        raise InvalidInput(f"{file} lists variant {Counter(listed).most_common(1)[0][0]!r} twice; list each once")
+    if absent := [name for name in names if given.get(name) is None]:
+        raise InvalidInput(
+            f"{file} has no {column} for variant {absent[0]!r} ({len(absent)} in all); give one for each"
+        )
+    try:
+        return np.array([float(str(given[name])) for name in names])
+    except ValueError as error:
+        raise InvalidInput(f"{file}, column {column!r}: {error}; give a number for each variant") from error
+
+
 def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     """The mechanism of smallest total for the accuracies in ``budget``, or of largest accuracies for its total.
 
@@ -105,14 +124,15 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
         return Design(domain, search.solved(1.0, status))
     total = float(budget.total)
     if not (np.isfinite(total) and total > 0):
-        raise InvalidInput(f"total epsilon {budget.total}; give a positive number of nats")
+        raise InvalidInput(f"``total`` {budget.total}: give a positive number of nats")
     if budget.status is not None and budget.status >= total:
         raise InvalidInput(
-            f"status epsilon {budget.status:g} leaves nothing of a total of {total:g} for variants; lower it"
+            f"``status`` {budget.status:g}: leaves nothing of a total of {total:g} for variants; lower it"
         )
     status = search.best_status(total) if budget.status is None else budget.status
     made = Design(domain, search.at_total(total, status, _FACTOR))
-    warn(unmet_total(made, total))
+    if made.epsilon < _MET * total:
+        warn([_unmet_total(made, total)])
     return made
 
 
@@ -120,10 +140,8 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
 _MET = 0.99
 
 
-def unmet_total(design: Design, total: float | None) -> tuple[str, ...]:
-    """Why the total is well below the one that was asked for, in at most one line."""
-    if total is None or design.epsilon >= _MET * total:
-        return ()
+def _unmet_total(design: Design, total: float) -> str:
+    """Why the total is well below the one that was asked for."""
     most = float(design.solution.problem.epsilons.max())
     at_end = most >= _MET * EPSILON_RANGE[1]
     why = (
@@ -132,7 +150,7 @@ def unmet_total(design: Design, total: float | None) -> tuple[str, ...]:
         if at_end
         else f"method {design.method} has no total between"
     )
-    return (f"the total epsilon is {design.epsilon:.4g} and not {total:.4g}: {why}",)
+    return f"the total epsilon is {design.epsilon:.4g} and not {total:.4g}: {why}"
 
 
 def association_warnings(design: Design) -> tuple[str, ...]:
@@ -149,7 +167,7 @@ def association_warnings(design: Design) -> tuple[str, ...]:
         return ()
     return (
         f"the association of variant {layout.names[k]!r} and the status keeps only {abs(seen[k]):.3g} of its visibility under "
-        "Kronecker; for tests of association use --preserve pairs",
+        "independent randomized response; for tests of association preserve the pairs (``preserve`` pairs)",
     )
 
 
@@ -184,7 +202,7 @@ class _RatioSearch:
             if len(self.wanted.names) > MOST_PRESERVED:
                 raise InvalidInput(
                     f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve, and "
-                    f"{MOST_PRESERVED} fit; ask for association (--for association), or leave pairs out"
+                    f"{MOST_PRESERVED} fit; design for association, or leave pairs out"
                 )
             pairs = [(self.layout.status, i) for i in self.layout.attributes.tolist()]
         problem = Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
@@ -269,7 +287,7 @@ def sampled_variants(
     """
     checked_epsilon(total)
     if cases is not None and not 0 < cases < 1:
-        raise InvalidInput(f"a share of cases of {cases}; give one between 0 and 1")
+        raise InvalidInput(f"share of cases {cases}: give one between 0 and 1")
     task = _Planner(
         tuple(wanted.names),
         tuple(wanted.alleles) or (("", ""),) * len(wanted.names),

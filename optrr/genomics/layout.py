@@ -108,7 +108,7 @@ def layout_of(domain: Domain) -> Layout:
     """
     if STATUS not in domain.names:
         raise InvalidInput(
-            f"the design's attributes ({listed(domain.names)}) are not {STATUS!r} and genotypes; make it with optrr gwas-design"
+            f"the design's attributes ({listed(domain.names)}) are not {STATUS!r} and genotypes; make it with optrr gwas design"
         )
     status = domain.index(STATUS)
     if domain.attributes[status].size != 2:
@@ -155,7 +155,7 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | 
         i = int(leaves[hidden[0]])
         raise InvalidInput(
             f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association cannot be "
-            "seen through this mechanism; give them larger epsilons, or keep the pairs (--preserve pairs)"
+            "seen through this mechanism; give them larger epsilons, or preserve the pairs"
         )
     out = np.ones((leaves.size, 2, 2))
     out[:, 1, 0], out[:, 0, 1], out[:, 1, 1] = one[leaves], one[center], joint

@@ -1,6 +1,6 @@
 """A scan of randomized records as one page, and what they say of each variant: what to know of it, plots, and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optrr.core.display import (
@@ -19,22 +19,12 @@ from optrr.core.display import (
 from optrr.genomics.person_reports import ReportedDesign
 from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.scan import ON_LAMBDA, Associations
-from optrr.genomics.score_tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
 
 if TYPE_CHECKING:
     from optrr.core.display import Given
 
 
-_TOP = 30
-_INTERVALS = (
-    "Every variant has an interval of its effect; a limit of 0 or infinity says that the noise leaves no limit on "
-    "that side."
-)
-_ADJUSTED = (
-    "Odds ratios are per copy, adjusted for the covariates, with Wald's intervals; they are missing, and limits 0 and "
-    "infinity, where the noise leaves the equation without a solution."
-)
 _ESTIMATES = (
     "Estimates are unbiased, so that noise may take a frequency outside 0..1; intervals of 95 % are inside. Columns that end "
     "in _U are of controls, in _A of cases."
@@ -46,17 +36,16 @@ def scan_page(associations: Associations, asked: ReportedDesign, title: str, giv
 
     ``given`` is where the records come from, and what was asked of them; without it the page does not say.
     """
-    p_value, naive = associations.scores.p_value, associations.naive
+    p_value = associations.scores.p_value
     along = Chart(
         figure_svg(manhattan(associations.variants, p_value)),
         description=manhattan_text(associations.variants, p_value),
     )
-    p_values = {f"{associations.test} test": p_value} | ({} if naive is None else {"naive test": naive.p_value})
     spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
     sections = [
         Section("Along the genome", [along]),
-        Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
-        Section("Top variants", [_top_variants(associations)]),
+        Section("QQ plot", [Chart(figure_svg(qq({f"{associations.test} test": p_value})), spread)]),
+        Section("Top variants", [associations.shown()]),
     ]
     return _page(title, _remarks(associations), sections, given, int(associations.n.max()), _lead(associations, asked))
 
@@ -85,41 +74,18 @@ def _lead(associations: Associations, asked: ReportedDesign) -> tuple[str, ...]:
     return f"{what}; {associations.test} test{form}{adjusted}, valid under the mechanism.", asked.spent_said
 
 
-def _remarks(associations: Associations) -> list[Part]:
-    """Warnings, what the naive test is worth, and what was left out."""
-    parts = warned(associations.warnings)
-    if associations.naive is not None:
-        said, lead_in = associations.notes_on_naive, "" if associations.naive_harmless == 1 else "WARNING: "
-        parts.append(
-            Text(
-                f"{lead_in}{said[0].upper()}{said[1:]}. Its genomic control factor is "
-                f"{genomic_control(associations.naive.statistic, associations.naive.df):.3g}, the {associations.test} test's "
-                f"{associations.lambda_gc:.3g}.",
-                warning=associations.naive_harmless != 1,
-            )
-        )
-    return [*parts, *_left_out(associations.skipped)]
-
-
-def _top_variants(associations: Associations) -> Table:
-    table = associations.rows(associations.top(_TOP))
-    effect = "BETA" if "BETA" in table else "OR"
-    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", effect, "L95", "U95"]
-    rows = list(zip(*(table[c].tolist() for c in columns), strict=True))
-    return Table(columns, rows, note=_ADJUSTED if associations.adjusted_for and effect == "OR" else _INTERVALS)
+def _remarks(result: Associations | VariantReport) -> list[Part]:
+    """Warnings, and what was left out."""
+    left_out = [Table(["left out", "how many"], list(result.skipped.items()))] if result.skipped else []
+    return [*warned(result.warnings), *left_out]
 
 
 def variants_page(report: VariantReport, asked: ReportedDesign, title: str, given: "Given | None" = None) -> Page:
     """The page of :class:`VariantReport`; ``given`` as in :func:`scan_page`."""
     proportions = qq({"everybody": report.proportions.p_value, "controls": report.proportions_in_controls.p_value})
     sections = [
-        Section("Variants", [report.brief(SHOWN), Text(_ESTIMATES)]),
+        Section("Variants", [report.shown(SHOWN), Text(_ESTIMATES)]),
         Section("Hardy-Weinberg tests", [Chart(figure_svg(proportions))]),
     ]
-    remarks = [*warned(report.warnings), *_left_out(report.skipped)]
     spent = f"Total epsilon of a person's record {epsilon_text(asked.design.epsilon)} nats."
-    return _page(title, remarks, sections, given, int(report.n.max()), (f"{report.headline()}.", spent))
-
-
-def _left_out(skipped: Mapping[str, int]) -> list[Part]:
-    return [Table(["left out", "how many"], list(skipped.items()))] if skipped else []
+    return _page(title, _remarks(report), sections, given, int(report.n.max()), (f"{report.headline()}.", spent))

@@ -30,7 +30,7 @@ import msgspec
 
 from optrr.core.design import Design
 from optrr.core.display import amount
-from optrr.core.errors import InvalidInput, in_one_line, warn
+from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance import Provenance, Release, read_small
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Codes
@@ -87,10 +87,14 @@ def holds_reports(place: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CollectedReports:
-    """Reports of different people in random order: codes of records, (n, m), or questions and answers, (n, 2)."""
+    """Reports of different people in random order: codes of records, (n, m), or questions and answers, (n, 2).
+
+    ``notes``: how many files of the folder are no reports by their endings, in at most one line.
+    """
 
     rows: Codes | IntArray
     provenance: Provenance
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +229,9 @@ class ReportedDesign(ABC):
         ids = hashlib.sha256("\n".join([self.design.digest, *sorted(first)]).encode()).hexdigest()[:32]
         known = Provenance(Release.of(self.design, id=ids))
         shuffled = rows[permutation(as_source(random_state), len(given))]
-        if left_out := len(files) - len(of_reports):
-            warn([f"left out by their endings: {amount(left_out, 'file')} in {place}"])
-        return CollectedReports(shuffled, known)
+        others = len(files) - len(of_reports)
+        said = (f"left out by their endings: {amount(others, 'file')}",) if others else ()
+        return CollectedReports(shuffled, known, said)
 
     def _checked(self, raw: bytes, where: str) -> SentReport:
         """From JSON; its values are checked later."""

@@ -38,9 +38,8 @@ class PhenotypeColumns:
     ``table``: CSV, Parquet or a file of PLINK's; None takes the fam file, or for genotypes in a table that table itself.
     ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
     ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a value is a control. Without
-    ``cases`` values are PLINK's. ``sex``: the column that says who is a
-    man (1, M, male) and who a woman (2, F, female); None takes the fam file, where there is one. ``group``: the column of a
-    group, such as an ancestry, for studies.
+    ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2, F); None takes
+    the fam file, where there is one.
 
     Raises
     ------
@@ -54,7 +53,6 @@ class PhenotypeColumns:
     cases: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     sex: str | None = None
-    group: str | None = None
 
     def __post_init__(self) -> None:
         # the command line gives a Path, and whoever writes Python often a text
@@ -118,17 +116,6 @@ def table_sexes(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> 
     """1 for men, 0 for women, −1 for people of whom the column does not say; shape (n,)."""
     by_person, where = _by_person(phenotype.sex, people, phenotype, genotypes)
     return sexes([by_person.get(person) or "" for person in people], where)
-
-
-def table_groups(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> Texts:
-    """The group of each of these people, (n,). Raises InvalidInput where somebody has none."""
-    by_person, where = _by_person(phenotype.group, people, phenotype, genotypes)
-    groups = [by_person.get(person) for person in people]
-    if None in groups:
-        raise InvalidInput(
-            f"{where}: {groups.count(None)} people of the genotype file have no group; give everybody one, or leave them out"
-        )
-    return np.array(groups, dtype=object)
 
 
 def sexes(texts: Sequence[str], where: str) -> Codes:

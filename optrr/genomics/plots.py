@@ -1,15 +1,12 @@
 """Plots of a scan: Manhattan and QQ plots, as matplotlib figures made without a display."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import beta as beta_law
 
 from optrr.core.display import COLOURS, label_text, legend_below, new_figure
-from optrr.core.errors import InvalidInput
-from optrr.core.records import whole_file
 from optrr.genomics.genotypes import Variants, plain_name, whole_number
 from optrr.genomics.score_tests import GENOME_WIDE
 from optrr_solvers.arrays import FloatArray
@@ -23,7 +20,6 @@ _VECTOR_POINTS = 3000
 _SMALLEST = 1e-300
 # Narrowest chromosome, as a share of the widest.
 _NARROWEST = 0.25
-_PLOTS = (".svg", ".png", ".pdf")
 # Most variants that are named in a Manhattan plot, and the letters of a name.
 _NAMED, _NAME_LETTERS = 8, 20
 # Ranks at which the band of a QQ plot is worked out; between them it is a line.
@@ -117,27 +113,6 @@ def expected_exponentials(count: int) -> FloatArray:
     return np.cumsum(1.0 / np.arange(count, 0, -1))[::-1]
 
 
-def qq_slope(p: FloatArray) -> float:
-    """Slope through the origin of the QQ plot of −ln p; its expectation is exactly 1 for uniform p-values."""
-    tested = p[np.isfinite(p)]
-    if not tested.size:
-        return float("nan")
-    expected = expected_exponentials(tested.size)
-    observed = np.sort(-np.log(np.maximum(tested, _SMALLEST)))[::-1]
-    return float(expected @ observed / (expected @ expected))
-
-
-def pooled_qq_slope(repeats: Sequence[FloatArray]) -> tuple[float, float]:
-    """Slope of the QQ plot of all repeats' p-values together, and its jackknife standard error between repeats.
-
-    The variants of one repeat share their people, so that the largest of their −ln p is smaller than among independent
-    ones, and a slope within repeats below 1 where every p-value is uniform. Repeats are independent.
-    """
-    slope = qq_slope(np.concatenate(repeats))
-    without = [qq_slope(np.concatenate([*repeats[:k], *repeats[k + 1 :]])) for k in range(len(repeats))]
-    return slope, float(np.sqrt((len(repeats) - 1) * np.var(without)))
-
-
 def qq(series: Mapping[str, FloatArray]) -> "Figure":
     """QQ plot of −log10 p of one or more tests against the uniform law, with a band that holds 95 % at every rank.
 
@@ -183,16 +158,3 @@ def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     expected = expected_exponentials(count)[ranks - 1] / np.log(10)
     high, low = (minus_log10(beta_law.ppf(share, ranks, count - ranks + 1)) for share in _BAND)
     return expected, low, high
-
-
-def check_plot(target: Path) -> None:
-    """Raise InvalidInput where a plot cannot be written under that name."""
-    if target.suffix.lower() not in _PLOTS:
-        raise InvalidInput(f"{target} ends in {target.suffix!r}; plots are written as .svg, .png or .pdf")
-
-
-def save_figure(figure: "Figure", target: Path) -> None:
-    """Write as .svg, .png or .pdf, whole or not at all."""
-    check_plot(target)
-    with whole_file(target) as partial:
-        figure.savefig(partial, format=target.suffix.lower()[1:], dpi=150)

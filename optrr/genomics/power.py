@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from optrr.core.design import Design
-from optrr.core.display import TableResult, amount, arrow_rows, in_json
+from optrr.core.display import Table, TableResult, amount, arrow_rows, in_json
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import norm
 from optrr.core.inference import (
@@ -54,13 +54,9 @@ from optrr_solvers.problem import EPSILON_RANGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WAYS = ("optimum", "pairs", "association")
+WAYS = ("optimum", "association")
 # Where no odds ratio below this one is seen, the scan is said to be in vain.
 USEFUL_ODDS = 5.0
-# Pairs of so many variants and the status are kept within seconds.
-_MOST_PAIRS = 2000
-# Ways among which one that is enough is looked for: pairs see hardly more than the optimum.
-_SEARCHED = ("optimum", "association")
 # By these factors, and up to tenths of ε, the larger ε and the fewer variants that are proposed are told apart.
 _RAISED, _FEWER = 1.05, 1.1
 _LEVEL = 0.05
@@ -321,6 +317,21 @@ class Sight(TableResult):
         """What can be seen, or cannot."""
         return self.said
 
+    def shown(self, most: int | None = None) -> Table:
+        """The smallest odds ratios that are found, and the people needed."""
+        n, alpha = f"n for {self.scan.odds_ratio:g}", f"{self.alpha:.2g}"
+        names = ["protocol", "frequency", "kept", "effective n", "odds 5 %", alpha, "5e-8", f"{n}, 5 %", alpha, "5e-8"]
+        rows = [(row.way, *(float(f"{getattr(row, name):.3g}") for name in _NUMBERS)) for row in self.rows[:most]]
+        title = (
+            f"Smallest odds ratio per copy of the risk allele that is found with {100 * self.scan.wanted:g} % power by "
+            f"p-values of 5 %, {alpha} and 5e-8, and people needed for an odds ratio of {self.scan.odds_ratio:g}"
+        )
+        return Table(names, rows, title)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Why there are no rows of a protocol."""
+        return tuple(f"{name}: {why}." for name, why in self.unavailable.items())
+
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the rows; infinite numbers are null."""
         return super().summary() | {"rows": [in_json(vars(row)) for row in self.rows]}
@@ -358,7 +369,7 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
     """
     known = None if frequencies is None else np.asarray(frequencies)
     asked = _AskedDesigns(wanted, scan, cases, known)
-    tests, unavailable = asked.ways(total, len(wanted.names), WAYS, made)
+    tests, unavailable = asked.ways(total, len(wanted.names), made)
     levels = scan.levels(len(wanted.names))
     rows = [
         _row(name, test, scan, frequency, levels)
@@ -379,12 +390,12 @@ class _AskedDesigns:
     frequencies: FloatArray | None
 
     def ways(
-        self, total: float, variants: int, names: tuple[str, ...], made: Mapping[str, Design | SampledVariants] = {}
+        self, total: float, variants: int, made: Mapping[str, Design | SampledVariants] = {}
     ) -> tuple[dict[str, list[SeenOfVariant]], dict[str, str]]:
-        """The tests of those that are ``made``, and then of the others of these names; and why there are none of some."""
+        """The tests of those that are ``made``, and then of the others of `WAYS`; and why there are none of some."""
         tests: dict[str, list[SeenOfVariant]] = {}
         unavailable: dict[str, str] = {}
-        for name in dict.fromkeys((*made, *names)):
+        for name in dict.fromkeys((*made, *WAYS)):
             try:
                 tests[name] = tests_of(made[name] if name in made else self.designed(name, total, variants))
             except InvalidInput as error:
@@ -393,12 +404,10 @@ class _AskedDesigns:
 
     def designed(self, name: str, total: float, variants: int) -> Design | SampledVariants:
         """One of `WAYS`, for the first so many variants."""
-        wanted = Wanted(self.wanted.names[:variants], self.wanted.missing, preserve_pairs=name == "pairs")
+        wanted = Wanted(self.wanted.names[:variants], self.wanted.missing)
         if name == "association":
             known = None if self.frequencies is None else self.frequencies[:variants]
             return sampled_variants(wanted, total, self.cases, known)
-        if wanted.preserve_pairs and variants > _MOST_PAIRS:
-            raise InvalidInput(f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}")
         return genomic_design(wanted, Budget(total))
 
     def is_useful(self, total: float, variants: int) -> bool:
@@ -407,7 +416,7 @@ class _AskedDesigns:
         with warnings.catch_warnings():
             # designs that nobody asked for need not say that they miss their total
             warnings.simplefilter("ignore")
-            ways, _ = self.ways(total, variants, _SEARCHED)
+            ways, _ = self.ways(total, variants)
         return any(
             smallest_odds(test, self.scan, frequency, level) < USEFUL_ODDS
             for tests in ways.values()

@@ -197,19 +197,17 @@ def frequencies(group: Group, *, intervals: bool = True) -> Proportions:
     return _in_blocks(group, values, _of_frequencies, intervals)
 
 
-def call_rates(group: Group, *, intervals: bool = True) -> Proportions:
-    """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals if wanted."""
+def call_rates(group: Group) -> Proportions:
+    """Share of the people whose call is known, where a missing one is a category; everybody's."""
     called = group.cells(np.ones((len(group.copies), GENOTYPES)))
     values = np.stack([called, np.ones_like(called)])
-    return _in_blocks(group, values, _of_call_rates, intervals)
+    return _in_blocks(group, values, _of_call_rates, True)
 
 
-def rates_of_calls(
-    tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool, intervals: bool = True
-) -> Proportions:
+def rates_of_calls(tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool) -> Proportions:
     """Call rates of everybody; known where missing calls are no category, of the people ``wanted`` to have a call, (V,)."""
     if missing:
-        return call_rates(everybody(tables, kernel), intervals=intervals)
+        return call_rates(everybody(tables, kernel))
     values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
     return Proportions(values, np.zeros(values.size), values, values)
 

@@ -22,8 +22,7 @@ that it does not reject, up to the first one on each side that it does.
 Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit φ,
 ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 
-The trend test of a scan is this one. Where a cell of the table is named, there are the other tests of
-:mod:`optrr.genomics.score_tests`, too, as of any randomized table.
+It is the trend test of a scan of answers, which has no other.
 """
 
 import math
@@ -36,26 +35,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from optrr.core.display import amount
-from optrr.core.errors import InvalidInput, TooFewRecords
+from optrr.core.errors import TooFewRecords
 from optrr.core.records import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.odds import REACH, OddsRatios, crossings
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
-from optrr.genomics.scan import (
-    NO_THRESHOLDS,
-    Associations,
-    EffectsOf,
-    Filtered,
-    ScanOptions,
-    filtered,
-    tested_tables,
-)
-from optrr.genomics.score_tests import (
-    CopyTables,
-    Scores,
-    about_inflation,
-    noncentralities,
-)
+from optrr.genomics.scan import Associations
+from optrr.genomics.score_tests import Scores, about_inflation
 from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -271,7 +257,6 @@ def answers_odds(answers: Told) -> OddsRatios:
     return OddsRatios(ratio, low, high, np.where(told, others @ half, np.nan), np.where(told, controls @ half, np.nan))
 
 
-_TREND = ScanOptions("trend")
 # People of whom answers are expected: so many that shares are as good as exact.
 _MANY = 1e12
 # Drawn answers to a question about a variant, over all variants, for what is expected of fewer.
@@ -280,78 +265,37 @@ _DRAWN = 20_000
 _VARIANTS = 1 << 14
 
 
-def scan_answers(asking: SampledVariants, answers: Any, options: ScanOptions = _TREND) -> Associations:
-    """The test of association of every variant, from the released answers, a frame or a file.
+def scan_answers(asking: SampledVariants, answers: Any) -> Associations:
+    """Test every variant for association with the status, from the released answers, a frame or a file.
 
     Raises
     ------
     InvalidInput
-        for answers that this way of asking cannot give, and tests that it has not.
+        for answers that this way of asking cannot give.
     """
     reports = OpenedRecords.of(asking, answers)
     (opened,) = reports.places
-    scanned = associations_of(asking, asking.told(read_answers(opened)), options)
+    scanned = associations_of(asking, asking.told(read_answers(opened)))
     return replace(scanned, warnings=(*reports.unbound, *scanned.warnings))
 
 
-def associations_of(
-    asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], options: ScanOptions = _TREND
-) -> Associations:
-    """The tests from what was told (:meth:`SampledVariants.told`). Raises InvalidInput for tests that it has not."""
+def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> Associations:
+    """The tests from what was told (:meth:`SampledVariants.told`)."""
     n = np.zeros(len(asking.names), dtype=np.int64)
     for at, answers in told:
         n[at] = answers.counts.sum(axis=1)
     if not n.any():
         raise TooFewRecords("nobody answered about any variant; nothing can be tested")
-    filters = _filtered(asking, told, options)
-    kept = np.flatnonzero(filters.kept)
-    n, odds, naive, harmless = n[kept], None, None, None
-    if replace(options, thresholds=NO_THRESHOLDS) == _TREND:
-        test, people = likelihood_tests(asking, told), n.astype(np.float64)
-        asked = np.flatnonzero(n > 0)
-        scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
-    elif asking.reports:
-        raise InvalidInput(
-            "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
-        )
-    else:
-        scores, odds, naive, harmless = tested_tables(cell_tables(told).two[kept], asking.kernel, options)
-    by_likelihood: EffectsOf = lambda which: _odds(asking, told, kept[which])  # noqa: E731
+    test, asked = likelihood_tests(asking, told), np.flatnonzero(n > 0)
+    scores = Scores.of_one(test.statistic, test.p_value, test.expected, asked, n.astype(np.float64))
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
     if few:
         warnings.append(
             f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
         )
-    said = (*about_inflation(scores.statistic, scores.df), *filters.warnings, *warnings)
-    variants = asking.variants.take(kept)
-    return Associations(
-        variants, options.test, n, scores, odds or by_likelihood, naive, filters.skipped, said, harmless
-    )
-
-
-def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:
-    """Counts of genotype × status of each variant, from answers that name cells."""
-    ((_, answers),) = told
-    counts = answers.counts.reshape(-1, GENOTYPES, 2).astype(np.int64)
-    return CopyTables(counts, np.zeros_like(counts))
-
-
-def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], options: ScanOptions) -> Filtered:
-    """Which variants are tested. Raises InvalidInput where answers do not tell what a filter is about."""
-    if not options.thresholds:
-        return Filtered(np.ones(len(asking.names), dtype=np.bool_), {}, ())
-    if asking.reports:
-        raise InvalidInput(
-            "answers that name sets of genotype and status are made for the test of association and hide frequencies; leave "
-            "out --maf, --hwe and --call-rate"
-        )
-    if options.thresholds.call_rate:
-        raise InvalidInput(
-            "nobody answers whose call is missing, so that answers tell nothing of call rates; leave out --call-rate"
-        )
-    tables = cell_tables(told)
-    return filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
+    said = (*about_inflation(scores.statistic, scores.df), *warnings)
+    return Associations(asking.variants, "trend", n, scores, lambda which: _odds(asking, told, which), {}, said)
 
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:
@@ -378,20 +322,14 @@ def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which:
 
 
 def expected_noncentralities(
-    asking: SampledVariants,
-    tables: NDArray[np.number],
-    which: IntArray,
-    test: str = "trend",
-    people: float | None = None,
+    asking: SampledVariants, tables: NDArray[np.number], which: IntArray, people: float | None = None
 ) -> FloatArray:
     """Noncentrality, for each person of a cohort, of the tests of these variants, from their true tables (B, 3, 2).
 
     Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell less of
-    them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all, but of the trend test
-    only. Answers that are too few for a test add nothing, as in a scan.
+    them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all. Answers that are too few
+    for a test add nothing, as in a scan.
     """
-    if test != "trend":
-        return np.asarray(noncentralities(tables, asking.kernel, test) * asking.asked_share)
     shares = (tables / tables.sum(axis=(1, 2), keepdims=True)).reshape(len(tables), -1)
     # for each person asked about a variant, so many tell of the status alone
     more = (asking.status_share if asking.reports else 1 - asking.asked_share) / asking.asked_share

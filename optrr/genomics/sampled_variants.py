@@ -31,10 +31,9 @@ import pyarrow as pa
 
 from optrr.allocation.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.core.design import Check, Verification, total_check
-from optrr.core.display import SOFTWARE, amount, epsilon_text, in_json
+from optrr.core.display import SOFTWARE, Result, amount, epsilon_text
 from optrr.core.domain import NONE, Attribute, Domain, PublicColumns
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms import EffectKernel
 from optrr.core.provenance import (
     SAMPLED_VARIANTS,
     Given,
@@ -120,8 +119,8 @@ class Told:
         return np.repeat(np.concatenate(asked, axis=1), [self.counts.shape[1], 2], axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class SampledVariants:
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledVariants(Result):
     """Which questions are asked, how often, and how they are answered.
 
     Parameters
@@ -246,29 +245,31 @@ class SampledVariants:
         return out
 
     def headline(self) -> str:
-        """What is asked, what it costs and what is kept, in a line or two."""
-        out = f"total epsilon {epsilon_text(self.epsilon)}; everybody is asked {self.questions_asked}"
+        """What is asked, and what it costs."""
+        return f"total epsilon {epsilon_text(self.epsilon)}; everybody is asked {self.questions_asked}"
+
+    def sentences(self) -> tuple[str, ...]:
+        """What is kept of the information of true records, and who gives no answer."""
+        out = []
         if math.isfinite(self.kept):
-            out += f"\n1000 answers tell about an association what true records of {1000 * self.kept:.3g} people would"
-        if math.isfinite(self.bound):
-            out += f"; answers about one variant each can tell at most what those of {1000 * self.bound:.3g} would"
+            out.append(
+                f"1000 answers tell about an association what true records of {1000 * self.kept:.3g} people would"
+            )
+            if math.isfinite(self.bound):
+                out[0] += (
+                    f"; answers about one variant each can tell at most what those of {1000 * self.bound:.3g} would"
+                )
         silent = ", ".join(
             f"{100 * (1 - (1 - share) ** self.each) * (1 - self.status_share):.2g} % at {share:.0%} missing calls"
             for share in _MISSING_CALLS
         )
-        return f"{out}\nwho lacks a call that is asked for gives no answer: {silent}"
+        return (*out, f"who lacks a call that is asked for gives no answer: {silent}")
+
+    in_summary = ("epsilon", "each", "status_share", "kept", "bound")
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        numbers: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "variants": len(self.names),
-            "each": self.each,
-            "status_share": self.status_share,
-            "kept": self.kept,
-            "bound": self.bound,
-        }
-        return {name: in_json(value) for name, value in numbers.items()}
+        return super().summary() | {"variants": len(self.names)}
 
     def batches(self, records: Codes, source: BitSource, size: int = 1 << 20) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, in the order of the records, (n, 1 + V) with the status first; O(n) and memory for a batch.
@@ -376,14 +377,8 @@ class SampledVariants:
             channel = one_cell(cells, 2 * GENOTYPES, self.answer_epsilon)
         return Told(own, channel, status, one_cell(cells, 2, self.answer_epsilon))
 
-    @cached_property
-    def kernel(self) -> EffectKernel:
-        """Where a cell is named: of a variant beside the status; every effect is alike visible."""
-        seen = np.diff(one_cell(math.prod(_sizes(self.each)), 2 * GENOTYPES, self.answer_epsilon)[0, 1::-1])[0]
-        return EffectKernel((GENOTYPES, 2), [[1.0, seen], [seen, seen]], ("variant", "status"))
 
-
-_REMEDY = "give the file that gwas-randomize wrote by this design"
+_REMEDY = "give the file that gwas randomize wrote by this design"
 
 
 def read_answers(answers: Any) -> Iterator[tuple[IntArray, IntArray]]:

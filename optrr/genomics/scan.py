@@ -10,7 +10,6 @@ The result of a scan: one row for each variant under the field's usual column na
     EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
                                           and status that somebody can truly be in (not of missing calls) if they were not
                                           associated; the smaller, the farther from χ²
-    NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
 Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
 and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT = BETA / SE;
@@ -18,24 +17,21 @@ STAT is the square of Student's t. EXPECTED is NA there.
 
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 
-Filters leave a variant out where its estimated minor allele frequency, call rate or Hardy–Weinberg p-value lies below the
-threshold, as PLINK leaves it out by the value itself; how many estimates are within 1.96 standard errors of the threshold is
-said, for these may be on its wrong side. Frequencies are of everybody, the test of proportions is of controls, as is usual,
-because cases may depart from them by the association. Where missing calls are no category of the design their number is known,
-and the call rate is what it is.
+Filters leave a variant out where its estimated minor allele frequency or Hardy–Weinberg p-value lies below the threshold, as
+PLINK leaves it out by the value itself; how many frequencies are within 1.96 standard errors of the threshold is said, for
+these may be on its wrong side. Frequencies are of everybody, the test of proportions is of controls, as is usual, because
+cases may depart from them by the association.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.core.display import amount, in_json
+from optrr.core.display import Table, amount, in_json
 from optrr.core.domain import listed
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation import Observed, impossible_tables
@@ -46,8 +42,8 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import REACH, odds_ratios
-from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
-from optrr.genomics.result_files import ColumnsResult, arrow_columns, check_form, write_plink2
+from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test
+from optrr.genomics.result_files import ColumnsResult
 from optrr.genomics.score_tests import (
     GENOME_WIDE,
     CopyTables,
@@ -57,11 +53,7 @@ from optrr.genomics.score_tests import (
     controlled_p,
     copy_tables,
     genomic_control,
-    genotype_tests,
     inflation_chance,
-    naive_is_harmless,
-    naive_score_test,
-    naive_shift,
     people_with,
     score_test,
 )
@@ -72,9 +64,8 @@ from optrr_solvers.laws import Law
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Variants that a summary lists.
+# Variants that a summary, a terminal and a page list.
 TOP = 10
-PLOTS = ("manhattan", "qq")
 # Columns of effects that stand beside the number of people; the others stand behind the tests.
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
 # What λ_GC says about confounding.
@@ -83,29 +74,6 @@ ON_LAMBDA = (
 )
 # An estimate this far below a threshold is equal to it but for rounding.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Variants are left out below: ``maf`` 0..0.5, ``hwe`` (a p-value) and ``call_rate`` 0..1; 0 leaves out none."""
-
-    maf: float = 0.0
-    hwe: float = 0.0
-    call_rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, most in (("maf", 0.5), ("hwe", 1.0), ("call_rate", 1.0)):
-            value = getattr(self, name)
-            # written as a condition that must hold, so that a NaN is refused too
-            if not 0 <= value <= most:
-                option = name.replace("_", "-")
-                raise InvalidInput(f"a threshold --{option} of {value:g}; give a number from 0 to {most:g}")
-
-    def __bool__(self) -> bool:
-        return max(self.maf, self.hwe, self.call_rate) > 0
-
-
-NO_THRESHOLDS = Thresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +85,16 @@ class Filtered:
     warnings: tuple[str, ...]
 
 
-def filtered(
-    tables: CopyTables, kernel: EffectKernel, thresholds: Thresholds, wanted: FloatArray, missing: bool
-) -> Filtered:
+def filtered(tables: CopyTables, kernel: EffectKernel, maf: float, hwe: float) -> Filtered:
     """The filters on counts (V, R, 2); a variant of which something is unknown is not left out by that.
 
-    ``wanted``: people of each variant who should have a call, (V,); ``missing``: whether missing calls are a category.
-    Raises InvalidInput where no variant is kept.
+    ``maf`` (0..0.5) is the smallest minor allele frequency and ``hwe`` (0..1) the smallest Hardy–Weinberg p-value in controls;
+    0 leaves out none. Raises InvalidInput for numbers outside, and where no variant is kept.
     """
+    for name, value, most in (("maf", maf, 0.5), ("hwe", hwe, 1.0)):
+        # written as a condition that must hold, so that a NaN is refused too
+        if not 0 <= value <= most:
+            raise InvalidInput(f"``{name}`` {value:g}: give a number from 0 to {most:g}")
     kept, skipped, warnings = np.ones(len(tables.two), dtype=np.bool_), {}, []
 
     def leave_out(below: NDArray[np.bool_], what: str, threshold: float) -> None:
@@ -133,33 +103,22 @@ def filtered(
             skipped[f"with {what} below {threshold:g}"] = count
         kept[below] = False
 
-    if thresholds.call_rate:
-        rates = rates_of_calls(tables, kernel, wanted, missing, False)
-        warnings += _doubtful(rates.estimate, rates.standard_error, "call rate", thresholds.call_rate)
-        leave_out(rates.estimate < thresholds.call_rate - _ROUNDING, "a call rate", thresholds.call_rate)
-    if thresholds.hwe:
+    if hwe:
         tested = proportions_test(Group.of(tables, kernel, CONTROLS))
-        leave_out(tested.p_value < thresholds.hwe, "a Hardy-Weinberg p-value in controls", thresholds.hwe)
-    if thresholds.maf:
+        leave_out(tested.p_value < hwe, "a Hardy-Weinberg p-value in controls", hwe)
+    if maf:
         f = frequencies(everybody(tables, kernel), intervals=False)
         rarer = np.minimum(f.estimate, 1 - f.estimate)
-        warnings += _doubtful(rarer, f.standard_error, "minor allele frequency", thresholds.maf)
-        leave_out(rarer < thresholds.maf - _ROUNDING, "a minor allele frequency", thresholds.maf)
+        if count := int(np.count_nonzero(np.abs(rarer - maf) < REACH * f.standard_error)):
+            warnings.append(
+                f"the minor allele frequency of {count} of {amount(rarer.size, 'variant')} cannot be told from {maf:g}: 1.96 "
+                "standard errors reach from the estimate to the threshold; the estimate decides whether it is left out"
+            )
+        leave_out(rarer < maf - _ROUNDING, "a minor allele frequency", maf)
     if not kept.any():
         reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
         raise InvalidInput(f"no variant is left to be tested ({reasons}); lower the thresholds")
     return Filtered(kept, skipped, tuple(warnings))
-
-
-def _doubtful(estimate: FloatArray, error: FloatArray, what: str, threshold: float) -> list[str]:
-    near = np.abs(estimate - threshold) < REACH * error
-    count = int(np.count_nonzero(near))
-    if not count:
-        return []
-    return [
-        f"the {what} of {count} of {amount(near.size, 'variant')} cannot be told from {threshold:g}: 1.96 standard errors "
-        "reach from the estimate to the threshold; the estimate decides whether it is left out"
-    ]
 
 
 class EffectColumns(Protocol):
@@ -177,11 +136,10 @@ EffectsOf = Callable[[slice | IntArray], EffectColumns]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Associations(ColumnsResult):
-    """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
+    """Tests of every variant.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
-    each; ``naive_harmless``: the share of variants whose naive test keeps its level (:mod:`optrr.genomics.score_tests`);
-    ``adjusted_for``: the public covariates, empty without any.
+    each; ``adjusted_for``: the public covariates, empty without any.
     """
 
     variants: Variants
@@ -189,10 +147,8 @@ class Associations(ColumnsResult):
     n: IntArray
     scores: Scores
     odds_of: EffectsOf
-    naive: Scores | None
     skipped: Mapping[str, int]
     warnings: tuple[str, ...] = ()
-    naive_harmless: float | None = None
     adjusted_for: str = ""
 
     in_summary = ("test", "lambda_gc", "warnings")
@@ -202,28 +158,27 @@ class Associations(ColumnsResult):
         """Genomic control factor."""
         return genomic_control(self.scores.statistic, self.scores.df)
 
-    @property
-    def notes_on_naive(self) -> str:
-        """Whether the naive test keeps its level, in one sentence."""
-        what = "the naive test (NAIVE_P) takes randomized counts for true ones"
-        if self.naive_harmless is None:
-            return f"{what}; its p-values are not valid"
-        if self.naive_harmless == 1:
-            return (
-                f"{what}; here its level holds, because the mechanism keeps genotype and status independent where they are "
-                "(a product of mechanisms, or a margin that is nearly uniform)"
-            )
+    def headline(self) -> str:
+        """Which test of how many variants, how many are significant, and the genomic control factor."""
+        p, adjusted = self.scores.p_value, f" adjusted for {self.adjusted_for}" if self.adjusted_for else ""
         return (
-            f"{what}; its p-values are not valid for {100 * (1 - self.naive_harmless):.3g} % of the variants: the mechanism "
-            "itself makes genotype and status dependent there"
+            f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}: {int(np.sum(bonferroni(p) <= 0.05))} "
+            f"significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at 5e-8; genomic control λ = "
+            f"{self.lambda_gc:.3f}"
         )
 
-    def headline(self) -> str:
-        """Which test, of how many variants, and the smallest p-value."""
-        best = self.top(1)
-        least = f", smallest p {self.scores.p_value[best[0]]:.3g} ({self.variants.name[best[0]]})" if best.size else ""
-        adjusted = f" adjusted for {self.adjusted_for}" if self.adjusted_for else ""
-        return f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}, λ {self.lambda_gc:.3g}{least}"
+    def shown(self, most: int | None = TOP) -> Table:
+        """The variants with the smallest p-values."""
+        rows = self.rows(self.top(TOP if most is None else min(most, TOP)))
+        effect = "BETA" if "BETA" in rows else "OR"
+        names = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", effect, "L95", "U95"]
+        table = list(zip(*(rows[name].tolist() for name in names), strict=True))
+        left_out = len(self.variants) - len(table)
+        return Table(names, table, note=f"… and {amount(left_out, 'more variant')}" if left_out else "")
+
+    def sentences(self) -> tuple[str, ...]:
+        """How to read limits and λ."""
+        return ("L95 and U95 are infinite, or 0 of an odds ratio, where noise leaves no limit.", f"{ON_LAMBDA}.")
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the variants of the smallest p-values."""
@@ -240,20 +195,15 @@ class Associations(ColumnsResult):
         adjusted = {"adjusted_for": self.adjusted_for} if self.adjusted_for else {}
         return {name: in_json(value) for name, value in named.items()} | adjusted | super().summary()
 
-    def _head(self, count: int | None) -> tuple[pa.Table, int]:
-        # odds ratios take most of the time, so they are worked out for the rows shown only
-        return arrow_columns(self.rows(slice(count))), len(self.variants)
-
     def plot(self, kind: str = "manhattan") -> "Figure":
-        """One of ``PLOTS``: manhattan or qq. Raises InvalidInput for another kind."""
+        """Draw −log10 p along the genome ("manhattan") or against the uniform law ("qq")."""
         from optrr.genomics import plots  # noqa: PLC0415 (matplotlib takes a second to import)
 
         p = self.scores.p_value
         if kind == "qq":
-            naive = {} if self.naive is None else {"naive test": self.naive.p_value}
-            return plots.qq({f"{self.test} test": p} | naive)
-        if kind not in PLOTS:
-            raise InvalidInput(f"unknown plot {kind!r}; choose among {', '.join(PLOTS)}")
+            return plots.qq({f"{self.test} test": p})
+        if kind != "manhattan":
+            raise InvalidInput(f"``kind`` {kind!r}: is no plot; give 'manhattan' or 'qq'")
         return plots.manhattan(self.variants, p, self.test)
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
@@ -278,23 +228,13 @@ class Associations(ColumnsResult):
             "BONF": bonferroni(s.p_value),
             "FDR_BH": false_discovery_rate(s.p_value),
         }
-        behind: dict[str, NDArray[np.generic]] = {"EXPECTED": s.expected}
-        if self.naive is not None:
-            behind |= {"NAIVE_STAT": self.naive.statistic, "NAIVE_P": self.naive.p_value}
-        return what | {"TEST": np.full(len(v), self.test.upper(), dtype=object), "N": self.n}, tests, behind
+        first = what | {"TEST": np.full(len(v), self.test.upper(), dtype=object), "N": self.n}
+        return first, tests, {"EXPECTED": s.expected}
 
     def top(self, count: int) -> IntArray:
         """Numbers of the variants with the smallest p-values, best first; undefined ones never."""
         order = np.argsort(self.scores.p_value, kind="stable")
         return np.asarray(order[: min(count, int(np.isfinite(self.scores.p_value).sum()))])
-
-    def write_plink2(self, path: Path) -> None:
-        """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`).
-
-        Raises InvalidInput beside a naive test, which that form has no columns for.
-        """
-        check_form("plink2", self.naive is not None)
-        write_plink2(self.columns, path)
 
 
 _SINGLE = (
@@ -305,26 +245,17 @@ _SINGLE = (
 _NOBODY = "on a chromosome of which nobody has two copies: a scan with covariates tests single ones"
 
 
-@dataclass(frozen=True)
-class ScanOptions:
-    """``test``: one of :func:`optrr.genomics.score_tests.genotype_tests`; ``naive``: also the test that ignores the mechanism.
-
-    ``thresholds`` leave variants out, as above.
-    """
-
-    test: str = "trend"
-    naive: bool = False
-    thresholds: Thresholds = NO_THRESHOLDS
-
-    def __post_init__(self) -> None:
-        if self.test not in genotype_tests():
-            raise InvalidInput(f"unknown test {self.test!r}; choose among {', '.join(genotype_tests())}")
-
-
-def scan(
-    cohort: Cohort, law: Law, layout: Layout, options: ScanOptions = ScanOptions(), progress: Progress | None = None
+def scan(  # noqa: PLR0913 (people, the design's two, the test and what is left out)
+    cohort: Cohort,
+    law: Law,
+    layout: Layout,
+    test: str = "trend",
+    *,
+    maf: float = 0.0,
+    hwe: float = 0.0,
+    progress: Progress | None = None,
 ) -> Associations:
-    """Tests of all variants of randomized genotypes.
+    """Test every variant of randomized genotypes for association with the status.
 
     Time O(n V); memory one block of genotypes and about 400 bytes a variant.
 
@@ -334,20 +265,31 @@ def scan(
         randomized genotypes and randomized status; its variants must be among the design's.
     law, layout
         of the design that randomized them.
+    test
+        one of :func:`optrr.genomics.score_tests.genotype_tests`.
+    maf, hwe
+        variants are left out whose estimated minor allele frequency (0..0.5), or Hardy–Weinberg p-value in controls (0..1), is
+        below; 0 leaves out none.
     progress
         told how many of how many variants are done.
+
+    Returns
+    -------
+    Associations
+        a row for each variant.
 
     Raises
     ------
     InvalidInput
-        where a variant is not in the design.
+        where a variant is not in the design, and where no variant is left.
     """
+    cohort.check_varies()
     kernel, tables = cohort_kernel(cohort, law, layout), copy_tables(cohort, layout.missing, progress)
     counted = np.flatnonzero(tables.two.any(axis=(1, 2)))
     doubts = impossible_tables([Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))])
     # before the tests, so that a scan that is refused warns, too
     warn(doubts)
-    made = associations(cohort, tables, kernel, options, layout.missing)
+    made = associations(cohort, tables, kernel, test, maf=maf, hwe=hwe, missing=layout.missing)
     return replace(made, warnings=(*doubts, *made.warnings))
 
 
@@ -375,15 +317,21 @@ def places_of(variants: Variants, layout: Layout) -> IntArray:
     return np.array(places, dtype=np.int64)
 
 
-def associations(
-    cohort: Cohort, tables: CopyTables, kernel: EffectKernel, options: ScanOptions, missing: bool = False
+def associations(  # noqa: PLR0913 (as :func:`scan`)
+    cohort: Cohort,
+    tables: CopyTables,
+    kernel: EffectKernel,
+    test: str = "trend",
+    *,
+    maf: float = 0.0,
+    hwe: float = 0.0,
+    missing: bool = False,
 ) -> Associations:
     """Tests from counted tables (V, R, 2); variants without any call are left out and counted.
 
     The tests are of people who have two copies: of women on chromosome X, of nobody on Y and MT, as PLINK's --model has it.
     """
-    people = tables.two.sum(axis=(1, 2))
-    filters = filtered(tables, kernel, options.thresholds, people_with(cohort, 1), missing)
+    people, filters = tables.two.sum(axis=(1, 2)), filtered(tables, kernel, maf, hwe)
     kept = np.flatnonzero((people > 0) & filters.kept)
     if not kept.size:
         left = "that the thresholds leave " if people.any() else ""
@@ -391,41 +339,26 @@ def associations(
             f"no variant {left}has a single call of somebody whom the test counts; nothing can be tested"
         )
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
-    scores, odds, naive, harmless = tested_tables(two, kernel, options)
+    scores = score_test(two, kernel, test)
+    fit = scores.independence
+    odds = lambda which: odds_ratios(two[which], kernel.part(which), None if fit is None else fit.part(which))  # noqa: E731
     left_out = int(np.count_nonzero(tables.one[kept].any(axis=(1, 2))))
     skipped, said = _skipped(cohort, people, missing)
     return Associations(
         cohort.variants.take(kept),
-        options.test,
+        test,
         n,
         scores,
         odds,
-        naive,
         skipped | filters.skipped,
         (
             *about_inflation(scores.statistic, scores.df),
             *said,
             *filters.warnings,
-            *_doubts(scores, options.test),
+            *_doubts(scores, test),
             *([_SINGLE.format(amount(left_out, "variant"))] if left_out else []),
         ),
-        harmless,
     )
-
-
-def tested_tables(
-    tables: IntArray, kernel: EffectKernel, options: ScanOptions
-) -> tuple[Scores, EffectsOf, Scores | None, float | None]:
-    """The tests of tables (V, R, 2), their odds ratios, and where asked for the naive test and how often it keeps its level."""
-    scores = score_test(tables, kernel, options.test)
-    fit, naive, harmless = scores.independence, None, None
-    odds = lambda which: odds_ratios(tables[which], kernel.part(which), None if fit is None else fit.part(which))  # noqa: E731
-    if options.naive:
-        naive = naive_score_test(tables, options.test)
-        if scores.fit is not None:
-            shift = naive_shift(scores.fit, scores.n, options.test)
-            harmless = float(naive_is_harmless(shift, naive.df[scores.tested]).mean())
-    return scores, odds, naive, harmless
 
 
 def _skipped(cohort: Cohort, people: IntArray, missing: bool) -> tuple[dict[str, int], list[str]]:

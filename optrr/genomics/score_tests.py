@@ -6,9 +6,9 @@ were drawn from; a person's two alleles are one observation. A fourth genotype r
 it takes part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men
 have of X, are counted apart; the tests are of those who have two, as PLINK's --model is.
 
-The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
-which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
-a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
+The naive test takes randomized counts for true ones. Under the null hypothesis it sees the mechanism's own dependence,
+which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (independent
+randomized response) or where a margin is uniform.
 """
 
 import math
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, chi2, ncx2
+from scipy.stats import beta, chi2
 
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import chi_squared_tails
@@ -36,8 +36,6 @@ GENOME_WIDE = 5e-8
 _ROWS = 255
 # Records that noncentralities are worked out for: so many that shares are as good as exact.
 _MANY = 1e12
-# The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
-_HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
 # λ counts as inflated if independent variants without an association have so large a one no more often than this.
 _INFLATED = 0.01
 # A variance of a person's contrast as small as this is rounding, which may make a matrix of them singular.
@@ -74,16 +72,6 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
     noise = np.trace(np.linalg.solve(plain, seen), axis1=1, axis2=2)
     df = contrasts.shape[0]
     return np.where(n > 0, np.clip(plug_in - (noise - df), 0.0, n * df), np.nan)
-
-
-def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
-    """By how much the mechanism's own dependence shifts the naive statistic under the null hypothesis, shape (V,)."""
-    return np.asarray(n * _statistic(test, unrandomized(fit.expected.shape[1:])).tested(fit.expected).statistic)
-
-
-def naive_is_harmless(shift: FloatArray, df: ArrayLike) -> NDArray[np.bool_]:
-    """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant."""
-    return np.asarray(ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12)) <= _HARMLESS_LEVEL)
 
 
 def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -233,7 +221,7 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
 
-    It is valid only where the mechanism happens to make no dependence of its own; see :func:`naive_shift`.
+    It is valid only where the mechanism happens to make no dependence of its own.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
 

@@ -14,7 +14,7 @@ Estimates are unbiased, so that noise may take them outside 0..1; intervals of 9
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,6 @@ from optrr.core.display import Table, amount, interval_figure
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation import Observed, impossible_tables
 from optrr.core.inference import bonferroni
-from optrr.core.mechanisms import EffectKernel
-from optrr.core.records import OpenedRecords
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import Layout
@@ -42,10 +40,8 @@ from optrr.genomics.proportions import (
     rates_of_calls,
 )
 from optrr.genomics.result_files import ColumnsResult, rows_in_json
-from optrr.genomics.sampled_scan import cell_tables
-from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
-from optrr.genomics.score_tests import CopyTables, Progress, copy_tables, people_with
+from optrr.genomics.score_tests import Progress, copy_tables, people_with
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws import Law
 
@@ -102,7 +98,7 @@ class VariantReport(ColumnsResult):
         counts = {"n": int(self.n.max()), "variants": len(self.variants), "departing_in_controls": self.departing}
         return counts | {"skipped": dict(self.skipped), "results": rows_in_json(self.columns)} | super().summary()
 
-    def brief(self, most: int) -> Table:
+    def shown(self, most: int | None = None) -> Table:
         """The first variants' estimates and intervals, in as many columns as a terminal and a page have room for."""
         names = ["SNP", "A1", "N", "FREQ", "L95", "U95", "CALL_RATE", "HWE_P", "HWE_P_U"]
         names += [name for name in ("F_A", "F_U") if name in self.columns]
@@ -154,69 +150,38 @@ def variant_report(
     Raises
     ------
     InvalidInput
-        where a variant is not in the design.
+        where a variant is not in the design, and where no variant has a call.
     """
     kernel = cohort_kernel(cohort, law, layout)
     tables = copy_tables(cohort, layout.missing, progress)
+    if not tables.people.any():
+        raise InvalidInput("no variant has a single call; nothing can be estimated")
     doubts = list(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
     warn(doubts)
     wanted = people_with(cohort, 1)
-    rates = rates_of_calls(tables, kernel, wanted, layout.missing)
-    out = _reported(cohort.variants, tables, kernel, rates, by_status)
-    incomplete = 0 if layout.missing else int(np.sum(tables.people < wanted))
-    if incomplete:
+    proportions, in_controls = (proportions_test(Group.of(tables, kernel, s)) for s in (None, CONTROLS))
+    if incomplete := 0 if layout.missing else int(np.sum(tables.people < wanted)):
         doubts.append(
             f"calls of {amount(incomplete, 'variant')} are missing as they are: no epsilon covers which, and CALL_RATE has no "
             "error"
         )
-    return replace(out, skipped=dict(cohort.genotypes.skipped), warnings=(*doubts, *out.warnings))
-
-
-def answers_report(asking: SampledVariants, answers: Any, by_status: bool = False) -> VariantReport:
-    """The same from answers about a few variants each, where they name a cell of the table of genotypes and status.
-
-    Call rates are unknown: nobody answers whose call is missing.
-
-    Raises
-    ------
-    InvalidInput
-        for answers that this way of asking cannot give, and where they name sets of cells, which tell of associations alone.
-    """
-    if asking.reports:
-        raise InvalidInput(
-            "answers that name sets of genotype and status are made for the test of association and hide frequencies; design "
-            "without --for association to estimate them"
+    if few := int(np.count_nonzero((proportions.expected < STEPPED) | (in_controls.expected < STEPPED))):
+        doubts.append(
+            f"in {amount(few, 'variant')} some report of a genotype is expected less than {STEPPED:g} times, so that HWE_P "
+            "goes in steps, homozygote by homozygote: of variants in Hardy-Weinberg proportions 2 to 9 % are below 0.05 there; "
+            "judge by smaller p-values (0.001 and below)"
         )
-    opened = OpenedRecords.of(asking, answers)
-    tables = cell_tables(asking.told(read_answers(opened.places[0])))
-    unknown = np.full(len(asking.names), np.nan)
-    rates = Proportions(unknown, unknown, unknown, unknown)
-    out = _reported(asking.variants, tables, asking.kernel, rates, by_status)
-    return replace(out, warnings=(*opened.unbound, *out.warnings))
-
-
-def _reported(
-    variants: Variants, tables: CopyTables, kernel: EffectKernel, rates: Proportions, by_status: bool
-) -> VariantReport:
-    if not tables.people.any():
-        raise InvalidInput("no variant has a single call; nothing can be estimated")
     who = (2, 1) if tables.one.any() else (2,)
-    proportions, in_controls = (proportions_test(Group.of(tables, kernel, s)) for s in (None, CONTROLS))
-    few = int(np.count_nonzero((proportions.expected < STEPPED) | (in_controls.expected < STEPPED)))
-    doubts = (
-        f"in {amount(few, 'variant')} some report of a genotype is expected less than {STEPPED:g} times, so that HWE_P goes in "
-        "steps, homozygote by homozygote: of variants in Hardy-Weinberg proportions 2 to 9 % are below 0.05 there; judge by "
-        "smaller p-values (0.001 and below)",
-    )
     cases, controls = (frequencies(Group.of(tables, kernel, s, who)) if by_status else None for s in (CASES, CONTROLS))
     return VariantReport(
-        variants,
+        cohort.variants,
         tables.people.astype(np.int64),
         frequencies(everybody(tables, kernel)),
-        rates,
+        rates_of_calls(tables, kernel, wanted, layout.missing),
         proportions,
         in_controls,
         cases,
         controls,
-        warnings=doubts if few else (),
+        dict(cohort.genotypes.skipped),
+        tuple(doubts),
     )

@@ -87,11 +87,11 @@ def workload(name: str, content: Content, said: str) -> Mistake:
 
 
 def studied(options: str, said: str) -> Mistake:
-    return {"g.csv": "ill,rs0,rs1\nyes,0,1\nno,1,2\n"}, f"gwas-study {options}", said
+    return {"g.csv": "ill,rs0,rs1\nyes,0,1\nno,1,2\n"}, f"gwas study {options}", said
 
 
 LONGITUDINAL = "waves randomize records.csv -o new.csv --secret k --new-secret --id-column age --wave 1 --design"
-GENOTYPES = "gwas-randomize records.csv -o new.csv --design"
+GENOTYPES = "gwas randomize records.csv -o new.csv --design"
 HUGE = "1" + "0" * 400
 MANY = " ".join(f"--attribute a{i}={i + 2}:1" for i in range(21))
 MISTAKES = [
@@ -165,9 +165,9 @@ MISTAKES = [
     ),
     called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr waves design"),
     called(
-        f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one"
+        f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas design GENOTYPES -o design.json makes one"
     ),
-    called(f"{GENOTYPES} design.json", "are not 'status' and genotypes … optrr gwas-design"),
+    called(f"{GENOTYPES} design.json", "are not 'status' and genotypes … optrr gwas design"),
     ({"pipe": os.mkfifo}, "randomize records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, f"{GENOTYPES} pipe", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, "export design.json -o pipe", "cannot write pipe … name a file"),
@@ -261,11 +261,9 @@ MISTAKES = [
             ("--max-combinations 12 --min-dependence 0.2 -o out.parquet", "a design is written as .json"),
         )
     ),
-    studied("g.csv --total-epsilon 1 --odds-ratio 2", "of a planted trait"),
-    studied("g.csv --total-epsilon 1 --causal 2 --case yes --phenotype-column ill", "own statuses"),
-    studied("g.csv --total-epsilon 1 --causal 2 --people x", "numbers of people 'x'"),
+    studied("g.csv --total-epsilon 1 --odds-ratio 2", "--odds-ratio needs --causal"),
+    studied("g.csv --total-epsilon 1 --causal 2 --n x", "--n 'x'"),
     studied("g.csv --causal 2", "--total-epsilon"),
-    studied("g.csv --total-epsilon 1 --causal 2 --phenotype-column ill --group-column land", "has no column 'land'"),
     # what is read, or a table that cannot be tested
     estimated("sex -o out.parquet", "out.parquet is an input of this command"),
     estimated("sex --html out.parquet", "a page is written as .html"),

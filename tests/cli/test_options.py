@@ -21,8 +21,7 @@ from optrr.genomics.genotypes import required
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. --new-secret makes that of --secret.
-PLOTS = {"--manhattan", "--qq", "--figures"}
-WRITTEN = {"--output", "--html", "--worksheet", *PLOTS}
+WRITTEN = {"--output", "--html", "--worksheet"}
 
 
 def _options() -> list[tuple[str, click.Option]]:
@@ -37,7 +36,7 @@ def test_every_path_that_is_written_to_is_checked_as_one() -> None:
     assert written == {key for key in kinds if key[1] in WRITTEN}
     # pages and plots are drawn
     drawn = {key for key, kind in kinds.items() if isinstance(kind, Target) and kind.drawn}
-    assert drawn == {key for key in kinds if key[1] in {"--html", *PLOTS}}
+    assert drawn == {key for key in kinds if key[1] == "--html"}
 
 
 @pytest.mark.parametrize(
@@ -63,8 +62,10 @@ def test_what_cannot_be_written_is_said_before_a_solve(call, said, tmp_path, mon
 
 
 def test_plink_files_need_their_library_before_anybody_is_read(tmp_path, monkeypatch, capsys):
+    optrr.save(optrr.design({"status": 2, "rs1": 3}, 1.0), tmp_path / "d.json")
     monkeypatch.setitem(sys.modules, "bed_reader", None)
-    assert run(["gwas-randomize", "in.csv", "--design", "d.json", "-o", str(tmp_path / "out.bed")]) == 2
+    design = ["--design", str(tmp_path / "d.json")]
+    assert run(["gwas", "randomize", "in.csv", *design, "-o", str(tmp_path / "out.bed")]) == 2
     assert "bed-reader, which is not installed" in capsys.readouterr().err
 
 
@@ -108,7 +109,7 @@ REFUSED = [
     ("--simultaneous", None, POWER),
     ("--random-state", "1", ("model", "records.csv", *CALL, "--terms", "a*b")),
     ("--clusters", "3", ("cluster", "records.csv", *CALL[:2], "--max-combinations", "9", "--min-dependence", "0.1")),
-    ("--control", "no", ("gwas-study", "g.csv", "--total-epsilon", "1")),
+    ("--control", "no", ("gwas", "study", "g.csv", "--total-epsilon", "1")),
     ("--n", "500", ("verify", "design.json")),
 ]
 
@@ -150,7 +151,7 @@ USES: dict[str, tuple[str, Callable[[], Any], str]] = {
     "genotypes": (
         "bed_reader",
         lambda: required("bed_reader"),
-        "reading PLINK files needs bed-reader, .*'optrr[genomics]'",
+        "need bed-reader, .*'optrr[genomics]'",
     ),
 }
 

@@ -96,7 +96,7 @@ def test_reports_and_commands_take_it(carriers):
     )
     assert (got["test"], got["statistic"]) == ("carriers", pytest.approx(wanted.statistic))
     assert "carriers" in said("test", "--help") and "carriers: one effect of any copy of A1" in " ".join(
-        said("gwas", "--help").split()
+        said("gwas", "scan", "--help").split()
     )
     truth = ",".join(str(x / TABLE.sum()) for x in TABLE.ravel())
     arguments = (

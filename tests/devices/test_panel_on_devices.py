@@ -75,7 +75,7 @@ def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_nam
 def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_path, capsys):
     (tmp_path / "g.csv").write_text("rs1,rs2\n0,1\n1,2\n")
     asked = ["--total-epsilon", "1", "--for", "association", "-o", str(tmp_path / "q.json")]
-    assert run(["gwas-design", str(tmp_path / "g.csv"), *asked]) == 0
+    assert run(["gwas", "design", str(tmp_path / "g.csv"), *asked]) == 0
     capsys.readouterr()
     assert run(["export", str(tmp_path / "q.json"), "-o", str(tmp_path / "s.json")]) == 2
-    assert "which gwas-randomize, gwas and verify take" in capsys.readouterr().err
+    assert "which gwas randomize, gwas scan and verify take" in capsys.readouterr().err

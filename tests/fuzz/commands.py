@@ -14,7 +14,7 @@ from optrr.cli.main import run
 from optrr.longitudinal import Key, longitudinal
 
 # These listen, take long by their nature, or start what they are told to.
-_LEFT_OUT = ("serve", "demo", "gwas-study", "compare", "--command", "--query")
+_LEFT_OUT = ("serve", "demo", "study", "compare", "--command", "--query")
 # Values in which a place outside the folder, or a network's, may hide.
 _OUTSIDE = ("/", "\\", "~", "..", ":memory", "duckdb:", "sqlite:", "postgres")
 _MOST_OUTPUT = 1 << 22
@@ -71,8 +71,8 @@ _LINES_BEFORE = (
     "export d.json -o s.json",
     "waves randomize r.csv --design long.json --secret k --id-column person --wave one -o one.csv",
     "waves randomize r.csv --design long.json --secret k --id-column person --wave two -o two.csv",
-    "gwas-design x.csv --phenotype-column diagnosis --case ill --id-column sample --total-epsilon 4 -o g.json",
-    "gwas-randomize x.csv --phenotype-column diagnosis --case ill --id-column sample --design g.json -o gout.csv",
+    "gwas design x.csv --phenotype-column diagnosis --case ill --id-column sample --total-epsilon 4 -o g.json",
+    "gwas randomize x.csv --phenotype-column diagnosis --case ill --id-column sample --design g.json -o gout.csv",
 )
 _LINES = (
     *_LINES_BEFORE,
@@ -101,8 +101,8 @@ _LINES = (
     "verify d.json --worksheet new.md --n 100 --json",
     "waves design spec.json --lifetime-epsilon 4 --report-epsilon 1 -o new.json --json",
     "waves estimate one.csv two.csv --design long.json --id-column person --attributes sex,age --change --json",
-    "gwas gout.csv --design g.json --test trend --maf 0.05 --hwe 1e-6 --json",
-    "gwas-variants gout.csv --design g.json --by-status --json",
+    "gwas scan gout.csv --design g.json --test trend --maf 0.05 --hwe 1e-6 --json",
+    "gwas variants gout.csv --design g.json --by-status --json",
     "estimate one.csv --design long.json --attributes sex --format csv --delimiter ; --encoding latin-1",
 )  # fmt: skip
 

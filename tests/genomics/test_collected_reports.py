@@ -221,24 +221,24 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
         for k, report in enumerate(reports):
             (folder / f"{k}.json").write_text(json.dumps(report))
         (folder / "readme.txt").write_text("x")
-        expected = asked.read_reports(file).scan()
+        expected = asked.reports(file).scan()
         for place in (file, folder):
-            code, out, err = command(capsys, "gwas", place, "--design", name, "--json")
+            code, out, err = command(capsys, "gwas", "scan", place, "--design", name, "--json")
             assert code == 0 and ("left out by their endings: 1 file" in err) == (place == folder), err
             assert json.loads(out)["n"] == int(expected.n.max()) and "provenance" not in err
             for row in json.loads(out)["top"]:
                 k = NAMES.index(row["SNP"])
                 assert row["STAT"] == pytest.approx(expected.scores.statistic[k], rel=1e-9)
                 assert (row["A1"], row["A2"]) == ALLELES[k]
-    code, out, _ = command(capsys, "gwas-variants d.jsonl --design d.json --html v.html --json")
+    code, out, _ = command(capsys, "gwas variants d.jsonl --design d.json --html v.html --json")
     frequency = [row["FREQ"] for row in json.loads(out)["results"]]
-    np.testing.assert_allclose(frequency, records.read_reports(Path("d.jsonl")).variants().frequency.estimate)
+    np.testing.assert_allclose(frequency, records.reports(Path("d.jsonl")).variants().frequency.estimate)
     Path("c.csv").write_text("sample,age\n1,3\n2,4\n")
     for more, said in (
-        ("--covariates c.csv", "reports that name nobody"),
-        ("--phenotype c.csv", "--phenotype is of people's status, which reports hold themselves"),
+        ("--covariates c.csv", "numbered anew"),
+        ("--phenotype c.csv", "d.jsonl holds reports"),
     ):
-        refused(capsys, f"gwas d.jsonl --design d.json {more}", said)
+        refused(capsys, f"gwas scan d.jsonl --design d.json {more}", said)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_what_is_no_report_of_the_design_is_refused_without_its_values(change, m
     save_design(small_design(), "d.json")
     first, second, last = numbered_reports(3)
     written([first, second, change(last)], Path("r.jsonl"))
-    code, out, err = command(capsys, "gwas r.jsonl --design d.json -o r.tsv")
+    code, out, err = command(capsys, "gwas scan r.jsonl --design d.json -o r.tsv")
     assert code == 2 and not out and not Path("r.tsv").exists()
     assert err.count("\n") == 1 and message in err and "r.jsonl, line 3" in err and "secret" not in err
 

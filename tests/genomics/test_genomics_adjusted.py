@@ -61,7 +61,7 @@ def scanned(cohort: Cohort, table: object, missing: str = "exclude", **asked: ob
     design = genomics.design(cohort, variants=PLAIN, status=PLAIN)
     reports = design.randomize(cohort, random_state=1, missing=missing)
     np.testing.assert_array_equal(all_codes(reports.cohort), all_codes(cohort))
-    return reports.scan(covariates=table, **asked)
+    return reports.scan(covariates=CovariateColumns(table, **asked))
 
 
 def test_without_randomization_logistic_regression_is_statsmodels():
@@ -86,7 +86,7 @@ def test_without_randomization_logistic_regression_is_statsmodels():
 def test_without_randomization_a_trait_has_student_s_t():
     cohort, covariates, trait = people(500, 10, 2, missing=0.03)
     table = scanned(
-        cohort, np.column_stack([covariates, trait]), covariate=["column 1", "column 2"], trait="column 3"
+        cohort, np.column_stack([covariates, trait]), covariates=("column 1", "column 2"), trait="column 3"
     ).columns
     for k, codes in enumerate(all_codes(cohort).T):
         known = codes != MISSING
@@ -123,7 +123,7 @@ def test_a_public_trait_of_two_values_is_logistic():
     public = np.where(cohort.status == 1, 2.0, 1.0)
     other = Cohort(cohort.genotypes, cohort.rows, cohort.status[::-1].copy(), male=cohort.male)
     table = np.column_stack([covariates, public])
-    names = {"covariate": ["column 1", "column 2"]}
+    names = {"covariates": ("column 1", "column 2")}
     ours, theirs = scanned(other, table, trait="column 3", **names), scanned(cohort, table, **names)
     np.testing.assert_allclose(ours.columns["STAT"], theirs.columns["STAT"], rtol=1e-7)
     np.testing.assert_allclose(ours.columns["OR"], theirs.columns["OR"], rtol=1e-7)
@@ -158,14 +158,14 @@ def test_without_randomization_all_variants_are_plink2_s(tmp_path, chromosome):
     table = {"IID": cohort.people[::-1].astype(str), "first": covariates[::-1, 0], "second": covariates[::-1, 1]}
     table["trait"] = trait[::-1]
     frame = pd.DataFrame(table)
-    ours, theirs = scanned(cohort, frame, covariate=["first", "second"]).columns, plink2(tmp_path)
+    ours, theirs = scanned(cohort, frame, covariates=("first", "second")).columns, plink2(tmp_path)
     # plink2 counts the rarer allele
     sign = np.where(theirs["A1"] == ours["A1"], 1.0, -1.0)
     assert (theirs["OBS_CT"].astype(int) == ours["N"]).all()
     np.testing.assert_allclose(sign * np.log(ours["OR"]), theirs["BETA"].astype(float), rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(ours["SE"], theirs["SE"].astype(float), rtol=0.01)
     np.testing.assert_allclose(sign * ours["Z_STAT"], theirs["Z_STAT"].astype(float), rtol=0.01, atol=1e-4)
-    ours = scanned(cohort, frame, covariate=["first", "second"], trait="trait").columns
+    ours = scanned(cohort, frame, covariates=("first", "second"), trait="trait").columns
     theirs = plink2(tmp_path, "--pheno", tmp_path / "c.txt", "--pheno-name", "trait")
     for name in ("BETA", "SE", "T_STAT", "P"):
         flipped = sign if name in ("BETA", "T_STAT") else 1.0
@@ -306,7 +306,7 @@ def test_where_noise_leaves_no_logistic_model_it_is_linear():
     asked = genomics.genomic_design(genomics.Wanted(["rs0"], method="kronecker"), genomics.Budget(status=0.2))
     sites = pd.DataFrame({"sample": [f"p{k}" for k in range(200)], "site": strata})
     scanned = GenomicReports(genomics.GenomicDesign(asked), cohort_of(codes, status)).scan(
-        covariates=sites, strata="site"
+        covariates=CovariateColumns(sites, strata="site")
     )
     assert np.isnan(scanned.columns["OR"][0]) and np.isfinite(scanned.columns["P"][0])
     assert any(said.startswith("OR is NA for 1 variant ('rs0')") for said in scanned.warnings)
@@ -365,7 +365,7 @@ def test_the_level_is_kept_in_strata_of_two():
         codes, status = rng.binomial(2, 0.05, (1000, 20)).astype(np.int8), (rng.random(1000) < 0.1).astype(np.int8)
         cohort = Cohort(MatrixGenotypes(named, strata_names(1000), codes), np.arange(1000), status)
         reports = genomics.design(cohort, total=8.0).randomize(cohort, random_state=int(rng.integers(1 << 30)))
-        scanned = reports.scan(covariates=strata, strata="column 1")
+        scanned = reports.scan(covariates=CovariateColumns(strata, strata="column 1"))
         p.append(scanned.scores.p_value)
     assert abs(np.mean(np.concatenate(p) < 0.05) - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 200) + 0.01
 
@@ -385,20 +385,20 @@ def with_status(n: int, seed: int) -> tuple[Cohort, np.ndarray]:
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 30.0])
-@pytest.mark.parametrize("asked", [{"strata": "column 1"}, {"covariate": ["column 1"]}])
+@pytest.mark.parametrize("asked", [{"strata": "column 1"}, {"covariates": ("column 1",)}])
 def test_who_is_alone_in_a_stratum_is_left_out_and_changes_nothing(epsilon, asked):
     cohort, sites = with_status(400, 22)
     reports = genomics.design(cohort, variants=epsilon, status=epsilon).randomize(cohort, random_state=1)
     alone = sites.copy()
     alone[7] = "C"
-    made = reports.scan(covariates=alone, **asked)
+    made = reports.scan(covariates=CovariateColumns(alone, **asked))
     kept = np.arange(400) != 7
     others = Cohort(
         MatrixGenotypes(cohort.variants, cohort.people[kept], reports.cohort.genotypes.codes[kept]),
         np.arange(399),
         reports.cohort.status[kept],
     )
-    without = GenomicReports(reports.asking, others).scan(covariates=sites[kept], **asked)
+    without = GenomicReports(reports.asking, others).scan(covariates=CovariateColumns(sites[kept], **asked))
     np.testing.assert_allclose(made.scores.statistic, without.scores.statistic, rtol=1e-9)
     np.testing.assert_allclose(made.columns["OR"], without.columns["OR"], rtol=1e-6)
     assert made.n.tolist() == [399] * 3
@@ -448,10 +448,12 @@ def test_the_level_is_kept_under_structure():
         table = np.array([f"c{k}" for k in population])
         for name, p in {
             "adjusted": reports.scan(covariates=table).scores.p_value,
-            "strata": reports.scan(covariates=table, strata="column 1").scores.p_value,
+            "strata": reports.scan(covariates=CovariateColumns(table, strata="column 1")).scores.p_value,
             "trait": reports.scan(
-                covariates=np.column_stack([population, population**2, population**3, population + rng.normal(size=n)]),
-                covariate=["column 1", "column 2", "column 3"], trait="column 4",
+                covariates=CovariateColumns(
+                    np.column_stack([population, population**2, population**3, population + rng.normal(size=n)]),
+                    covariates=("column 1", "column 2", "column 3"), trait="column 4",
+                ),
             ).scores.p_value,
             "none": reports.scan().scores.p_value,
         }.items():  # fmt: skip

@@ -108,7 +108,7 @@ def test_what_cannot_be_adjusted_for_is_told_in_one_line(table, asked, said):
 
 def test_tables_of_other_people_are_refused(tmp_path):
     frame = pd.DataFrame({"sample": [f"q{k}" for k in range(8)], "age": NUMBERS})
-    with pytest.raises(InvalidInput, match="randomized with --keep-names"):
+    with pytest.raises(InvalidInput, match="must keep their names when they are randomized"):
         read_covariates(CovariateColumns(frame), PEOPLE)
     with pytest.raises(InvalidInput, match="names somebody twice"):
         read_covariates(CovariateColumns(pd.DataFrame({"sample": ["p1"] * 8, "age": NUMBERS})), PEOPLE)
@@ -127,21 +127,16 @@ def cohort(n: int = 200, v: int = 4) -> genomics.Cohort:
 
 
 def test_other_tests_and_answers_take_no_covariates():
-    true = cohort()
+    true, ages = cohort(), np.arange(200.0)
     reports = genomics.design(true, total=8.0).randomize(true, random_state=1)
-    ages = np.arange(200.0)
-    for asked, said in (
-        ({"covariates": ages, "test": "genotypic"}, "the genotypic test takes no covariates"),
-        ({"covariates": ages, "naive": True}, "the naive test takes no covariates"),
-        ({"strata": "site"}, "strata is a column of the table of covariates"),
-        ({"trait": "site"}, "trait is a column of the table of covariates"),
-        ({"covariate": ["age"]}, "covariate is a column of the table of covariates"),
-    ):
-        with pytest.raises(InvalidInput, match=said):
-            reports.scan(**asked)
+    with pytest.raises(InvalidInput, match="genotypic: takes no covariates"):
+        reports.scan("genotypic", covariates=ages)
     answers = genomics.association_design(true, 4.0).randomize(true, random_state=1)
-    with pytest.raises(InvalidInput, match="answers to questions take no covariates"):
-        answers.scan(covariates=ages)
+    for asked in ({"covariates": ages}, {"test": "genotypic"}, {"maf": 0.1}):
+        with pytest.raises(InvalidInput, match="answers to questions have the trend test alone"):
+            answers.scan(**asked)
+    with pytest.raises(InvalidInput, match="hide frequencies"):
+        answers.variants()
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +152,12 @@ def files(tmp_path_factory) -> Path:
         folder / "c.csv", index=False
     )
     lines = (
-        "gwas-design true.bed --total-epsilon 12 -o d.json",
-        "gwas-design true.bed --total-epsilon 4 --for association -o q.json",
-        "gwas-randomize true.bed --design d.json -o named.bed --keep-names",
-        "gwas-randomize true.bed --design d.json -o numbered.bed",
-        "gwas-randomize true.bed --design d.json -o t.csv --keep-names",
-        "gwas-randomize true.bed --design q.json -o answers.csv",
+        "gwas design true.bed --total-epsilon 12 -o d.json",
+        "gwas design true.bed --total-epsilon 4 --for association -o q.json",
+        "gwas randomize true.bed --design d.json -o named.bed --keep-names",
+        "gwas randomize true.bed --design d.json -o numbered.bed",
+        "gwas randomize true.bed --design d.json -o t.csv --keep-names",
+        "gwas randomize true.bed --design q.json -o answers.csv",
     )
     for line in lines:
         words = [str(folder / word) if "." in word else word for word in line.split()]
@@ -171,7 +166,7 @@ def files(tmp_path_factory) -> Path:
 
 
 def gwas(folder: Path, name: str, *more: object, design: str = "d.json") -> int:
-    asked = ["gwas", folder / name, "--design", folder / design, "--covariates", folder / "c.csv", *more]
+    asked = ["gwas", "scan", folder / name, "--design", folder / design, "--covariates", folder / "c.csv", *more]
     return run([str(word) for word in asked])
 
 
@@ -191,7 +186,9 @@ def test_the_command_s_table_is_python_s(files, tmp_path, capsys, name):
     if name == "named.bed":
         design = genomics.GenomicDesign(optrr.load(files / "d.json"))
         randomized = genomics.read_cohort(files / "named.bed")
-        ours = genomics.GenomicReports(design, randomized).scan(covariates=files / "c.csv", covariate=["age", "site"])
+        ours = genomics.GenomicReports(design, randomized).scan(
+            covariates=CovariateColumns(files / "c.csv", covariates=("age", "site"))
+        )
         for column in ("STAT", "P", "OR", "SE", "L95", "U95", "Z_STAT"):
             np.testing.assert_allclose(table[column], ours.columns[column], rtol=1e-5)
 
@@ -209,15 +206,15 @@ def test_the_command_takes_strata_and_a_trait(files, capsys):
 @pytest.mark.slow
 def test_the_command_refuses_in_one_line(files, capsys):
     for (name, design, *more), said in (
-        (("numbered.bed", "d.json"), "numbers its people anew"),
-        (("answers.csv", "q.json"), "answers to questions take no covariates"),
+        (("numbered.bed", "d.json"), "numbered anew"),
+        (("answers.csv", "q.json"), "answers to questions have the trend test alone"),
         (("named.bed", "d.json", "--covariate", "weight"), "has no column 'weight'"),
     ):
         assert gwas(files, name, *more, design=design) != 0
         err = capsys.readouterr().err
         assert said in err.splitlines()[-1], err
-    assert run(["gwas", str(files / "named.bed"), "--design", str(files / "d.json"), "--trait", "height"]) != 0
-    assert "trait is a column of the table of covariates" in capsys.readouterr().err
+    assert run(["gwas", "scan", str(files / "named.bed"), "--design", str(files / "d.json"), "--trait", "height"]) != 0
+    assert "--trait needs --covariates" in capsys.readouterr().err
 
 
 def test_plink_s_tables_are_read_and_repeated_names_are_told_apart_by_families(tmp_path):

@@ -52,7 +52,8 @@ def design_file(tmp_path_factory):
     source, design = folder / "x.csv", folder / "design.json"
     source.write_bytes(TABLE)
     assert (
-        run(["gwas-design", str(source), *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", str(design)]) == 0
+        run(["gwas", "design", str(source), *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", str(design)])
+        == 0
     )
     return design.read_bytes()
 
@@ -70,7 +71,7 @@ def here(tmp_path, monkeypatch, capfd, design_file):
 def call(name: str) -> list[str]:
     """The command that reads a file whole and randomizes it."""
     said = {"vcf": ["--phenotype", "people.csv", *ILL], "csv": ILL, "bed": []}[name.split(".")[1]]
-    return ["gwas-randomize", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
+    return ["gwas", "randomize", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
 
 
 def refused(capfd, arguments: list[str]) -> str:
@@ -237,11 +238,13 @@ def test_names_that_are_markup_or_escapes(here):
     odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
     Path("x.csv").write_bytes(odd)
     assert "\x1b" not in refused(here, call("x.csv"))
-    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", "odd.json"]) == 0
+    assert (
+        run(["gwas", "design", "x.csv", *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", "odd.json"]) == 0
+    )
     randomize = call("x.csv")
     randomize[randomize.index("design.json")] = "odd.json"
     assert run(randomize) == 0
-    assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.tsv"]) == 0
+    assert run(["gwas", "scan", "out.parquet", "--design", "odd.json", "-o", "t.tsv"]) == 0
     assert run(["estimate", "out.parquet", "--design", "odd.json", "--attributes", "[/b]"]) == 0
     captured = here.readouterr()
     assert "\x1b" not in captured.out + captured.err

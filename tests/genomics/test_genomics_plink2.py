@@ -172,9 +172,9 @@ def test_a_vcf_from_a_pipe_is_randomized_alike(tmp_path, capsys, monkeypatch, st
     Path("x.pheno").write_text("#IID\tstatus\tsex\n" + "".join(f"{p}\t{k % 2 + 1}\t2\n" for k, p in enumerate(PEOPLE)))
     who = "--phenotype x.pheno --phenotype-column status --sex-column sex"
     for line in (
-        "gwas-design x.vcf --total-epsilon 40 --missing category -o d.json",
-        f"gwas-randomize x.vcf {who} --design d.json -o r.bed --random-state 3",
-        f"gwas-randomize - {who} --design d.json -o s.bed --random-state 3",
+        "gwas design x.vcf --total-epsilon 40 --missing category -o d.json",
+        f"gwas randomize x.vcf {who} --design d.json -o r.bed --random-state 3",
+        f"gwas randomize - {who} --design d.json -o s.bed --random-state 3",
     ):
         standard_input(Path("x.vcf"))
         code, _, err = command(capsys, line)

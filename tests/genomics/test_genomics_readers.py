@@ -14,7 +14,7 @@ from optrr.genomics.covariates import CovariateColumns, read_covariates
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import _variants as pvar_rows
-from optrr.genomics.scan import ScanOptions, associations
+from optrr.genomics.scan import associations
 from optrr.genomics.score_tests import copy_tables, genotype_tables
 from optrr.genomics.writing import write_plink
 
@@ -355,7 +355,7 @@ def test_all_missing_variants_are_counted_and_skipped():
     people = np.array([str(i) for i in range(40)], dtype=object)
     variants = Variants.named(["a", "b", "c", "d"])
     cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
-    scanned = associations(cohort, copy_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
+    scanned = associations(cohort, copy_tables(cohort, False), unrandomized((3, 2)))
     assert scanned.variants.name.tolist() == ["a", "b", "d"]
     assert scanned.n.tolist() == [35, 40, 40]
     assert scanned.skipped == {"all calls missing": 1}

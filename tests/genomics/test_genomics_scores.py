@@ -18,9 +18,7 @@ from optrr.genomics.score_tests import (
     association_chi_squared,
     genotype_tests,
     inflation_chance,
-    naive_is_harmless,
     naive_score_test,
-    naive_shift,
     score_test,
 )
 from optrr.genomics.tail import tail_of_one
@@ -321,19 +319,6 @@ def test_inflation_is_seldom_seen_where_there_is_none(variants):
     # 1 % of 4000, 5 standard errors: false alarm 6e-7; the middle of two is not quite that of an odd number
     assert abs(np.mean(chances <= 0.01) - 0.01) < 5 * np.sqrt(0.01 * 0.99 / 4000) + 0.002
     assert variants < 55 or all(about_inflation(42.0 * statistic, 1) for statistic in statistics[:200])
-
-
-def test_where_the_naive_test_is_harmless():
-    _, kernel, _ = mechanism(3, "auto", variants=30, epsilon=0.6)
-    _, product, _ = mechanism(3, "kronecker", variants=30, epsilon=0.6)
-    n = np.array([10_000.0])
-    for k, frequency, cases in ((kernel, 0.02, 0.1), (product, 0.02, 0.1), (kernel, 0.02, 0.5)):
-        counts = null_counts(k, 10_000, frequency, cases, 5000, seed=6)
-        fit = score_test(counts, k, "trend").fit
-        said = naive_is_harmless(naive_shift(fit, np.full(5000, n[0]), "trend"), 1).mean()
-        level = np.mean(naive_score_test(counts).p_value <= 0.05)
-        # the verdict follows the fitted margins, which are noisy: most variants must get the right one
-        assert (said > 0.9) == (level < 0.06), (said, level)
 
 
 def test_a_genotype_that_nobody_has_takes_no_degree_of_freedom():

@@ -20,7 +20,7 @@ from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, allele_
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.phenotypes import PhenotypeColumns, sexes
 from optrr.genomics.randomize import records_of
-from optrr.genomics.scan import ScanOptions, associations
+from optrr.genomics.scan import associations
 from optrr.genomics.score_tests import CopyTables, copy_tables, score_test
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.writing import write_plink
@@ -46,13 +46,13 @@ def test_genotypes_are_compared_among_people_who_have_two_copies():
         [[[np.sum((codes[~male, k] == g) & (status[~male] == s)) for s in (0, 1)] for g in range(3)] for k in range(3)]
     )
     for test in ("trend", "genotypic"):
-        scanned = associations(cohort, copy_tables(cohort, False), PLAIN, ScanOptions(test))
+        scanned = associations(cohort, copy_tables(cohort, False), PLAIN, test)
         np.testing.assert_allclose(scanned.scores.statistic, score_test(women, PLAIN, test).statistic, rtol=1e-9)
         assert scanned.n.tolist() == [int((~male).sum())] * 3
         assert any("people with one copy" in w and "3 variants" in w for w in scanned.warnings)
     mixed = Variants.of([("1", 5, "auto", "A", "G"), ("Y", 6, "y", "A", "G"), ("X", 7, "x", "A", "G")])
     cohort = Cohort(MatrixGenotypes(mixed, cohort.people, codes), np.arange(600), status, {}, male)
-    scanned = associations(cohort, copy_tables(cohort, False), PLAIN, ScanOptions("trend"))
+    scanned = associations(cohort, copy_tables(cohort, False), PLAIN)
     assert scanned.variants.name.tolist() == ["auto", "x"] and list(scanned.skipped.values()) == [1]
 
 
@@ -113,16 +113,16 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     codes, male, status = drawn(400, 3, 7)
     write_plink(cohort_of(codes, status, "23", male), Path("true.bed"))
     write_plink(cohort_of(codes, status, "23"), Path("nobody.bed"))
-    assert command(capsys, "gwas-design true.bed --variant-epsilon 6 --status-epsilon 6 -o d.json")[0] == 0
-    code, out, err = command(capsys, "gwas-randomize nobody.bed --design d.json -o r.bed")
+    assert command(capsys, "gwas design true.bed --variant-epsilon 6 --status-epsilon 6 -o d.json")[0] == 0
+    code, out, err = command(capsys, "gwas randomize nobody.bed --design d.json -o r.bed")
     assert (code, out) == (2, "") and "3 variants of chromosome X or Y" in err and "--sex-column" in err
-    code, _, err = command(capsys, "gwas-randomize true.bed --design d.json -o r.csv")
+    code, _, err = command(capsys, "gwas randomize true.bed --design d.json -o r.csv")
     assert code == 2 and "write .bed" in err and not Path("r.csv").exists()
-    code, _, err = command(capsys, "gwas-randomize true.bed --design d.json -o r.bed --random-state 1 --keep-names")
+    code, _, err = command(capsys, "gwas randomize true.bed --design d.json -o r.bed --random-state 1 --keep-names")
     assert code == 0 and "everybody's sex is written as it is" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}
-    code, out, err = command(capsys, "gwas r.bed --design d.json --json")
+    code, out, err = command(capsys, "gwas scan r.bed --design d.json --json")
     assert (code, json.loads(out)["n"]) == (0, int((~male).sum())) and "people with one copy" in err
     # sexes of a table, and people of whom it does not say
     lines = [
@@ -251,11 +251,13 @@ def test_two_files_of_the_same_people_give_the_same_odds_ratios(tmp_path, capsys
     for name, own, pairs in (("one", codes, ALLELES[:2]), ("two", 2 - codes, [pair[::-1] for pair in ALLELES[:2]])):
         write_plink(cohort_of(own, alleles=pairs), Path(f"{name}.bed"))
     budget = ("--variant-epsilon", "5", "--status-epsilon", "5", "--json")
-    answer(capsys, "gwas-design", "one.bed", *budget, "-o", "d.json")
+    answer(capsys, "gwas", "design", "one.bed", *budget, "-o", "d.json")
     odds = []
     for name, out in (("one", "one.out.bed"), ("one", "one.out.csv"), ("two", "two.out.bed"), ("two", "two.out.csv")):
-        answer(capsys, "gwas-randomize", f"{name}.bed", "--design", "d.json", "-o", out, "--random-state", 3, "--json")
-        top = answer(capsys, "gwas", out, "--design", "d.json", "--json")["top"]
+        answer(
+            capsys, "gwas", "randomize", f"{name}.bed", "--design", "d.json", "-o", out, "--random-state", 3, "--json"
+        )
+        top = answer(capsys, "gwas", "scan", out, "--design", "d.json", "--json")["top"]
         odds.append(sorted((row["SNP"], row["A1"], row["A2"], round(row["OR"], 9)) for row in top))
     assert odds[0] == odds[1] == odds[2] == odds[3] and odds[0][0][:3] == ("rs0", "A", "G") and odds[0][0][3] > 1
     # what others do to the randomized file between is turned as well
@@ -269,15 +271,15 @@ def test_every_route_keeps_the_places_of_variants(tmp_path, capsys, monkeypatch,
     monkeypatch.chdir(tmp_path)
     true = cohort_of(np.random.default_rng(3).integers(0, 3, (40, 3)), chromosomes=["1", "chr7", "22"])
     write_plink(true, Path("true.bed"))
-    answer(capsys, "gwas-design", "true.bed", "--total-epsilon", 9, "--for", purpose, "-o", "d.json", "--json")
+    answer(capsys, "gwas", "design", "true.bed", "--total-epsilon", 9, "--for", purpose, "-o", "d.json", "--json")
     made = load("d.json")
     asked = AssociationDesign(made) if purpose == "association" else GenomicDesign(made)
     reports = (asked.drawn_report(record[None], as_source(None)) for record in asked.records(true))
     Path("r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
     for out in ("r.csv", "r.parquet"):
-        answer(capsys, "gwas-randomize", "true.bed", "--design", "d.json", "-o", out, "--json")
+        answer(capsys, "gwas", "randomize", "true.bed", "--design", "d.json", "-o", out, "--json")
     for out in ("r.csv", "r.parquet", "r.jsonl"):
-        answer(capsys, "gwas", out, "--design", "d.json", "-o", f"{out}.tsv", "--json")
+        answer(capsys, "gwas", "scan", out, "--design", "d.json", "-o", f"{out}.tsv", "--json")
         table = pd.read_csv(f"{out}.tsv", sep="\t", dtype=str)
         assert table[["CHR", "SNP", "BP"]].to_numpy().tolist() == [
             ["1", "rs0", "7"],

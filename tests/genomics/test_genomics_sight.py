@@ -156,7 +156,7 @@ def test_compared_ways_and_rows():
     made = {"mine": sampled_variants(wanted, 4.0)}
     seen = genomics.sight(wanted, 4.0, genomics.PlannedScan(4000, frequencies=(0.1, 0.4)), made=made)
     frame = seen.to_pandas()
-    assert list(frame["way"].unique()) == ["mine", "optimum", "pairs", "association"]
+    assert list(frame["way"].unique()) == ["mine", "optimum", "association"]
     assert (frame["kept"] < 1).all()
     np.testing.assert_allclose(frame["effective_people"], 4000 * frame["kept"])
     for what in ("odds", "people"):
@@ -171,7 +171,7 @@ def test_compared_ways_and_rows():
 @pytest.mark.slow
 def test_nothing_helps():
     seen = genomics.sight(genomics.Wanted([f"v{k}" for k in range(3000)]), 1.0, genomics.PlannedScan(100))
-    assert "no ε up to 50 is enough" in seen.said and "2000 variants" in seen.unavailable["pairs"]
+    assert "no ε up to 50 is enough" in seen.said
     assert all(row["odds_genome_wide"] is None for row in seen.summary()["rows"])
 
 
@@ -199,35 +199,17 @@ def test_command(tmp_path, capsys):
     rng, file = np.random.default_rng(6), tmp_path / "people.csv"
     rows = [f"p{k},{k % 2}," + ",".join(map(str, rng.integers(0, 3, 5))) for k in range(20)]
     file.write_text("\n".join(["sample,kind,a,b,c,d,e", *rows]) + "\n")
-    base = ["gwas-design", str(file), "--phenotype-column", "kind", "--total-epsilon", "6"]
-    given = [
-        "--people",
-        "3000",
-        "--risk-frequency",
-        "0.3",
-        "--case-share",
-        "0.4",
-        "--odds-ratio",
-        "2",
-        "--alpha",
-        "0.001",
-    ]
+    base = ["gwas", "design", str(file), "--phenotype-column", "kind", "--total-epsilon", "6"]
+    given = ["--n", "3000", "--case-share", "0.4", "--odds-ratio", "2", "--alpha", "0.001"]
     for purpose in ([], ["--for", "association"]):
         assert run([*base, *purpose, *given, "--json"]) == 0
         seen = json.loads(capsys.readouterr().out)["sight"]
-        plan = {"people": 3000, "cases": 0.4, "frequencies": [0.3], "odds_ratio": 2.0, "wanted": 0.8, "alpha": 0.001}
-        assert seen["scan"] == plan and seen["alpha"] == 0.001
-        assert {row["way"] for row in seen["rows"]} == {"optimum", "pairs", "association"}
+        plan = {"people": 3000, "cases": 0.4, "frequencies": [0.05, 0.2, 0.5], "odds_ratio": 2.0}
+        assert seen["scan"] == plan | {"wanted": 0.8, "alpha": 0.001} and seen["alpha"] == 0.001
+        assert {row["way"] for row in seen["rows"]} == {"optimum", "association"}
         assert run([*base, *purpose, *given]) == 0
-        out = capsys.readouterr().out
-        assert "effective n" in out and seen["said"] in out
-    assert run(base) == 0
-    assert "add --people" in capsys.readouterr().out
-    for wrong, said in (
-        (["--odds-ratio", "2"], "--odds-ratio needs --people"),
-        (["--case-share", "0.3"], "--case-share is for --people"),
-        (["--people", "1"], "at least 2"),
-    ):
+        assert "odds ratios from" in capsys.readouterr().out
+    for wrong, said in ((["--odds-ratio", "2"], "--odds-ratio needs --n"), (["--n", "1"], "at least 2")):
         assert run([*base, *wrong]) == 2
         assert said in capsys.readouterr().err
 
@@ -269,7 +251,15 @@ def test_the_commands_print_the_same(one_design, n, tmp_path, capsys):
     pa_csv.write_csv(named, tmp_path / "people.csv")
     for name in genotype_tests():
         scan = answers(
-            capsys, "gwas", str(tmp_path / "people.csv"), "--design", str(tmp_path / "d.json"), "--test", name, "--json"
+            capsys,
+            "gwas",
+            "scan",
+            str(tmp_path / "people.csv"),
+            "--design",
+            str(tmp_path / "d.json"),
+            "--test",
+            name,
+            "--json",
         )
         assert len(scan["top"]) == len(VARIANTS)
         for row in scan["top"]:

@@ -1,5 +1,6 @@
 """One person's file: brought to the design, answered once, remembered; what a file does not say is refused or said."""
 
+import io
 import json
 import subprocess
 import sys
@@ -132,7 +133,7 @@ def save(design, name: str) -> None:
 
 
 def randomize(*arguments: object, design: str = "d.json", output: str = "r.json") -> int:
-    return run(["gwas-randomize", *map(str, arguments), "--design", design, "-o", output])
+    return run(["gwas", "randomize", *map(str, arguments), "--design", design, "-o", output])
 
 
 @pytest.mark.slow
@@ -146,14 +147,11 @@ def test_a_person_is_drawn_once(name, here, capsys):
     first = json.loads(said.out)
     assert "1 variant named A1 and A2 the other way round than the design: turned" in said.err
     assert first["new"] and first["spent"] == pytest.approx(first["epsilon"]) and first["variants"] == 4
-    Path("s.txt").write_text("control\n")
     file.write_text("nothing")  # nothing is read again
     for output in ("again.json", "r.json"):
-        assert randomize(file, "--status-file", "s.txt", "--json", design=name, output=output) == 0
-        said = capsys.readouterr()
-        again = json.loads(said.out)
+        assert randomize(file, "--status", "control", "--json", design=name, output=output) == 0
+        again = json.loads(capsys.readouterr().out)
         assert not again["new"] and again["spent"] == pytest.approx(first["epsilon"], abs=1e-14)
-        assert said.err.startswith("note: drawn before: the same report again") and said.err.count("\n") == 1
     assert Path("again.json").read_bytes() == Path("r.json").read_bytes()
     kept = json.loads(next(Path("p.vcf.diary").glob("*.json")).read_text())
     assert kept["report"] == json.loads(Path("r.json").read_text())
@@ -162,7 +160,7 @@ def test_a_person_is_drawn_once(name, here, capsys):
 
 @pytest.mark.slow
 def test_the_python_client_shares_the_diary(here, capsys):
-    """Its ledger counts what gwas-randomize drew; a report by the exported design is sent again by gwas-randomize."""
+    """Its ledger counts what gwas randomize drew; a report by the exported design is sent again by gwas randomize."""
     client = [sys.executable, str(ROOT / "clients" / "python" / "optrr_client.py")]
 
     def by_client(*arguments: str) -> str:
@@ -234,21 +232,17 @@ def test_missing_calls_are_the_designs_category_or_stay_missing(here, capsys):
     assert json.loads(Path("r.json").read_text())["values"] == ["case", None, "C/C", "A/A", None]
 
 
-def test_the_status_is_never_shown(here, capsys):
+def test_the_status_is_never_shown(here, capsys, monkeypatch):
     save(records_design(), "d.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
-    Path("s.txt").write_text("Huntington\n")
-    for given in (
-        ("--status", "Huntington"),
-        ("--status-file", "s.txt"),
-        ("--status", "case", "--status-file", "s.txt"),
-    ):
-        assert randomize(file, *given) == 2
+    for given, typed in (("Huntington", ""), ("-", "Huntington\n")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert randomize(file, "--status", given) == 2
         error = capsys.readouterr().err
-        assert "Huntington" not in error and ("neither case nor control" in error or "give one of them" in error)
+        assert "Huntington" not in error and "neither case nor control" in error
     assert not Path("p.vcf.diary").exists()
-    Path("s.txt").write_text("CASE")
-    assert randomize(file, "--status-file", "s.txt") == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("CASE\n"))
+    assert randomize(file, "--status", "-") == 0
     said = capsys.readouterr()
     assert "case" not in (said.out + said.err).lower()
 
@@ -256,9 +250,9 @@ def test_the_status_is_never_shown(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-o r.json", "r.json is where one person's report goes; say that person's --status"),
-        ("-o r.csv --absent missing", "--absent is for one person's file"),
-        ("-o r.csv --diary d", "--diary is for one person's file"),
+        ("-o r.json", "one person's report with --status"),
+        ("-o r.csv --absent missing", "--absent needs --status"),
+        ("-o r.csv --diary d", "--diary needs --status"),
         ("-o r.csv --status case", "one person's report is written as .json"),
         ("-o r.json --status case --random-state 1", "--random-state is for a file of many people"),
         ("-o r.json --status case --keep-names", "--keep-names is for a file of many people"),
@@ -269,7 +263,7 @@ def test_the_status_is_never_shown(here, capsys):
 def test_options_of_one_person_and_of_many_are_told_apart(arguments, message, here, capsys):
     save(records_design(), "d.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
-    assert run(["gwas-randomize", str(file), "--design", "d.json", *arguments.split()]) == 2
+    assert run(["gwas", "randomize", str(file), "--design", "d.json", *arguments.split()]) == 2
     assert message in capsys.readouterr().err and not list(here.glob("r.*"))
 
 

@@ -51,8 +51,8 @@ FORMATS: dict[str, dict[str, str]] = {
         "load": f"{_VARIANTS}:load_sampled_variants",
         "save": f"{_VARIANTS}:save_sampled_variants",
         "verify": f"{_VARIANTS}:verify_sampled_variants",
-        "instead": "people answer about a few variants each, which gwas-randomize, gwas and verify take; this needs a design "
-        "of whole records (optrr gwas-design)",
+        "instead": "people answer about a few variants each, which gwas randomize, gwas scan and verify take; this needs a "
+        "design of whole records (optrr gwas design)",
     },
     DEPLOYMENT: {
         "load": "optrr.devices.verify:load_deployment",

@@ -2,20 +2,19 @@
 
 Each repeat draws people (unless they are given as they are), randomizes them, tests every variant and compares with the truth;
 and does the same with permuted statuses, where nothing is associated and every rejection is an error. The truth is the
-population: the panel with the statuses that it has, or the chances of a planted trait. Associated are the causal variants of a
-planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5 %.
+population: the panel with the statuses that it has, or the chances of a simulated trait. Associated are the causal variants of
+a simulated trait; otherwise those that the panel's own scan finds by Bonferroni's 5 %.
 
     noncentrality_ratio     how much of the tests' noncentrality is left, over the associated variants, of what true records
                             have: as if only this share of the people had been asked, without randomization
     predicted_noncentrality_ratio  the same from the design and the true tables, without drawing
     power, power_bonferroni, power_genome_wide  share of associated variants with p ≤ α, 5 % over the number of tests, 5e-8
-    type_one, type_one_genome_wide  share of variants with p ≤ α, 5e-8 under permuted statuses
+    type_one                share of variants with p ≤ α under permuted statuses
     naive_type_one          the same of the test that takes randomized records for true ones
-    qq_slope                of −ln p under permuted statuses, all repeats together; 1 where p-values are uniform
     recall                  share of the truly top variants among as many of the smallest p-values
-    rank_correlation, rank_correlation_all  Spearman, between true and estimated χ² of the truly top variants, and of all
+    rank_correlation        Spearman, between true and estimated χ² of the truly top variants
     odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates that are finite:
-                            between alleles, or per copy where answers are tested by likelihood; of tables with noise none
+                            between alleles, or per copy where answers are tested by likelihood
     odds_finite             share of them with a finite estimate
     odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals count the
                             chance that draws people, too; with the same people in every repeat nothing of it is seen, and they
@@ -23,8 +22,6 @@ planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5
     chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true records
                             have, and with its sign: the estimate is kept from falling below 0. POR's measure, beside
                             chi2_error_of_zero, the error of an answer that is always 0, which noisy estimates exceed
-    lambda_null, lambda_structure  λ_GC where statuses are permuted among all, and within groups, where what is left of the
-                            inflation is confounding by groups
 """
 
 import math
@@ -42,12 +39,11 @@ from optrr.core.mechanisms import unrandomized
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.sampled_scan import answers_odds
 from optrr.genomics.sampled_variants import Told
-from optrr.genomics.score_tests import GENOME_WIDE, Scores, genomic_control, noncentralities, score_test
+from optrr.genomics.score_tests import GENOME_WIDE, Scores, noncentralities, score_test
 from optrr.genomics.study.options import StudyOptions
-from optrr.genomics.study.people import StudyPeople, permuted_status
+from optrr.genomics.study.people import StudyPeople
 from optrr.genomics.study.ways import Seen, StudiedWay, record_tables
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -85,16 +81,14 @@ class Truth:
     usable: IntArray
 
     @classmethod
-    def of(
-        cls, panel: StudyPeople, layout: Layout, options: StudyOptions, n: int, generator: np.random.Generator
-    ) -> "Truth":
+    def of(cls, panel: StudyPeople, layout: Layout, options: StudyOptions, n: int) -> "Truth":
         """Of the panel, as it is or as n people drawn from it. Raises InvalidInput where no variant varies."""
         fixed = not options.draws_people
         own = record_tables(panel.records, layout)
         scores, tables = true_scores(own, options.test), own.astype(np.float64)
         statistic = scores.statistic
         if not fixed:
-            tables = n * panel.tables(GENOTYPES + layout.missing, generator)
+            tables = n * panel.tables(GENOTYPES + layout.missing)
             # a variant of which everybody has the same has no noncentrality
             statistic = n * np.nan_to_num(noncentralities(tables, unrandomized(tables.shape[1:]), options.test))
         varies = np.count_nonzero(tables[:, :GENOTYPES].sum(axis=2), axis=1) > 1
@@ -102,8 +96,8 @@ class Truth:
         if not usable.size:
             raise InvalidInput("no variant varies among these people; there is nothing to test")
         by_scan = usable[scores.p_value[usable] * usable.size <= 0.05]
-        # by p-value, as whoever reads a scan does, and as the ways are ranked: few degrees of freedom or few people set it and
-        # the statistic apart
+        # by p-value, as whoever reads a scan does, and as the protocols are ranked: few degrees of freedom or few people set it
+        # and the statistic apart
         ranked_by = scores.p_value if fixed else chi_squared_tails(statistic, scores.df.astype(np.float64))
         top = _most_associated(ranked_by, statistic, usable)[: options.top]
         associated = by_scan if panel.risk is None else panel.risk.which
@@ -147,75 +141,50 @@ class Truth:
         return float(np.nansum(scores.statistic[at] - scores.df[at]) / whole) if whole > 0 else math.nan
 
 
-@dataclass(frozen=True, eq=False)
-class Repeat:
-    """One repeat: numbers by name, and all p-values under permuted statuses, the naive test's too."""
-
-    measures: dict[str, float]
-    null_p: FloatArray
-    naive_null_p: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class PeopleOfRepeat:
-    """The people of one repeat: true records, groups where these differ, and what the unrandomized test says of them."""
-
-    records: Codes
-    groups: IntArray | None
-    statistic: FloatArray
-
-
 def repeated(
-    way: StudiedWay, asked: PeopleOfRepeat, truth: Truth, options: StudyOptions, generator: np.random.Generator
-) -> Repeat:
-    """One randomization of these people, and one each with permuted statuses."""
+    way: StudiedWay,
+    people: tuple[Codes, FloatArray],
+    truth: Truth,
+    options: StudyOptions,
+    generator: np.random.Generator,
+) -> dict[str, float]:
+    """Numbers of one randomization of these people, and one with permuted statuses.
 
-    def permuted(groups: IntArray | None) -> Seen:
-        """People are permuted, because p-values of a true null hypothesis are wanted and some variants are associated."""
-        records = asked.records.copy()
-        # the status is the first attribute of the genotype layout
-        records[:, 0] = permuted_status(records[:, 0], groups, generator)
-        return way.seen(records, options.test, generator)
-
-    seen, null = way.seen(asked.records, options.test, generator), permuted(None)
-    within = None if asked.groups is None else permuted(asked.groups).scores
+    ``people`` are true records and what the unrandomized test has on them. Statuses are permuted because p-values of a true
+    null hypothesis are wanted and some variants are associated.
+    """
+    records, true = people
+    seen = way.seen(records, options.test, generator)
+    permuted = records.copy()
+    # the status is the first attribute of the genotype layout
+    permuted[:, 0] = generator.permutation(records[:, 0])
+    null = way.seen(permuted, options.test, generator)
     use, at = truth.usable, truth.associated
-    unknown = np.full(use.size, np.nan)
-    null_p, naive_null_p = null.scores.p_value[use], unknown if null.naive is None else null.naive.p_value[use]
-    error = (seen.chi_squared - asked.statistic)[use]
-    naive_error = unknown if seen.naive is None else np.abs(seen.naive.statistic - asked.statistic)[use]
     p_values, statistic = seen.scores.p_value, seen.scores.statistic
-    measures = {
+    error = (seen.chi_squared - true)[use]
+    return {
         "power": _mean(p_values[at] <= options.alpha),
         "power_bonferroni": _mean(p_values[at] <= 0.05 / use.size),
         "power_genome_wide": _mean(p_values[at] <= GENOME_WIDE),
-        "type_one": _mean(null_p <= options.alpha),
-        "type_one_genome_wide": _mean(null_p <= GENOME_WIDE),
-        "naive_type_one": math.nan if null.naive is None else _mean(naive_null_p <= options.alpha),
+        "type_one": _mean(null.scores.p_value[use] <= options.alpha),
+        "naive_type_one": math.nan if null.naive is None else _mean(null.naive.p_value[use] <= options.alpha),
         "noncentrality_ratio": truth.noncentrality_ratio(seen.scores),
         "recall": _mean(np.isin(_most_associated(p_values, statistic, use)[: truth.top.size], truth.top)),
         "rank_correlation": _rank(truth.statistic[truth.top], statistic[truth.top]),
-        "rank_correlation_all": _rank(truth.statistic[use], statistic[use]),
         **_odds(seen, truth, way.per_copy),
         "chi2_error": _mean(np.abs(error)),
         "chi2_bias": _mean(error),
-        "naive_chi2_error": _mean(naive_error),
-        "lambda_null": genomic_control(null.scores.statistic[use], null.scores.df[use]),
-        "lambda_structure": math.nan if within is None else genomic_control(within.statistic[use], within.df[use]),
     }
-    return Repeat(measures, null_p, naive_null_p)
 
 
 def _odds(seen: Seen, truth: Truth, per_copy: bool) -> dict[str, float]:
-    names = ("odds_bias", "odds_finite", "odds_coverage")
-    if seen.odds_of is None:
-        return dict.fromkeys(names, math.nan)
     odds, true = seen.odds_of(truth.compared[:_MOST_ODDS]).columns, truth.odds[per_copy]
     ratio, low, high = (odds[name] for name in ("OR", "L95", "U95"))
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.log(ratio / true)
     known = np.isfinite(ratio) | np.isfinite(low)
     holds = _mean((low[known] <= true[known]) & (true[known] <= high[known]))
+    names = ("odds_bias", "odds_finite", "odds_coverage")
     return dict(zip(names, (_mean(away), _mean(np.isfinite(away)), math.nan if truth.fixed else holds), strict=True))
 
 
@@ -237,17 +206,12 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
     return float(spearmanr(true, estimated).statistic)
 
 
-def summarized(repeats: Sequence[Repeat]) -> Measured:
-    """Mean and standard error of each measure over the repeats in which it is known; NaN where in none, or one.
-
-    What all repeats' p-values show together has a jackknife's standard error between repeats.
-    """
+def summarized(repeats: Sequence[dict[str, float]]) -> Measured:
+    """Mean and standard error of each measure over the repeats in which it is known; NaN where in none, or one."""
     out: Measured = {}
-    for name in repeats[0].measures:
-        values = np.array([r.measures[name] for r in repeats])
+    for name in repeats[0]:
+        values = np.array([each[name] for each in repeats])
         values = values[np.isfinite(values)]
         spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else math.nan
         out[name] = _mean(values), float(spread)
-    out["qq_slope"] = pooled_qq_slope([r.null_p for r in repeats])
-    out["naive_qq_slope"] = pooled_qq_slope([r.naive_null_p for r in repeats])
     return out

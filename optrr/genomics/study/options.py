@@ -1,19 +1,16 @@
-"""What a study compares: totals, numbers of people, and the ways of every trust."""
+"""What a study compares: totals, numbers of people, and protocols."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from optrr.core.display import amount
 from optrr.core.errors import InvalidInput
-from optrr.genomics.randomize import MissingPolicy
-from optrr.genomics.scan import ScanOptions
-from optrr.genomics.study.curators import CURATED
-from optrr.genomics.study.people import PlantedTrait
-from optrr.genomics.study.ways import LOCAL
+from optrr.genomics.score_tests import genotype_tests
+from optrr.genomics.study.people import SimulatedTrait
+from optrr.genomics.study.ways import METHODS
 
-METHODS = {**LOCAL, **CURATED}
 # Fewer people have no test, and fewer variants no ranks to compare.
 _FEWEST, _FEWEST_RANKED = 10, 3
 
@@ -38,16 +35,18 @@ class StudyOptions:
         how many of the truly most associated variants are to be found again, and ranked.
     seed
         of everything that is drawn.
-    missing, missing_category
-        missing calls are refused, left out ("exclude"), or randomized as a category.
+    missing
+        missing calls are refused ("refuse"), left out ("exclude"), or randomized as a category ("category").
     people
         how many are drawn anew for each repeat; empty: everybody of the panel as they are, in each repeat, unless a trait is
-        planted or stretches are given: then as many as the panel has.
-    stretch
-        mean length in base pairs of what drawn people copy from one of the panel (:mod:`optrr.genomics.study.people`); None:
-        whole people.
+        simulated: then as many as the panel has.
     trait
-        a planted one in place of the panel's statuses.
+        a simulated one in place of the panel's statuses.
+
+    Raises
+    ------
+    InvalidInput
+        for numbers outside their ranges, and what is listed twice.
     """
 
     totals: Sequence[float]
@@ -57,39 +56,39 @@ class StudyOptions:
     alpha: float = 0.05
     top: int = 20
     seed: int = 1
-    missing: MissingPolicy = "refuse"
-    missing_category: bool = False
+    missing: Literal["refuse", "exclude", "category"] = "refuse"
     people: Sequence[int] = ()
-    stretch: float | None = None
-    trait: PlantedTrait | None = None
+    trait: SimulatedTrait | None = None
 
     def __post_init__(self) -> None:
-        ScanOptions(self.test)
+        if self.test not in genotype_tests():
+            raise InvalidInput(f"``test`` {self.test!r}: is none; choose among {', '.join(genotype_tests())}")
         if not self.totals or not all(np.isfinite(t) and t > 0 for t in self.totals):
-            raise InvalidInput(
-                f"total epsilons {list(self.totals)}; give one or more positive numbers of nats (totals, --total-epsilon)"
-            )
+            raise InvalidInput(f"``totals`` {list(self.totals)}: give one or more positive numbers of nats")
         if self.repeats < 2:
-            raise InvalidInput(
-                f"{amount(self.repeats, 'repeat')}; give at least 2, standard errors come from their spread"
-            )
+            raise InvalidInput(f"``repeats`` {self.repeats}: give at least 2; standard errors come from their spread")
         if not 0 < self.alpha < 1:
-            raise InvalidInput(f"level {self.alpha}; give a number between 0 and 1")
+            raise InvalidInput(f"``alpha`` {self.alpha}: give a number between 0 and 1")
         if self.top < _FEWEST_RANKED:
-            raise InvalidInput(f"top {self.top}; give at least {_FEWEST_RANKED} variants to rank")
+            raise InvalidInput(f"``top`` {self.top}: give at least {_FEWEST_RANKED} variants to rank")
         for method in self.methods:
             if method not in METHODS:
-                raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
-        for name, listed in (("total", self.totals), ("method", self.methods), ("number of people", self.people)):
-            if len(set(listed)) < len(listed):
-                raise InvalidInput(f"a {name} is given twice; give each once")
+                raise InvalidInput(f"``methods`` {method!r}: is no protocol; choose among {', '.join(METHODS)}")
+        for name in ("totals", "methods", "people"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise InvalidInput(f"``{name}``: one is given twice; give each once")
         if any(n < _FEWEST for n in self.people):
-            raise InvalidInput(f"{min(self.people)} people; give at least {_FEWEST}")
+            raise InvalidInput(f"``people`` {min(self.people)}: give at least {_FEWEST}")
+
+    @property
+    def missing_category(self) -> bool:
+        """Whether missing calls are randomized as a category."""
+        return self.missing == "category"
 
     @property
     def draws_people(self) -> bool:
         """Whether every repeat has people of its own, so that standard errors are over people, too."""
-        return bool(self.people) or self.stretch is not None or self.trait is not None
+        return bool(self.people) or self.trait is not None
 
     @property
     def errors_said(self) -> str:

@@ -1,4 +1,4 @@
-"""What came out of a study: a row for each number of people, total and way, and what it was made from."""
+"""What came out of a study: a row for each number of people, total and protocol, and what it was made from."""
 
 import math
 from collections.abc import Mapping
@@ -7,40 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import t as student
 
-from optrr.core.display import TableResult, in_json
+from optrr.core.display import Table, TableResult, in_json
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.study.measures import Measured, Truth
 from optrr.genomics.study.options import StudyOptions
 from optrr.genomics.study.ways import StudiedWay
-from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # What a table of outcomes says of the designs.
 _LABELS = ("lower_bound", "variant_epsilon", "status_epsilon", "max_conditional_epsilon", "joint_eigenvalue")
+# Measures that a terminal and a notebook show.
+_SHOWN = ("predicted_noncentrality_ratio", "noncentrality_ratio", "power", "recall", "type_one", "chi2_error")
 # A type I error counts as a failure where chance alone would make it so large no more often than this.
 _CHANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One way to ask so many people at one total; ``measures`` maps each name to its mean and standard error.
-
-    ``null_p`` and ``naive_null_p`` are p-values under permuted statuses, of all repeats.
-    """
+    """One protocol for so many people at one total; ``measures`` maps each name to its mean and standard error."""
 
     people: int
     total: float
     method: str
     way: StudiedWay
     measures: Measured
-    null_p: FloatArray
-    naive_null_p: FloatArray
 
     @property
     def predicted(self) -> float:
-        """The share of the noncentrality that is left, as predicted; NaN where it is not known."""
+        """The share of the noncentrality that is left, as predicted."""
         return self.measures["predicted_noncentrality_ratio"][0]
 
 
@@ -83,10 +79,37 @@ class Study(TableResult):
         return [o for o, rate, error in measured if rate > level + reach * max(error, least)]
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Methods that are not available, and where the naive test is wrong."""
+        return (
+            *(f"total {t:g}: {m} is not available: {why}" for t, m, why in self.unavailable),
+            *(
+                f"{o.people} people, total {o.total:g}, {o.method}: the naive test's type I error is "
+                f"{o.measures['naive_type_one'][0]:.3f} at level {self.options.alpha:g}; it is not valid"
+                for o in self.naive_failures
+            ),
+        )
+
+    @property
     def zero_said(self) -> str:
         """Which χ² error an answer has that is always 0, for the most people."""
         most = max(self.outcomes, key=lambda o: o.people, default=None)
         return "none" if most is None else f"{most.measures['chi2_error_of_zero'][0]:.4g} ({most.people:,} people)"
+
+    def shown(self, most: int | None = None) -> Table:
+        """The main measures."""
+        names = ["people", "total", "method", *_SHOWN]
+        names += ["odds_coverage"] if self.options.draws_people else []
+        rows = [list(row.values()) for row in self.to_arrow().select(names).to_pylist()]
+        return Table([name.replace("_", " ").replace("noncentrality ", "") for name in names], rows[:most])
+
+    def sentences(self) -> tuple[str, ...]:
+        """How to read the measures and their errors."""
+        return (
+            "Means over the repeats. Ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
+            f"always 0 leaves none, and has chi2 error {self.zero_said}).",
+            self.options.errors_said,
+        )
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the rows."""
@@ -100,14 +123,14 @@ class Study(TableResult):
         }
 
     def to_arrow(self) -> "pa.Table":
-        """One row for each number of people, total and way: what it costs and reports, every measure and its standard error."""
+        """One row for each number of people, total and protocol: its cost, every measure and its standard error."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
 
         outcomes = self.outcomes
         columns: dict[str, list[Any]] = {
             name: [getattr(o, name) for o in outcomes] for name in ("people", "total", "method")
         }
-        columns |= {name: [getattr(o.way, name) for o in outcomes] for name in ("trust", "epsilon")}
+        columns["epsilon"] = [o.way.epsilon for o in outcomes]
         columns["variants_reported"] = [o.way.reported for o in outcomes]
         columns |= {name: [o.way.labels.get(name, math.nan) for o in outcomes] for name in _LABELS}
         for name in outcomes[0].measures if outcomes else ():

@@ -1,7 +1,7 @@
-"""Run a study: a cell of a grid for each number of people, total and way to ask, one after the other.
+"""Run a study: a cell of a grid for each number of people, total and protocol, one after the other.
 
-All ways of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its own, by the
-study's seed and the cell's name.
+All protocols of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its own, by
+the study's seed and the cell's name.
 """
 
 import hashlib
@@ -11,24 +11,19 @@ import numpy as np
 
 from optrr.core.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import Texts, refuse_single_copies
+from optrr.genomics.genotypes import Codes, refuse_single_copies
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
 from optrr.genomics.score_tests import Progress
-from optrr.genomics.study.measures import PeopleOfRepeat, Truth, repeated, summarized, true_scores
-from optrr.genomics.study.options import METHODS, StudyOptions
+from optrr.genomics.study.measures import Truth, repeated, summarized, true_scores
+from optrr.genomics.study.options import StudyOptions
 from optrr.genomics.study.people import StudyPeople
 from optrr.genomics.study.result import Outcome, Study
-from optrr.genomics.study.ways import StudiedPanel, record_tables
+from optrr.genomics.study.ways import METHODS, StudiedPanel, record_tables
+from optrr_solvers.arrays import FloatArray
 
 
-def run_study(
-    cohort: Cohort,
-    options: StudyOptions,
-    progress: Progress | None = None,
-    *,
-    groups: Texts | None = None,
-) -> Study:
+def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None = None) -> Study:
     """Draw people, randomize, test and compare, for every number of people, total and method.
 
     Time O(people · totals · methods · repeats · n V); memory a few times the records, n · V bytes.
@@ -36,12 +31,16 @@ def run_study(
     Parameters
     ----------
     cohort
-        the panel; its statuses are not looked at where a trait is planted.
+        the panel; its statuses are not looked at where a trait is simulated.
+    options
+        what is compared.
     progress
         told how many of how many repeats are done.
-    groups
-        of each person of the panel, such as an ancestry: drawn people are copied within a group, a planted trait's shifts are
-        theirs, and λ is measured where only they tell of the status.
+
+    Returns
+    -------
+    Study
+        means and standard errors of every measure, a row for each cell.
 
     Raises
     ------
@@ -55,34 +54,24 @@ def run_study(
     )
     names, seed = cohort.variants.name, options.seed
     layout = layout_of(genomic_domain(list(names), missing=options.missing_category))
-    records = records_of(cohort, layout, options.missing)
-    trait = None if options.trait is None else (options.trait, stream(seed, "trait"))
-    panel = StudyPeople.of(records, cohort.variants, groups, options.stretch, trait)
+    records = records_of(cohort, layout, "exclude" if options.missing == "exclude" else "refuse")
+    risk = None if options.trait is None else options.trait.risk(records[:, 1:], stream(seed, "trait"))
+    panel = StudyPeople(records, risk)
+    whole = Truth.of(panel, layout, options, len(records))
+    truths = {n: Truth.of(panel, layout, options, n) for n in options.people} or {len(records): whole}
 
-    def truth(n: int) -> Truth:
-        return Truth.of(panel, layout, options, n, stream(seed, "population"))
+    def asked(n: int, repeat: int) -> tuple[Codes, FloatArray]:
+        """The people of a repeat, the same ones for every protocol and total."""
+        if not options.draws_people:
+            return records, whole.statistic
+        drawn = panel.drawn(n, stream(seed, "people", n, repeat))
+        return drawn, true_scores(record_tables(drawn, layout), options.test).statistic
 
-    def asked(n: int, repeat: int) -> PeopleOfRepeat:
-        """The people of a repeat, the same ones for every way and total."""
-        drawn, of_group, statistic = panel.records, panel.groups, whole.statistic
-        if options.draws_people:
-            drawn, of_group = panel.drawn(n, stream(seed, "people", n, repeat))
-            statistic = true_scores(record_tables(drawn, layout), options.test).statistic
-        return PeopleOfRepeat(drawn, None if groups is None else of_group, statistic)
-
-    whole = truth(len(records))
-    truths = {n: truth(n) for n in options.people} or {len(records): whole}
-    study = Study(
-        options,
-        cohort.n,
-        int(records[:, 0].sum()) if options.trait is None else round(options.trait.cases * cohort.n),
-        cohort.variants,
-        whole,
-        _left_out(cohort, whole),
-    )
+    cases = int(records[:, 0].sum()) if options.trait is None else round(options.trait.cases * cohort.n)
+    study = Study(options, cohort.n, cases, cohort.variants, whole, _left_out(cohort, whole))
     done, steps = 0, len(truths) * len(options.totals) * len(options.methods) * options.repeats
     for total in options.totals:
-        # ways know the share of cases and the frequencies of A1
+        # protocols know the share of cases and the frequencies of A1
         made_for = StudiedPanel(
             names, total, options.missing_category, options.test, *next(iter(truths.values())).shares
         )
@@ -101,10 +90,7 @@ def run_study(
                     if progress is not None:
                         progress(done, steps)
                 measures = summarized(repeats) | true.of_way(way, options.test)
-                null_p, naive_null_p = (
-                    np.concatenate(each) for each in zip(*((r.null_p, r.naive_null_p) for r in repeats), strict=True)
-                )
-                study.outcomes.append(Outcome(n, total, method, way, measures, null_p, naive_null_p))
+                study.outcomes.append(Outcome(n, total, method, way, measures))
     study.outcomes.sort(key=lambda o: (o.people, o.total, -np.nan_to_num(o.predicted, nan=-1.0)))
     return study
 

@@ -209,21 +209,21 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     true = cohort_of(rng.binomial(2, 0.05, (2000, 4)), rng.integers(0, 2, 2000))
     write_plink(true, Path("true.bed"))
     for name, total in (("one.json", 4), ("two.json", 5)):
-        said(capsys, "gwas-design", "true.bed", "--total-epsilon", total, "--method", "kronecker", "-o", name)
-    made = as_json(capsys, "gwas-randomize", "true.bed", "--design", "one.json", "-o", "out.bed")
+        said(capsys, "gwas", "design", "true.bed", "--total-epsilon", total, "--method", "kronecker", "-o", name)
+    made = as_json(capsys, "gwas", "randomize", "true.bed", "--design", "one.json", "-o", "out.bed")
     assert made["private"] and made["epsilon"] == pytest.approx(4, rel=1e-5)
     assert sorted(p.name for p in Path().glob("out*")) == ["out.bed", "out.bed.optrr.json", "out.bim", "out.fam"]
-    assert as_json(capsys, "gwas", "out.bed", "--design", "one.json")["doubts"] == []
-    assert "another design" in said(capsys, "gwas", "out.bed", "--design", "two.json", code=2)[1]
-    replacing = said(capsys, "gwas-randomize", "true.bed", "--design", "one.json", "-o", "out.bed")[1]
+    assert as_json(capsys, "gwas", "scan", "out.bed", "--design", "one.json")["doubts"] == []
+    assert "another design" in said(capsys, "gwas", "scan", "out.bed", "--design", "two.json", code=2)[1]
+    replacing = said(capsys, "gwas", "randomize", "true.bed", "--design", "one.json", "-o", "out.bed")[1]
     assert "out.bed held a release of epsilon 4.0000" in replacing
-    again = ("gwas-randomize", "out.bed", "--design", "one.json", "-o", "x.bed")
+    again = ("gwas", "randomize", "out.bed", "--design", "one.json", "-o", "x.bed")
     assert "already randomized" in said(capsys, *again, code=2)[1]
-    err = said(capsys, "gwas", "true.bed", "--design", "one.json")[1]
+    err = said(capsys, "gwas", "scan", "true.bed", "--design", "one.json")[1]
     assert "has no provenance metadata" in err and "does not look like data randomized by this design" in err
     # true genotypes in the place of a release do not keep its note
     write_plink(true, Path("out.bed"))
-    assert "has no provenance metadata" in said(capsys, "gwas", "out.bed", "--design", "one.json")[1]
+    assert "has no provenance metadata" in said(capsys, "gwas", "scan", "out.bed", "--design", "one.json")[1]
 
 
 def test_after_a_seeded_release_every_place_says_what_the_account_says(here, capsys):

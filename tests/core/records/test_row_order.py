@@ -207,8 +207,8 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     """Order that tells has a mean of −12.6 standard deviations here, 5.5 of them beyond TOLD: false alarm 1e-7."""
     monkeypatch.chdir(tmp_path)
     true = _genotypes(tmp_path)
-    assert run(["gwas-design", "true.bed", "--total-epsilon", "1", "-o", "g.json"]) == 0
-    command = ["gwas-randomize", "true.bed", "--design", "g.json", "-o", f"out{suffix}"]
+    assert run(["gwas", "design", "true.bed", "--total-epsilon", "1", "-o", "g.json"]) == 0
+    command = ["gwas", "randomize", "true.bed", "--design", "g.json", "-o", f"out{suffix}"]
     capsys.readouterr()
     assert run(command) == 0
     status, names = _status(suffix)
