@@ -266,6 +266,8 @@ class SampledTables(Asking, TableResult):
         """Total, and how many tables."""
         return f"total epsilon {epsilon_text(self.epsilon)}, each person answers one of {amount(len(self.tables), 'table')}"
 
+    drawn = ("share",)
+
     def to_arrow(self) -> pa.Table:
         """One row per table: attributes, share, subset_sizes, likely."""
         rows = zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)

@@ -104,12 +104,17 @@ class Proposal(TableResult):
         return f"{amount(self.domain.m, 'attribute')} proposed from {amount(self.records, 'record')} of {self.source}"
 
     def to_arrow(self) -> pa.Table:
-        """One row per attribute: its name, size and what to confirm."""
+        """One row per attribute: name, size, ordered, confirm."""
+        return pa.Table.from_pylist(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
         notes: dict[str, list[str]] = defaultdict(list)
         for (name, _), note in self.notes.items():
             notes[name].append(note.removeprefix("confirm: "))
-        rows = [{"attribute": a.name, "size": a.size, "confirm": "; ".join(notes[a.name])} for a in self.domain]
-        return pa.Table.from_pylist(rows)
+        return [
+            {"name": a.name, "size": a.size, "ordered": a.ordered, "confirm": "; ".join(notes[a.name])}
+            for a in self.domain
+        ]
 
     def opening(self) -> list[str]:
         """What stands at the top of the specification's file."""
@@ -123,7 +128,7 @@ class Proposal(TableResult):
         """The JSON object."""
         return {
             "records": self.records,
-            "attributes": [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in self.domain],
+            "attributes": self._rows(),
             "left_out": self.left_out,
             "discloses": self.disclosed,
             "doubts": self.doubts,

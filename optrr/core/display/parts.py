@@ -215,7 +215,8 @@ def page_environment(*packages: str) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["printable"] = printable
+    # messages set parameters apart, which a page shows as words
+    environment.filters["printable"] = lambda text: printable(text).replace("``", "")
     return environment
 
 

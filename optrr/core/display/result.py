@@ -18,6 +18,7 @@ from optrr.core.display.charts import interval_figure
 from optrr.core.display.parts import OneTable, Part, Table, Text, parts_html, warned
 from optrr.core.display.terminal import parts_text
 from optrr.core.display.text import MISSING, amount, one_line
+from optrr.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,10 +90,18 @@ class Result(ABC):
         return [" × ".join(MISSING if value is None else str(value) for value in row) for row in rows]
 
     def plot(self) -> Figure:
-        """A dot for each row's estimate, with its interval where there is one, up to the largest number where it has no end."""
+        """A dot for each row's estimate, with its interval where there is one, up to the largest number where it has no end.
+
+        Raises
+        ------
+        InvalidInput
+            for a result that has no chart.
+        """
         table, keys = self.to_arrow(), self._keys()
         # an attribute may be called as a number, whose column then has another name
         places = {name.rstrip("_"): k for k, name in enumerate(table.column_names) if k >= keys}
+        if self.drawn[0] not in places:
+            raise InvalidInput(f"a {type(self).__name__} has no chart; print it, or take its data frame")
         middle, *ends = (table.column(places[name]).cast("float64").to_numpy() for name in self.drawn)
         low, high = ends or [np.full(len(middle), np.nan)] * 2
         return interval_figure(self.row_names(), middle, (low, high), *self._axis())

@@ -63,7 +63,7 @@ def asked_twice():
 
 def clustered():
     design = optrr.design(DOMAIN, 2.0)
-    records = {a.name: np.random.default_rng(6).integers(0, a.size, 200).astype(str) for a in design.domain}
+    records = {a.name: np.random.default_rng(6).choice(a.texts, 200) for a in design.domain}
     return optrr.reports(design.randomize(optrr.core.domain.datasets.pa.table(records)), design).cluster(6, 0.1)
 
 
@@ -83,6 +83,9 @@ MADE = {
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "SampledTables": lambda: optrr.SampledTables(optrr.Domain.of(DOMAIN), (("a",), ("b",)), np.full(2, 0.5), 1.0),
     "AttributeClusters": clustered,
+    "Proposal": lambda: optrr.core.design.propose(
+        pa.table({"a": [0, 1] * 9, "b": ["<i>x</i>", "y"] * 9}), optrr.core.design.Proposing()
+    ),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), n=200),
     "Accounting": lambda: Accounting((Release.drawn(optrr.design(DOMAIN, 1.0)),)),
@@ -130,6 +133,23 @@ def test_the_list_is_complete():
     assert tables == set(MADE)
 
 
+def keys_in(value):
+    """All keys of a JSON object, at any depth."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_in, value.values()))
+    return set().union(*map(keys_in, value)) if isinstance(value, list) else set()
+
+
+# Columns that a JSON object has in another form: names of several attributes, of a curve, or of both ends of a range.
+OTHER_NAMES = {
+    "Accounting": {"from", "design", "release", "mechanism"},
+    "Tradeoff": {"curve"},
+    "SampledTables": {"attributes", "share", "subset_sizes", "likely"},
+    "Synthetic": {"a", "b"},
+    "Poisoning": {f"{how}_{end}" for how in ("added", "replaced", "left_out") for end in ("lower", "upper")},
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_a_table_goes_everywhere(name):
@@ -139,8 +159,14 @@ def test_a_table_goes_everywhere(name):
     assert table.num_rows and table.num_columns > 1
     assert result.to_pandas().shape == result.to_polars().shape == table.shape
     assert list(result.to_pandas().columns) == table.column_names
+    assert set(table.column_names[result._keys() :]) - keys_in(result.summary()) == OTHER_NAMES.get(name, set())
     page = result._repr_html_()
-    assert page.count("<tr>") == 1 + min(table.num_rows, 60) and "<i>x" not in page
+    assert page.count("<tr") == sum(1 + len(each.rows) for each in result.tables_shown(60)) and "<i>x" not in page
     shown = repr(result)
     assert shown.startswith(f"<{name}: ") and len(shown) < 300 and "0x" not in shown
-    assert isinstance(result.plot(), Figure) and all(isinstance(line, str) for line in result.warnings)
+    if name in ("AttributeClusters", "Proposal"):
+        with pytest.raises(optrr.InvalidInput, match="has no chart"):
+            result.plot()
+    else:
+        assert isinstance(result.plot(), Figure)
+    assert all(isinstance(line, str) for line in result.warnings)
