@@ -58,47 +58,38 @@ def test_rare_cells_are_as_precise(target):
     assert (n * result.lower[0, 0] <= 40) & (n * result.upper[0, 0] >= 40)
 
 
-def widths(interval):
-    """Of an interval from counts, times √n."""
-    each = [interval(Counts(DOMAIN, expected(n))) for n in ENDS]
-    return np.array([(high - low) * np.sqrt(n) for (low, high), n in zip(each, ENDS, strict=True)])
+def from_row(made):
+    def interval(counts):
+        row = made(counts)
+        return row.lower, row.upper
+
+    return interval
 
 
-def check_no_floor(interval):
-    of = widths(interval)
-    assert of / of[-1] == pytest.approx(np.ones(len(ENDS)), rel=5e-3)
-
-
-@pytest.mark.parametrize("name", STATISTICS)
-def test_derived_statistics_have_no_floor(name):
+def derived(name):
     def interval(counts):
         result = derive(counted_table(counts, MECHANISM), name)
         scale = counts.n if name in ("chi-square", "g-square") else 1
         return result.lower / scale, result.upper / scale
 
-    check_no_floor(interval)
+    return interval
 
 
-@pytest.mark.parametrize("name", MEASURES)
-def test_measures_have_no_floor(name):
-    def interval(counts):
-        row = measure(counted_table(counts, MECHANISM), name).rows[0]
-        return row.lower, row.upper
-
-    check_no_floor(interval)
-
-
-@pytest.mark.parametrize(("family", "formula"), [("linear", "b ~ a"), ("logistic", "a ~ b")])
-def test_regressions_have_no_floor(family, formula):
-    def interval(counts):
-        row = regress(counts, MECHANISM, formula, family=family).coefficients[1]
-        return row.lower, row.upper
-
-    check_no_floor(interval)
+INTERVALS = {
+    **{name: derived(name) for name in STATISTICS},
+    **{name: from_row(lambda c, name=name: measure(counted_table(c, MECHANISM), name).rows[0]) for name in MEASURES},
+    "linear": from_row(lambda c: regress(c, MECHANISM, "b ~ a", family="linear").coefficients[1]),
+    "logistic": from_row(lambda c: regress(c, MECHANISM, "a ~ b", family="logistic").coefficients[1]),
+    "log-linear": lambda c: tuple(fit_loglinear(c, MECHANISM, [("a", "b")]).limits[-1]),
+}
 
 
-def test_coefficients_of_models_have_no_floor():
-    check_no_floor(lambda counts: tuple(fit_loglinear(counts, MECHANISM, [("a", "b")]).limits[-1]))
+@pytest.mark.parametrize("name", INTERVALS)
+def test_no_interval_has_a_floor(name):
+    """Widths times √n are alike."""
+    each = [INTERVALS[name](Counts(DOMAIN, expected(n))) for n in ENDS]
+    widths = np.array([(high - low) * np.sqrt(n) for (low, high), n in zip(each, ENDS, strict=True)])
+    assert widths / widths[-1] == pytest.approx(np.ones(len(ENDS)), rel=5e-3)
 
 
 def test_odds_ratios_of_variants_have_no_floor():
