@@ -12,7 +12,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     files       load, save, verify: everything of ours
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
 
-Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, randomize, Mechanism. Everything
+Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, Mechanism. Everything
 else lives in its package: optrr.core, optrr.allocation, optrr.analysis, optrr.devices, optrr.genomics, optrr.longitudinal,
 optrr.planner, optrr.studies. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from optrr.core.mechanisms.kernel import SingularMarginal
     from optrr.core.mechanisms.matrix import MatrixMechanism
     from optrr.core.mechanisms.mechanism import Mechanism
-    from optrr.core.mechanisms.release import randomize
     from optrr.core.records.counts import Counts, count
     from optrr.core.records.reading.source import RecordsAt
     from optrr.core.reports import Reports
@@ -91,7 +90,6 @@ _HOMES = {
     "core.mechanisms.kernel": ["SingularMarginal"],
     "core.mechanisms.matrix": ["MatrixMechanism"],
     "core.mechanisms.mechanism": ["Mechanism"],
-    "core.mechanisms.release": ["randomize"],
     "core.records.counts": ["Counts", "count"],
     "core.records.reading.source": ["RecordsAt"],
     "core.reports": ["Reports"],
@@ -139,7 +137,6 @@ __all__ = [
     "export",
     "load",
     "plan",
-    "randomize",
     "read_specification",
     "reports",
     "save",

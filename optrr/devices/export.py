@@ -357,7 +357,7 @@ class Exported(Result):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {"output": self.output, **self.numbers}
+        return {"output": self.output, **self.numbers, **({"warnings": self.warnings} if self.warnings else {})}
 
 
 def export_design(

@@ -449,7 +449,7 @@ def test_every_command_that_reads_a_specification_carries_public_columns_or_says
     kept = optrr.load(out)
     assert getattr(kept, "public", None) == PUBLIC or "are left out" in warned
     _, warned = told(capsys, "waves", "design", spec, "--lifetime-epsilon", 4, "-o", out)
-    assert "are left out" in warned
+    assert "a longitudinal design carries the attributes alone" in warned
 
 
 def test_options_declare_public_columns_too(tmp_path, capsys):
@@ -495,7 +495,7 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
     optrr.save(optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0), declared / "tables.json")
     capsys.readouterr()
     assert run(["randomize", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
-    assert "leave out --public" in capsys.readouterr().err
+    assert "--public is for designs of whole records" in capsys.readouterr().err
 
 
 def test_what_carries_the_attributes_alone_says_so(declared, capsys):

@@ -199,9 +199,6 @@ def test_what_a_design_can_see(design: optrr.Design) -> None:
 
 
 def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(design, people, tmp_path):
-    for target in ([], [tmp_path / "out.csv"]):
-        with pytest.raises(optrr.InvalidInput, match="got a Design for a mechanism; give a Mechanism"):
-            optrr.randomize(people, design, *target)
     with pytest.raises(optrr.InvalidInput, match="got a dict for a domain; give a Domain"):
         optrr.count(people, {"sex": ["F", "M"]}, "sex")
     with pytest.raises(optrr.InvalidInput, match="``n`` 0: must be at least 1"):

@@ -19,7 +19,7 @@ from .mechanism import flip as flip
 from .mechanism import is_seeded as is_seeded
 from .mechanism import notes_of as notes_of
 from .mechanism import replaced_release as replaced_release
-from .release import randomize as randomize
+from .release import release_file as release_file
 from .spark import BatchKernel as BatchKernel
 from .spark import Randomized as Randomized
 from .spark import check_frame as check_frame

@@ -282,7 +282,7 @@ class Randomizer(ABC):
         The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight
         beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an
         order, a row's place or label tells the value. So do not hand out a frame whose order or index may follow what is
-        private; files that optrr writes are shuffled (``optrr.randomize(frame, mechanism, "released.parquet")``). Everything
+        private; files that optrr writes are shuffled (``design.randomize(frame, "released.parquet")``). Everything
         else that could tell about the true records is left out: metadata, dictionaries and types (many readers make
         floating point of integers as soon as one is missing). Arrow tables and pandas frames then say in
         their metadata (``attrs``) by which design they were randomized; polars frames have no place for it.

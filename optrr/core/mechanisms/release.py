@@ -4,75 +4,23 @@ A target file appears complete or not at all: batches go to a file in a private 
 the end (:mod:`optrr.core.records.atomic`). A half-written release would otherwise be a second look at the same people once the
 run is repeated. For the same reason nothing is written to a pipe, which could not be taken back and has no note.
 
-Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`); frames, and batches
-without a target, keep the order of the data. What is written has a note on its design
-(:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
+Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`). What is written has
+a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
 """
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, checked_mechanism, replaced_release
-from optrr.core.provenance.provenance import Provenance
-from optrr.core.records.frames import FrameCodec, is_lazy
-from optrr.core.records.reading.memory import in_memory
+from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, replaced_release
+from optrr.core.records.frames import FrameCodec
 from optrr.core.records.reading.registry import format_to_write, open_source
-from optrr.core.records.reading.source import Places, Source, place_of
+from optrr.core.records.reading.source import Places, Source
 from optrr.core.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
-
-
-def randomize(
-    data: Any,
-    mechanism: Randomizer,
-    target: str | os.PathLike[str] | None = None,
-    random_state: RandomState = None,
-    keep_order: bool = False,
-) -> Any:
-    """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
-
-    See :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize` and :func:`release_file`. Each call is another release of
-    the same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
-    without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
-    and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
-
-    A file is shuffled, unless ``keep_order``; frames and batches keep the order of the data, and pandas frames their index. No
-    ε covers these: in sorted or grouped data a record's place tells its values.
-
-    Raises InvalidInput also for a file without a target, and for a design in place of its mechanism.
-
-    Examples
-    --------
-    >>> import optrr, pandas as pd
-    >>> design = optrr.design({"sex": ["F", "M"]}, 1.0)
-    >>> released = optrr.randomize(pd.DataFrame({"sex": ["F", "M", "F"]}), design.mechanism)
-    >>> len(released)
-    3
-    """
-    checked_mechanism(mechanism)
-    if target is not None:
-        return release_file(data, mechanism, target, random_state, ReleaseOptions(keep_order=keep_order)).records
-    if place_of(data) is not None:
-        raise InvalidInput(f"{place_of(data)} is a file; say which file the randomized records go to")
-    if isinstance(data, Iterator | pa.RecordBatchReader):
-        source, bits = in_memory(data), as_source(random_state)
-        known = ReleaseOptions().provenance(mechanism, bits, source)
-        return _randomized_batches(source, mechanism, bits, known)
-    return mechanism.randomize(data.collect() if is_lazy(data) else data, random_state)
-
-
-def _randomized_batches(
-    source: Source, mechanism: Randomizer, bits: BitSource, provenance: Provenance
-) -> Iterator[pa.RecordBatch]:
-    codec = FrameCodec(mechanism.domain, source.schema)
-    for batch in source.batches(source.column_names()):
-        out = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
-        yield out.replace_schema_metadata(provenance.metadata())
 
 
 def release_file(

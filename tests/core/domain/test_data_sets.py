@@ -18,7 +18,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.design.infer import Proposing
 from optrr.core.design.specification import Specification, read_specification
 from optrr.core.domain.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.release import release_file
 from optrr.core.records.counts import count, count_many
 from optrr.core.records.observed import observed_domain
 
@@ -97,7 +97,7 @@ def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
             assert truth[column].table[missing] == frame[column].isin(["NA", "."]).sum() + frame[column].isna().sum()
     covered(design.mechanism.randomize(frame, random_state=7), design, truth)
     frame.to_csv(tmp_path / "true.csv", index=False, sep=";", encoding="latin-1")
-    randomize(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
+    release_file(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
     covered(tmp_path / "released.parquet", design, truth)
     # polars has no intervals and periods
     plain = pl.from_pandas(frame.astype({name: str for name in ("alter", "year") if name in frame}))

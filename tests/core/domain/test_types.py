@@ -26,8 +26,8 @@ from optrr.core.design.design_file import load_design
 from optrr.core.domain.bins import Bins, bins_of
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
-from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
+from optrr.core.mechanisms.release import release_file
 from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records import frames
@@ -142,7 +142,9 @@ def test_labels_of_ones_own_and_missing_values_in_bins(tmp_path):
     codes(pa.table({"age": [3.0, 99.5, None, math.nan, 20.0]}), age, [0, 2, 2, 2, 1])
     codes(pa.table({"age": ["3", "NA", None, "adult", "[18, 130)", "[0.0, 18.0)"]}), age, [0, 2, 2, 1, 1, 0])
     (tmp_path / "a.csv").write_text("age\n3\nNA\n\n20\n")
-    randomize(tmp_path / "a.csv", unchanged(Domain((age,))), tmp_path / "b.parquet", keep_order=True)
+    release_file(
+        tmp_path / "a.csv", unchanged(Domain((age,))), tmp_path / "b.parquet", options=ReleaseOptions(keep_order=True)
+    )
     assert pq.read_table(tmp_path / "b.parquet")["age"].to_pylist() == ["minor", None, None, "adult"]
 
 
@@ -196,7 +198,9 @@ def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kin
         frame.to_parquet(tmp_path / "a.parquet")
         codes(tmp_path / "a.parquet", attribute, rows)
     for suffix in ("csv", "parquet"):
-        randomize(tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}", keep_order=True)
+        release_file(
+            tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}", options=ReleaseOptions(keep_order=True)
+        )
         codes(tmp_path / f"b.{suffix}", attribute, rows)
 
 
@@ -236,7 +240,7 @@ def test_order_survives(tmp_path, kind):
     else:
         pq.write_table(pa.table(frame), tmp_path / "a.parquet")
     assert observed_domain(tmp_path / "a.parquet", ["x"]) == domain
-    randomize(tmp_path / "a.parquet", unchanged(domain), tmp_path / "b.parquet")
+    release_file(tmp_path / "a.parquet", unchanged(domain), tmp_path / "b.parquet")
     assert observed_domain(tmp_path / "b.parquet", ["x"]) == domain
     pa_csv.write_csv(pa.table({"x": values}), tmp_path / "a.csv")
     codes(tmp_path / "a.csv", domain["x"], [2, 0, 1, 1])
@@ -367,7 +371,7 @@ def _bytes(frame):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MADE)
 def test_frames_of_neighbours_are_alike(kind):
-    released = [randomize(MADE[kind](records), MECHANISM, random_state=1) for records in (*NEIGHBOURS, *FEW)]
+    released = [MECHANISM.randomize(MADE[kind](records), random_state=1) for records in (*NEIGHBOURS, *FEW)]
     assert len({_bytes(frame) for frame in released}) == 1
 
 
@@ -423,7 +427,7 @@ def test_files_of_neighbours_are_alike_whatever_they_are_read_from(tmp_path, suf
     released = set()
     for name, write, records in WRITTEN:
         write(records, tmp_path / name)
-        randomize(tmp_path / name, MECHANISM, tmp_path / f"released{suffix}", 1)
+        release_file(tmp_path / name, MECHANISM, tmp_path / f"released{suffix}", 1)
         released.add((tmp_path / f"released{suffix}").read_bytes())
     assert len(released) == 1
 
@@ -436,7 +440,7 @@ def test_files_of_neighbours_in_a_database_are_alike(tmp_path):
     for k, records in enumerate(FEW):
         _sqlite(records, tmp_path / f"{k}.sqlite")
         where = RecordsAt(f"sqlite:{tmp_path / f'{k}.sqlite'}", query="SELECT * FROM people")
-        randomize(where, Constant(numbers, MECHANISM.law), tmp_path / "released.parquet", 1)
+        release_file(where, Constant(numbers, MECHANISM.law), tmp_path / "released.parquet", 1)
         released.add((tmp_path / "released.parquet").read_bytes())
     assert len(released) == 1
 
@@ -459,7 +463,9 @@ def test_the_sizes_of_row_groups_do_not_follow_the_lengths_of_true_values(tmp_pa
             (tmp_path / "a.jsonl").write_text(f'{{"x": "{text}"}}\n' * 1000)
         else:
             feather.write_feather(table, tmp_path / "a.arrow", chunksize=7 + len(text), compression="uncompressed")
-        randomize(tmp_path / f"a.{kind}", same, tmp_path / "b.parquet", 1, keep_order=keep_order)
+        release_file(
+            tmp_path / f"a.{kind}", same, tmp_path / "b.parquet", 1, options=ReleaseOptions(keep_order=keep_order)
+        )
         index = pq.ParquetFile(tmp_path / "b.parquet").metadata
         assert [index.row_group(k).num_rows for k in range(index.num_row_groups)] == [300, 300, 300, 100]
         released.add(tuple(pq.read_schema(tmp_path / "b.parquet")))
@@ -471,8 +477,8 @@ def test_chunks_of_a_table_do_not_follow_those_of_the_true_one(monkeypatch):
     released = set()
     for sizes in ([10], [1, 9], [3, 3, 4]):
         table = pa.concat_tables([_arrow([REST[0]] * n) for n in sizes])
-        released.add(_bytes(randomize(table, MECHANISM, random_state=1)) if len(sizes) == 1 else ())
-        assert [len(chunk) for chunk in randomize(table, MECHANISM)["sex"].chunks] == [4, 4, 2]
+        released.add(_bytes(MECHANISM.randomize(table, random_state=1)) if len(sizes) == 1 else ())
+        assert [len(chunk) for chunk in MECHANISM.randomize(table)["sex"].chunks] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -126,7 +126,7 @@ def test_products_and_matrices_agree_with_the_kronecker_product():
 def test_a_hidden_pair_is_refused_by_name_with_the_remedy():
     hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
     kernel = hidden.kernel(("x", "z"))
-    with pytest.raises(SingularMarginal, match=r"'x', 'z'.*λ = .*preserve='pairs' \(--preserve pairs\)"):
+    with pytest.raises(SingularMarginal, match=r"'x', 'z'.*λ = .*preserve='pairs'"):
         kernel.solve(np.full((2, 2), 0.25))
     assert not kernel.is_invertible
     # the forward direction always works, and each attribute alone can be estimated

@@ -12,7 +12,8 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.kernel import SingularMarginal
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities, randomized_response
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.mechanism import ReleaseOptions
+from optrr.core.mechanisms.release import release_file
 from optrr.core.records.counts import count
 from optrr.studies.laplace import (
     exp_enclosure,
@@ -121,7 +122,12 @@ def test_mechanism_randomizes_frames_and_files_and_reports_its_epsilons(tmp_path
     assert mechanism.epsilon == pytest.approx(mechanism.conditional_epsilons.sum(), rel=1e-15)
     path = tmp_path / "records.csv"
     frame.to_csv(path, index=False)
-    assert randomize(path, mechanism, tmp_path / "randomized.csv", random_state=1, keep_order=True) == 100
+    assert (
+        release_file(
+            path, mechanism, tmp_path / "randomized.csv", random_state=1, options=ReleaseOptions(keep_order=True)
+        ).records
+        == 100
+    )
     assert pd.read_csv(tmp_path / "randomized.csv").equals(out)
     with pytest.raises(InvalidInput, match="one matrix for each attribute"):
         MatrixMechanism(domain, (laplace(6, 2.0),))

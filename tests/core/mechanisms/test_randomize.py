@@ -20,7 +20,7 @@ from scipy.stats import chi2
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
-from optrr.core.mechanisms.release import randomize, release_file
+from optrr.core.mechanisms.release import release_file
 from optrr.core.records.reading.source import RecordsAt
 from optrr_solvers.laws import ProductLaw, TableLaw
 
@@ -73,7 +73,10 @@ def test_round_trips_through_files(tmp_path_factory, drawn):
     same = _identity(domain)
     for source, target in (("a.parquet", "b.csv"), ("b.csv", "c.csv"), ("c.csv", "d.parquet")):
         (folder / f"{source}.optrr.json").unlink(missing_ok=True)  # randomized records are refused
-        assert randomize(folder / source, same, folder / target, keep_order=True) == table.num_rows
+        assert (
+            release_file(folder / source, same, folder / target, options=ReleaseOptions(keep_order=True)).records
+            == table.num_rows
+        )
     assert pq.read_table(folder / "d.parquet").equals(table)
     assert sorted(p.name for p in folder.iterdir()) == ["a.parquet", "b.csv", "c.csv", "d.parquet"]
 
@@ -83,7 +86,10 @@ def test_csv_from_other_programs(tmp_path):
     domain = Domain.of({"a": ["x", "y\nz", None], "b": ["1", "2"]})
     source = tmp_path / "a.csv"
     source.write_bytes(b'\xef\xbb\xbf"a","b"\r\n"x","1"\r\n\r\n"y\nz","2"\r\n"","2"\r\n')
-    assert randomize(source, _identity(domain), tmp_path / "b.parquet", keep_order=True) == 3
+    assert (
+        release_file(source, _identity(domain), tmp_path / "b.parquet", options=ReleaseOptions(keep_order=True)).records
+        == 3
+    )
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"a": ["x", "y\nz", None], "b": ["1", "2", "2"]}
 
 
@@ -97,7 +103,7 @@ def test_empty_fields(tmp_path):
         (["x", "", None], [None, "", "x"]),
     ]:
         domain = Domain.of({"a": categories, "b": ["1", "2"]})
-        randomize(source, _identity(domain), tmp_path / "b.parquet", keep_order=True)
+        release_file(source, _identity(domain), tmp_path / "b.parquet", options=ReleaseOptions(keep_order=True))
         assert pq.read_table(tmp_path / "b.parquet")["a"].to_pylist() == expected
 
 
@@ -144,11 +150,15 @@ def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
     frame = pd.DataFrame({"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}, index=[5, 9])
     frame.to_parquet(tmp_path / "a.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "a.parquet").names
-    randomize(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True)
+    release_file(
+        tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet", options=ReleaseOptions(keep_order=True)
+    )
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}
     # where the design declares a column of that name, it is an ordinary column
     declared = Domain.of({"__index_level_0__": [5, 9], "sex": ["F", "M"], "code": ["7", None], "age": 3})
-    randomize(tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet", keep_order=True)
+    release_file(
+        tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet", options=ReleaseOptions(keep_order=True)
+    )
     assert pq.read_table(tmp_path / "c.parquet")["__index_level_0__"].to_pylist() == [5, 9]
 
 
@@ -163,7 +173,7 @@ def test_bad_paths(tmp_path):
         ("a.csv", "linked.csv", "is the input itself"),
     ]:
         with pytest.raises(InvalidInput, match=message):
-            randomize(tmp_path / given_source, mechanism, tmp_path / target)
+            release_file(tmp_path / given_source, mechanism, tmp_path / target)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -179,13 +189,13 @@ import numpy as np
 from itertools import combinations
 from optrr.core.domain.domain import Domain
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.release import release_file
 from optrr.core.records.counts import count_many
 from optrr_solvers.laws import ProductLaw
 source, target, n = sys.argv[1:]
 domain = Domain.of({f"a{i}": [f"category {k}" for k in range(4)] for i in range(4)})
 if target:
-    randomize(source, Mechanism(domain, ProductLaw(domain.sizes, np.ones(4))), target)
+    release_file(source, Mechanism(domain, ProductLaw(domain.sizes, np.ones(4))), target)
 else:
     assert all(t.n == int(n) for t in count_many(source, domain, combinations(domain.names, 2)).values())
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])

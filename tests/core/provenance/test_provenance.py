@@ -26,7 +26,7 @@ from optrr.core.domain.domain import Domain
 from optrr.core.domain.public import PublicColumns
 from optrr.core.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.core.mechanisms.mechanism import Mechanism, is_seeded
-from optrr.core.mechanisms.release import randomize, release_file
+from optrr.core.mechanisms.release import release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.provenance.accounting import Release, distinct_releases, total_epsilon
 from optrr.core.provenance.provenance import Provenance, sidecar_path
@@ -157,14 +157,14 @@ def test_files_of_another_design_and_randomized_ones_are_refused(folder, source,
     with pytest.raises(InvalidInput, match=r"randomized by another design \([0-9a-f]{12}\)"):
         check_design(folder / target, mechanism(1.1).digest)
     with pytest.raises(InvalidInput, match=r"already randomized \(by design [0-9a-f]{12}, epsilon 3\.000"):
-        randomize(folder / target, mechanism(), folder / "again.csv")
+        release_file(folder / target, mechanism(), folder / "again.csv")
     assert not (folder / "again.csv").exists()
     assert check_design(folder / source, mechanism().digest)[0].count("has no provenance metadata") == 1
 
 
 def test_the_note_is_the_same_json_everywhere(folder):
-    randomize(folder / "true.csv", mechanism(), folder / "out.csv", 5)
-    randomize(folder / "true.csv", mechanism(), folder / "out.parquet", 5)
+    release_file(folder / "true.csv", mechanism(), folder / "out.csv", 5)
+    release_file(folder / "true.csv", mechanism(), folder / "out.parquet", 5)
     table = mechanism().randomize(people(), random_state=5)
     frame = mechanism().randomize(people().to_pandas().astype({"smokes": "boolean"}), 5)
     notes = [
@@ -184,7 +184,7 @@ def test_the_note_is_the_same_json_everywhere(folder):
 
 
 def test_a_sidecar_moves_with_its_file_and_a_broken_one_is_refused(folder):
-    randomize(folder / "true.csv", mechanism(), folder / "out.csv")
+    release_file(folder / "true.csv", mechanism(), folder / "out.csv")
     moved = (folder / "out.csv").rename(folder / "moved.csv")
     beside = sidecar_path(folder / "out.csv").rename(sidecar_path(moved))
     assert not check_design(moved, mechanism().digest)
@@ -220,12 +220,12 @@ def test_folders_and_lists_are_checked_file_by_file(folder):
     parts = folder / "parts"
     parts.mkdir()
     for k in range(2):
-        randomize(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
+        release_file(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
     assert check_design(parts, mechanism().digest) == []
-    randomize(folder / "true.parquet", mechanism(), parts / "3.csv")
+    release_file(folder / "true.parquet", mechanism(), parts / "3.csv")
     assert check_design(parts, mechanism().digest) == []
     assert str(folder / "true.csv") in check_design([parts, folder / "true.csv"], mechanism().digest)[0]
-    randomize(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
+    release_file(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
     with pytest.raises(InvalidInput, match=r"2\.csv was randomized by another design"):
         check_design(parts, mechanism().digest)
 
@@ -242,7 +242,7 @@ def test_what_somebody_can_repeat_is_marked_as_seeded():
 
 def test_seeded_files_are_marked_and_can_be_made_again(folder):
     for name in ("a.csv", "b.csv"):
-        randomize(folder / "true.csv", mechanism(), folder / name, 5)
+        release_file(folder / "true.csv", mechanism(), folder / name, 5)
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
     assert sidecar_path(folder / "a.csv").read_bytes() == sidecar_path(folder / "b.csv").read_bytes()
     assert "not private" in check_design(folder / "a.csv", mechanism().digest)[0]
@@ -250,17 +250,11 @@ def test_seeded_files_are_marked_and_can_be_made_again(folder):
 
 
 def test_streams_say_so_too(folder):
-    def batches(table):
-        return iter(table.to_batches(max_chunksize=10))
-
-    out = list(optrr.randomize(batches(people()), mechanism()))
+    out = [mechanism().randomize(batch) for batch in people().to_batches(max_chunksize=10)]
     assert all(origins_of(batch)[0].provenance.epsilon == mechanism().epsilon for batch in out)
-    again = pa.Table.from_batches(out)
-    for stream in (batches(again), again.to_reader()):
-        with pytest.raises(InvalidInput, match="already randomized"):
-            optrr.randomize(stream, mechanism())
-    with pytest.raises(InvalidInput, match="already randomized"):
-        optrr.randomize(batches(again), mechanism(), folder / "x.csv")
+    for stream in (iter(out), pa.Table.from_batches(out[:1]).to_reader()):
+        with pytest.raises(InvalidInput, match=r"already randomized|different releases"):
+            release_file(stream, mechanism(), folder / "x.csv")
     assert not (folder / "x.csv").exists()
 
 
@@ -272,8 +266,10 @@ def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
     mixed = [batches[k] for k in order]
     different = "batches of different releases, or true records among randomized ones"
     for use, message in (
-        (lambda: randomize(iter(mixed), design.mechanism, folder / "out.parquet"), f"already randomized|{different}"),
-        (lambda: list(optrr.randomize(iter(mixed), design.mechanism)), f"already randomized|{different}"),
+        (
+            lambda: release_file(iter(mixed), design.mechanism, folder / "out.parquet"),
+            f"already randomized|{different}",
+        ),
         (lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True), different),
         (lambda: design.estimate(iter(mixed), ["sex"]), different),
     ):

@@ -24,7 +24,7 @@ from optrr.core.domain.bins import Bins
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.release import release_file
 from optrr.core.mechanisms.spark import randomize_once
 from optrr.core.records.counts import count, count_many, distinct
 from optrr.core.records.observed import observed_domain
@@ -128,7 +128,6 @@ def test_what_would_collect_is_refused(spark):
     tables = SampledTables(DOMAIN, (("sex",),), np.ones(1), 1.0)
     for asked in (
         lambda: _mechanism(1.0).randomize(frame),
-        lambda: optrr.randomize(frame, _mechanism(1.0)),
         lambda: tables.randomize(frame),
     ):
         with pytest.raises(InvalidInput, match="perturb_once"):
@@ -164,7 +163,7 @@ def test_a_spark_release_has_no_note_and_readers_warn(spark, tmp_path):
     # the plain commands read the folder and randomize into files as any other
     assert count(folder, DOMAIN, "sex").n == 100
     frame.write.parquet(str(tmp_path / "true"))
-    assert randomize(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
+    assert release_file(tmp_path / "true", mechanism, tmp_path / "x.csv").records == 100
 
 
 def test_the_order_of_categories_survives(spark, tmp_path):
@@ -192,7 +191,7 @@ def test_the_order_of_categories_survives(spark, tmp_path):
     assert dict(frame.dtypes)["grade"] == "string"
     out = randomize_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
-    randomize(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
+    release_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
         counted = count(release, made.domain, domain.names)
         assert np.array_equal(counted.table, truth.table)

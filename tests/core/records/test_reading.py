@@ -25,7 +25,7 @@ from optrr.core.design.design_file import load_design
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism, ReleaseOptions
-from optrr.core.mechanisms.release import randomize, release_file
+from optrr.core.mechanisms.release import release_file
 from optrr.core.protocols.dependence import dependences_from_randomized
 from optrr.core.records.counts import count
 from optrr.core.records.observed import observed_domain
@@ -239,7 +239,7 @@ def test_every_function_on_what_is_in_memory(tmp_path, design, kind):
     assert np.array_equal(count(records(), made.domain, names).table, expected.table)
     assert observed_domain(records(), NAMES) == made.domain
     assert optrr.Specification.from_frame(records(), epsilon=1.0).domain.names == tuple(NAMES)
-    assert randomize(records(), mechanism, tmp_path / "r.csv") == N
+    assert release_file(records(), mechanism, tmp_path / "r.csv").records == N
     assert np.array_equal(count(tmp_path / "r.csv", made.domain, names).table, expected.table)
     assert np.array_equal(made.estimate(records(), names).proportions, made.estimate(TABLE, names).proportions)
     learned = dependences_from_randomized(records(), mechanism)
@@ -318,7 +318,7 @@ def test_text_of_parquet_is_read_by_its_dictionary(tmp_path, kind, dictionary_pa
     assert count(path, domain, ["a.b", "n"]).table.tolist() == count(table, domain, ["a.b", "n"]).table.tolist()
     # a value changes with a chance of e^-40
     unchanged = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 40.0)))
-    randomize(path, unchanged, tmp_path / "r.parquet", 1, keep_order=True)
+    release_file(path, unchanged, tmp_path / "r.parquet", 1, options=ReleaseOptions(keep_order=True))
     released = pq.read_table(tmp_path / "r.parquet")
     assert released.schema.remove_metadata().equals(unchanged.randomize(table, random_state=1).schema.remove_metadata())
     assert released.to_pylist() == table.to_pylist()
@@ -389,7 +389,10 @@ def test_columns_in_the_names_of_directories(tmp_path, kind):
         for data in (place, f"{place}/*/age=*/*", [place]):
             assert np.array_equal(count(data, domain, names).table, expected)
     assert (
-        randomize(place, Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 40.0))), tmp_path / "r.parquet", 1) == N
+        release_file(
+            place, Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 40.0))), tmp_path / "r.parquet", 1
+        ).records
+        == N
     )
     assert np.array_equal(
         count(tmp_path / "r.parquet", domain, domain.names).table, count(table, domain, domain.names).table

@@ -20,7 +20,7 @@ from optrr.core.design.design_file import save_design
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import ReleaseOptions
-from optrr.core.mechanisms.release import randomize
+from optrr.core.mechanisms.release import release_file
 from optrr.core.records import writing
 from optrr.core.records.writing import shuffled
 from optrr.genomics import write_plink
@@ -99,7 +99,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
     assert round(design.epsilon, 2) == 1.49
 
     def right(keep_order):
-        randomize("true.parquet", design.mechanism, "out.parquet", 3, keep_order=keep_order)
+        release_file("true.parquet", design.mechanism, "out.parquet", 3, options=ReleaseOptions(keep_order=keep_order))
         out = _codes(pq.read_table("out.parquet"))
         return [float(np.mean(majorities(out[:, k], r) == truth[:, k])) for k, r in ((0, 2), (1, AGES))]
 
@@ -175,7 +175,7 @@ def test_names_in_the_order_of_the_records_are_told_of(tmp_path, first, risen):
         table = _table(np.zeros((n, 2), dtype=int)).append_column("who", pa.array(names))
         pq.write_table(table, tmp_path / "true.parquet")
         asked = {"key": Key.new(), "wave": "may", "id_column": "who"}
-        warnings = randomize_wave(tmp_path / "true.parquet", made, tmp_path / "out.csv", **asked).warnings
+        warnings = randomize_wave(tmp_path / "true.parquet", made, tmp_path / f"out{n}.csv", **asked).warnings
         assert [w.count("names in 'who' rise from record to record") for w in warnings] == [1] * told
 
 
