@@ -42,11 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": ("Plan", "optrr.cli.designing:compare", "Compare the designs of every applicable method."),
     "allocate": ("Plan", "optrr.cli.designing:allocate", "Compare protocols for a workload at a total epsilon."),
     "power": ("Plan", "optrr.cli.testing:power", "Records that a test needs, or intervals of a wanted width."),
-    "cluster": (
-        "Plan",
-        "optrr.cli.designing:cluster",
-        "Cluster attributes by their dependences in randomized records.",
-    ),
+    "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
     "randomize": ("Randomize", "optrr.cli.releasing:randomize", "Randomize the records of INPUT."),
     "estimate": ("Analyse", "optrr.cli.estimating:estimate", "Estimate a table from randomized records."),
     "test": ("Analyse", "optrr.cli.testing:test", "Test a hypothesis on randomized records."),

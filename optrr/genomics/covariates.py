@@ -164,7 +164,7 @@ def _opened(
     if sample is None:
         if isinstance(table, (Path, str)):
             raise InvalidInput(
-                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--id-column)"
+                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (``id_column``)"
             )
         rows = len(next(iter(read.values()), []))
         if rows != n:

@@ -94,7 +94,7 @@ _SEALED = Sealed(
     "",
     "is no longitudinal design",
     lambda _: ": design again, with optrr waves design",
-    lambda raw, source: refuse_specification(raw, source, "waves design {} --lifetime-epsilon EPSILON -o {}"),
+    lambda raw, source: refuse_specification(raw, source, "waves design {} ``lifetime_epsilon=EPSILON`` -o {}"),
 )
 
 

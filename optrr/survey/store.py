@@ -195,7 +195,8 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
     if kept.wording != files.wording:
         raise InvalidInput(
             f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question was "
-            "another one when the survey began; serve it with those texts (a design: with --wording), or give another database"
+            "another one when the survey began; serve it with those texts (a design: with ``wording``), or give another "
+            "database"
         )
 
 

@@ -5,6 +5,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -90,10 +91,10 @@ def test_every_command_has_an_example_of_itself(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in UNENDING])
-def test_the_example_runs_and_prints_what_the_schema_says(name, folder, monkeypatch, capsys):
+def test_the_example_runs_and_prints_what_the_schema_says(name, folder, tmp_path, monkeypatch, capsys):
     if not example(name):
         pytest.skip("its example is being written")
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "own"))
     assert run([*shlex.split(example(name))[1:], "--json"]) == 0, capsys.readouterr().err
     printed = json.loads(capsys.readouterr().out)
     schema = json.loads((SCHEMAS / f"{name.replace(' ', '-')}.json").read_text())
@@ -126,7 +127,7 @@ WORDS = {
 }
 
 
-def schema_of(value: Any, depth: int = 3) -> dict[str, Any]:
+def schema_of(value: Any, depth: int = 2) -> dict[str, Any]:
     """The schema of a value, with the keys of objects down to this depth; a number that is not finite is null."""
     if isinstance(value, dict):
         if not depth or not value:
@@ -149,21 +150,32 @@ def described(name: str, printed: dict[str, Any]) -> dict[str, Any]:
     return {**head, **schema, "required": list(printed)}
 
 
+def written(value: Any, indent: str = "") -> str:
+    """JSON with what fits on a line on one."""
+    line = json.dumps(value)
+    if not isinstance(value, dict) or len(indent + line) < 116:
+        return line
+    inner = indent + "  "
+    rows = ",\n".join(f"{inner}{json.dumps(key)}: {written(each, inner)}" for key, each in value.items())
+    return f"{{\n{rows}\n{indent}}}"
+
+
 if __name__ == "__main__":
     import contextlib
     import io
     import os
     import tempfile
 
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as copies:
         os.chdir(place)
         prepare(Path(place))
         for each in COMMANDS:
             if each not in UNENDING and example(each):
+                os.chdir(shutil.copytree(place, Path(copies, each)))
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
                     code = run([*shlex.split(example(each))[1:], "--json"])
                 if code == 0:
                     made = described(each, json.loads(out.getvalue()))
-                    (SCHEMAS / f"{each.replace(' ', '-')}.json").write_text(json.dumps(made, indent=1) + "\n")
+                    (SCHEMAS / f"{each.replace(' ', '-')}.json").write_text(written(made) + "\n")
                 print(each, code)
