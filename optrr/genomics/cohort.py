@@ -30,12 +30,10 @@ from optrr.genomics.genotypes import (
     single_copy_chromosomes,
 )
 from optrr.genomics.layout import variant_alleles
-from optrr.genomics.people_tables import table_columns, text_column
+from optrr.genomics.people_tables import SEX, table_columns, text_column
 from optrr.genomics.phenotypes import (
-    SEX,
     UNKNOWN,
     PhenotypeColumns,
-    coded_status,
     table_sexes,
     table_status,
 )
@@ -54,7 +52,8 @@ _CATEGORIES = (*range(GENOTYPES), None)
 _CALLS = 1 << 24
 # Status by the genotype file's own columns.
 _OWN = PhenotypeColumns()
-# Columns of a psam file that are no phenotype.
+# Where the people of genotypes stand, and its columns that are no phenotype.
+_PEOPLE = {"bed": ".fam", "pgen": ".psam"}
 _NO_PHENOTYPE = ("FID", "IID", "SID", "PAT", "MAT", SEX)
 
 
@@ -145,11 +144,7 @@ def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: 
     phenotype = _located(path, phenotype)
     genotypes = read_genotypes(path, phenotype, declared)
     male = _sexes(genotypes, path, phenotype)
-    if phenotype.table is None:
-        status = coded_status(genotypes.own_status or (), phenotype, f"{path.with_suffix('.fam')}, phenotype (field 6)")
-        left_out = {"without status in the fam file": int(np.sum(status == UNKNOWN))}
-    else:
-        status, left_out = table_status(genotypes.people, phenotype, path)
+    status, left_out = table_status(genotypes.people, phenotype, path)
     if male is not None:
         left_out["of unknown sex"] = int(np.sum((male == UNKNOWN) & (status != UNKNOWN)))
         status = np.where(male == UNKNOWN, np.int8(UNKNOWN), status)
@@ -164,24 +159,23 @@ def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: 
 
 
 def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
-    """With the table of statuses, if none is named: a psam file, or the table of genotypes itself; None for a fam file."""
-    kind = _kind(path)
-    if phenotype.table is None and kind == "pgen":
-        psam = path.with_suffix(".psam")
-        known = [name for name in table_columns(psam) if name not in _NO_PHENOTYPE] if psam.is_file() else []
-        if phenotype.column is None and len(known) != 1:
+    """With the table of statuses and its column: if none is named, a fam or psam file, or the table of genotypes itself."""
+    table, sample, column, kind = phenotype.table, phenotype.sample, phenotype.column, _kind(path)
+    if table is None and kind == "table":
+        table = path
+    elif table is None and kind in _PEOPLE:
+        table, sample = path.with_suffix(_PEOPLE[kind]), None
+        known = [name for name in table_columns(table) if name not in _NO_PHENOTYPE] if table.is_file() else [""]
+        if column is None and len(known) != 1:
             what = "several phenotypes" if known else "no phenotype"
-            raise InvalidInput(f"{psam} has {what}; name the one to use (``column``), or a table (``table``)")
-        phenotype = replace(phenotype, table=psam, sample=None, column=phenotype.column or known[0])
-    elif phenotype.table is None and kind == "table":
-        phenotype = replace(phenotype, table=path)
-    own = phenotype.table is None
-    if (phenotype.column is None) != own or (own and kind != "bed"):
+            raise InvalidInput(f"{table} has {what}; name the one to use (``column``), or a table (``table``)")
+        column = column or known[0]
+    if table is None or column is None:
         raise InvalidInput(
             f"{path} does not say who is a case; name a table and its column (``table`` and ``column``), and the value of "
             "cases if it is not PLINK's 2 (``cases``)"
         )
-    return phenotype
+    return replace(phenotype, table=table, sample=sample, column=column)
 
 
 def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: bool = True) -> Cohort:
@@ -285,8 +279,6 @@ def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Cod
         return None
     male = genotypes.male
     if phenotype.sex is not None:
-        if phenotype.table is None:
-            raise InvalidInput(f"``sex``: {phenotype.sex} is a column of a table; name that too (``table``)")
         male = table_sexes(genotypes.people, phenotype, path)
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(

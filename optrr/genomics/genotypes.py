@@ -127,14 +127,13 @@ class Genotypes(ABC):
     """Genotypes of ``people`` (rows) at ``variants`` (columns), read in blocks as often as needed.
 
     ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for women and
-    −1 for unknown, and ``own_status`` holds texts. ``names_reference``: whether A2 is the reference.
+    −1 for unknown. ``names_reference``: whether A2 is the reference.
     """
 
     variants: Variants
     people: Texts
     skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     male: Codes | None = field(default=None, kw_only=True)
-    own_status: Sequence[str | None] | None = field(default=None, kw_only=True)
     names_reference: bool = field(default=False, kw_only=True)
 
     @abstractmethod

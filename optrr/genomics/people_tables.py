@@ -1,9 +1,9 @@
 """Tables of people, column by column, as texts: CSV, Parquet, and phenotype and covariate files as PLINK has them.
 
-PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``. People
-are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files; beside a genotype file by
-the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing
-here. A value that is not what its column should hold is told by its place.
+PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``, which
+fam files lack. People are named by IID, or by FID_IID where an IID occurs in several families; beside a genotype file by the
+one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing here.
+A value that is not what its column should hold is reported by its place.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -18,10 +18,13 @@ from optrr.core.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.core.records import open_source
 
 # Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
-PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam")
+PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam", ".fam")
 # Endings of files that are read as such tables where their first line says so.
 _PERHAPS = (*PLINK_TABLES, ".tsv", ".tab", ".dat", "")
 _FAMILY, _PERSON = "FID", "IID"
+# The columns of a fam file that say who is male and who is a case, as PLINK 2 calls them.
+SEX, PHENOTYPE = "SEX", "PHENO1"
+_FAM_COLUMNS = [_FAMILY, _PERSON, "PAT", "MAT", SEX, PHENOTYPE]
 _LONGEST_LINE = 1 << 26
 # Texts of a value that is not there.
 _NOTHING = ("", "NA", "nan", "NaN")
@@ -87,17 +90,18 @@ def names_of_people(
 def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str]:
     """Raises InvalidInput for lines of another number of fields than the first has."""
     at = names.index(column)
-    for number, fields in islice(fields_of(path), 1, None):
+    for number, fields in islice(fields_of(path), path.suffix != ".fam", None):
         if len(fields) != len(names):
             raise InvalidInput(
-                f"{path}, line {number} has {len(fields)} fields, and the line of names {len(names)}; write NA for a value "
-                "that is not there"
+                f"{path}, line {number} has {len(fields)} fields instead of {len(names)}; write NA for a missing value"
             )
         yield fields[at]
 
 
 def _plink_names(path: Path) -> list[str]:
     """Names of the columns; empty where the first line does not begin as PLINK's does."""
+    if path.suffix == ".fam":
+        return _FAM_COLUMNS
     _, (first, *others) = next(fields_of(path), (0, [""]))
     names = [first.removeprefix("#"), *others]
     return names if names[0] == _PERSON or names[:2] == [_FAMILY, _PERSON] else []

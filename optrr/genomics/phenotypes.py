@@ -1,4 +1,4 @@
-"""Who is a case, and who is a man: values of a fam file or of a table's columns, read and checked.
+"""Who is a case, and who is a man: values of a table's columns, read and checked.
 
 Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing.
 
@@ -17,8 +17,6 @@ from optrr.genomics.genotypes import Codes, Texts
 from optrr.genomics.people_tables import people_column, text_column
 
 UNKNOWN = -1
-# PLINK's name of the column that says who is a man.
-SEX = "SEX"
 
 # What PLINK's values of a status mean, and texts of a value that is not there.
 _PLINK_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}

@@ -17,20 +17,20 @@ from optrr.genomics.genotypes import (
     Codes,
     FileGenotypes,
     Genotypes,
+    Texts,
     Variants,
     checked_people,
     required,
     whole_number,
 )
-from optrr.genomics.people_tables import fields_of, names_of_people, people_column, table_columns, text_column
-from optrr.genomics.phenotypes import SEX, sexes
+from optrr.genomics.people_tables import SEX, fields_of, people_column, table_columns, text_column
+from optrr.genomics.phenotypes import sexes
 
 BED_MISSING = -127
 _PGEN_MISSING = -9
 PLINK_FILES = (".bed", ".fam", ".bim")
 PGEN_FILES = (".pgen", ".pvar", ".psam")
 
-_FAM_FIELDS = 6
 # Columns of a pvar file that are read, and their places in a bim file.
 _PVAR = ("#CHROM", "POS", "ID", "ALT", "REF")
 _BIM = (0, 3, 1, 4, 5)
@@ -44,13 +44,7 @@ def read_bed(path: Path) -> Genotypes:
     """
     bed, fam, bim = files = [path.with_suffix(suffix) for suffix in PLINK_FILES]
     _require(files)
-    rows = []
-    for k, fields in fields_of(fam):
-        if len(fields) != _FAM_FIELDS:
-            raise InvalidInput(f"{fam}, line {k} has {len(fields)} fields instead of {_FAM_FIELDS}; mend it there")
-        rows.append(fields)
-    families, persons, _, _, sex, status = zip(*rows, strict=True) if rows else [()] * _FAM_FIELDS
-    people = checked_people([str(name) for name in names_of_people(families, persons)], str(fam))
+    people, male = _people(fam)
     variants = Variants.of(_variants(bim, _BIM))
     try:
         file = required("bed_reader").open_bed(bed, people.size, len(variants))
@@ -65,8 +59,7 @@ def read_bed(path: Path) -> Genotypes:
         codes[codes == BED_MISSING] = MISSING
         return codes
 
-    own = [None if text == "NA" else text for text in status]
-    return FileGenotypes(variants, people, read, male=sexes(sex, f"{fam}, sex (field 5)"), own_status=own)
+    return FileGenotypes(variants, people, read, male=male)
 
 
 def read_pgen(path: Path) -> Genotypes:
@@ -78,9 +71,7 @@ def read_pgen(path: Path) -> Genotypes:
     if not pvar.is_file() and path.with_suffix(".pvar.zst").is_file():
         pvar = path.with_suffix(".pvar.zst")
     _require([path, psam, pvar])
-    people = checked_people([str(name) for name in people_column(psam, None)], str(psam))
-    has_sex = SEX in table_columns(psam)
-    texts = [text or "" for text in text_column(psam, SEX)] if has_sex else [""] * people.size
+    people, male = _people(psam)
     rows = _variants(pvar)
     alleles = np.array([1 + len(row[3].split(",")) for row in rows], dtype=np.int64)
     two = np.flatnonzero(alleles == 2)
@@ -114,7 +105,6 @@ def read_pgen(path: Path) -> Genotypes:
 
     gone = len(rows) - two.size
     skipped = {"not biallelic": gone} if gone else {}
-    male = sexes(texts, f"{psam}, column {SEX!r}")
     return FileGenotypes(Variants.of([rows[k] for k in two]), people, read, skipped=skipped, male=male)
 
 
@@ -123,6 +113,13 @@ def _require(files: list[Path]) -> None:
         if not file.is_file():
             kinds = ", ".join(each.suffix for each in files)
             raise InvalidInput(f"{file} does not exist; PLINK data are three files of one name ({kinds})")
+
+
+def _people(path: Path) -> tuple[Texts, Codes]:
+    """Names of the people of a fam or psam file, and who is male."""
+    people = checked_people([str(name) for name in people_column(path, None)], str(path))
+    texts = text_column(path, SEX) if SEX in table_columns(path) else [None] * people.size
+    return people, sexes([text or "" for text in texts], f"{path}, column {SEX!r}")
 
 
 def _variants(path: Path, at: tuple[int, ...] = ()) -> list[tuple[str, int, str, str, str]]:

@@ -197,7 +197,7 @@ def test_members_and_damage_of_gzip(tmp_path):
             "x.fam",
             FAM.replace(b"p1 0 0 2", b"p1 0 0 Zanzibar"),
             "x.bed",
-            r"x.fam, sex \(field 5\): record 2 is no sex",
+            "x.fam, column 'SEX': record 2 is no sex",
         ),
         ("x.fam", FAM.replace(b"p1 0 0 2", b"Zanzibar 2"), "x.bed", "x.fam, line 2 has 4 fields instead of 6"),
         (
@@ -286,7 +286,7 @@ def test_other_tables_are_read_as_before(tmp_path):
     [
         ("f a 1\nf b 2\n", "no line of names as PLINK has it; begin it with 'FID IID'"),
         ("", "no line of names"),
-        ("FID IID D\nf a 1\nf secret\n", "line 3 has 2 fields, and the line of names 3; write NA"),
+        ("FID IID D\nf a 1\nf secret\n", "line 3 has 2 fields instead of 3; write NA"),
         ("#IID D\na " + "x" * (1 << 26) + "\n", "line of more than 64 MiB"),
     ],
 )

@@ -58,7 +58,7 @@ def test_plink_bytes(tmp_path):
     np.testing.assert_array_equal(cohort.rows, [0, 1, 2, 4, 6])
     np.testing.assert_array_equal(cohort.status, [0, 1, 1, 0, 1])
     np.testing.assert_array_equal(whole(cohort), codes[[0, 1, 2, 4, 6]])
-    assert cohort.left_out == {"without status in the fam file": 2}
+    assert cohort.left_out == {"without a phenotype": 2}
     assert cohort.variants.a1[0] == "A"
     assert cohort.variants.position.tolist() == [100, 101, 102, 103, 104]
     # other programs write blanks for tabs, and PLINK −9 for a position that is not known
@@ -294,7 +294,7 @@ def test_people_of_one_status_are_read_and_not_tested(tmp_path):
         (["0", "1", "1", "0"], "is 0 or 1, and never 2: .* ``cases`` 1 ``controls`` 0"),
         (
             ["0", "-9", "0", "-9"],
-            r"nobody has a phenotype that can be used \(4 people without status in the fam file\)",
+            r"nobody has a phenotype that can be used \(4 people without a phenotype\)",
         ),
     ],
 )
@@ -311,8 +311,8 @@ def test_the_values_of_cases_in_a_fam_file_can_be_named(tmp_path):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     path = plink(tmp_path / "x.bed", np.ones((5, 2), dtype=np.int8), ["0", "1", "1", "0", "-9"])
     cohort = read_cohort(path, PhenotypeColumns(cases=("1",), controls=("0",)))
-    assert cohort.status.tolist() == [0, 1, 1, 0] and cohort.left_out == {"without status in the fam file": 1}
-    with pytest.raises(InvalidInput, match=r"phenotype.* has no value '2' among its 2 values"):
+    assert cohort.status.tolist() == [0, 1, 1, 0] and cohort.left_out == {"without a phenotype": 1}
+    with pytest.raises(InvalidInput, match=r"column 'PHENO1' has no value '2' among its 2 values"):
         read_cohort(path, PhenotypeColumns(cases=("2",)))
 
 
