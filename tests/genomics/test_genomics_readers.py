@@ -1,6 +1,5 @@
 """Readers against files written by hand, matching of phenotypes, and every kind of bad input."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -200,21 +199,6 @@ def test_vcf_without_use(tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.slow
-def test_vcf_cut_short(tmp_path, capfd):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    rows = [f"rs{k} A G . . . GT 0/0 0/1 1/1" for k in range(9000)]
-    text = vcf(tmp_path / "x.vcf", ["a", "b", "c"], rows).read_bytes()
-    (tmp_path / "y.vcf").write_bytes(text[:-6])
-    packed = gzip.compress(text)
-    (tmp_path / "z.vcf.gz").write_bytes(packed[:-20])
-    for name in ("y.vcf", "z.vcf.gz"):
-        with pytest.raises(InvalidInput, match="cut short"):
-            read_genotypes(tmp_path / name)
-    assert capfd.readouterr().err == ""
-    assert len(read_genotypes(tmp_path / "x.vcf").variants) == 9000
-
-
 def csv(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -257,80 +241,73 @@ def test_phenotype_table(tmp_path):
     }
 
 
+ILL, BOTH, TWO, SLIP = (("ill",),), (("1",), ("0",)), (("2",), ("1", "-9")), (("Z",), ("x",))
+
+
 @pytest.mark.parametrize(
-    ("rows", "columns", "message"),
+    ("values", "named", "expected"),
     [
-        ("u,X\nv,Y\n", ("X",), "names none of the 3 people"),
-        ("a,X\nb,Y\n", ("Z",), "no value 'Z' among its 2 values"),
-        ("a,X\na,Y\nb,Y\n", ("X",), "names somebody twice"),
+        (["1", "2", "-9", "NA", "0"], (), [0, 1]),
+        (["1.0", "2", "2", "nan", "1"], (), [0, 1, 1, 0]),
+        (["0", "1", "-9", "NA", "1"], BOTH, [0, 1, 1]),
+        (["ill", "well", "-9", "ill", "well"], ILL, [1, 0, 1, 0]),
+        (["2", "1", "-9", "2", "1"], TWO, [1, 0, 0, 1, 0]),
+        # nobody is a case: only where both kinds are named can it be told from a slip
+        (["0", "0"], BOTH, [0, 0]),
+        (["0", "0"], SLIP, "has no value 'Z' among its 1 value; write it"),
+        (["0", "77"], ILL, "has no value 'ill' among its 2 values; .*``controls``"),
+        (["1", "2"], (("1",), ("1",)), "'1' is given both as a case and as a control"),
+        (["1", "2", "77", "77"], (), "record 3 is none of PLINK's values .cases 2.*``cases``"),
+        (["1", "2", "2", "secret"], (), "record 4 is none of PLINK's values"),
+        (["0", "1", "1", "0"], (), "is 0 or 1, and never 2: .* ``cases`` 1 ``controls`` 0"),
+        (["0", "-9", "0", "-9"], (), r"nobody has a phenotype that can be used \(4 people without a phenotype\)"),
     ],
 )
-def test_bad_phenotypes(tmp_path, rows, columns, message):
-    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\nc,2\n")
-    table = csv(tmp_path / "p.csv", "sample,group\n" + rows)
-    with pytest.raises(InvalidInput, match=message):
-        read_cohort(path, PhenotypeColumns(table, "sample", "group", columns))
+def test_values_of_a_phenotype(tmp_path, values, named, expected):
+    """Of a fam file, and of a table: statuses, or a refusal that shows nobody's value."""
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((len(values), 2), dtype=np.int8), values)
+    table = tmp_path / "p.pheno"
+    table.write_text("#IID D\n" + "".join(f"p{k} {value}\n" for k, value in enumerate(values)))
+    for where in ((None, None, None), (table, None, "D")):
+        phenotype = PhenotypeColumns(*where, *named)
+        if isinstance(expected, str):
+            with pytest.raises(InvalidInput, match=expected) as refused:
+                read_cohort(path, phenotype)
+            assert "77" not in str(refused.value).replace(str(tmp_path), "") and "secret" not in str(refused.value)
+        else:
+            cohort = read_cohort(path, phenotype)
+            assert cohort.status.tolist() == expected
+            assert sum(cohort.left_out.values()) == len(values) - len(expected)
 
 
-def test_people_of_one_status_are_read_and_not_tested(tmp_path):
-    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
-    table = csv(tmp_path / "p.csv", "sample,group\na,X\nb,X\n")
-    cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
-    assert cohort.status.tolist() == [1, 1] and cohort.doubts() == ["all 2 people are cases"]
+def test_people_of_one_status_are_read_and_not_tested():
+    cohort = cohort_of(np.ones((2, 1)), np.array([1, 1]))
+    assert cohort.doubts() == ["all 2 people are cases"]
     with pytest.raises(InvalidInput, match="constant: only cases"):
         cohort.check_varies()
-    # nobody is a case: only where both kinds are named can it be told from a slip
-    assert read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("X",))).status.tolist() == [0, 0]
-    with pytest.raises(InvalidInput, match="no value 'Z' among its 1 value; write it"):
-        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("x",)))
 
 
 @pytest.mark.parametrize(
-    ("phenotypes", "message"),
+    ("genotypes", "columns", "message"),
     [
-        (["1", "2", "3", "4"], r"record 3 is none of PLINK's values .*``cases``"),
-        (["1", "2", "5.5", "2"], "record 3 is none of PLINK's values"),
-        (["1", "2", "2", "ill"], "record 4 is none of PLINK's values"),
-        (["0", "1", "1", "0"], "is 0 or 1, and never 2: .* ``cases`` 1 ``controls`` 0"),
-        (
-            ["0", "-9", "0", "-9"],
-            r"nobody has a phenotype that can be used \(4 people without a phenotype\)",
-        ),
+        ("g.csv", (), "does not say who is a case"),
+        ("g.csv", ("u,X\nv,Y\n", "sample"), "names none of the 2 people"),
+        ("g.csv", ("a,X\na,Y\nb,Y\n", "sample"), "names somebody twice"),
+        ("g.csv", ("a,X\nb,Y\n", "who"), "has no column 'who'"),
+        ("x.bgen", (), "of no known kind"),
+        ("x.bed", (), r"x\.bed does not exist"),
     ],
 )
-def test_phenotypes_of_a_fam_file_that_are_no_cases_and_controls(tmp_path, phenotypes, message):
-    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    path = plink(tmp_path / "x.bed", np.ones((4, 2), dtype=np.int8), phenotypes)
-    with pytest.raises(InvalidInput, match=message) as refused:
-        read_cohort(path)
-    # nobody's value is shown
-    assert "5.5" not in str(refused.value) and "ill" not in str(refused.value)
-
-
-def test_the_values_of_cases_in_a_fam_file_can_be_named(tmp_path):
-    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    path = plink(tmp_path / "x.bed", np.ones((5, 2), dtype=np.int8), ["0", "1", "1", "0", "-9"])
-    cohort = read_cohort(path, PhenotypeColumns(cases=("1",), controls=("0",)))
-    assert cohort.status.tolist() == [0, 1, 1, 0] and cohort.left_out == {"without a phenotype": 1}
-    with pytest.raises(InvalidInput, match=r"column 'PHENO1' has no value '2' among its 2 values"):
-        read_cohort(path, PhenotypeColumns(cases=("2",)))
-
-
-def test_other_refusals(tmp_path):
-    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
-    with pytest.raises(InvalidInput, match="does not say who is a case"):
-        read_cohort(path)
-    table = csv(tmp_path / "p.csv", "who,group\na,X\nb,Y\n")
-    with pytest.raises(InvalidInput, match="has no column 'sample'"):
-        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
-    with pytest.raises(InvalidInput, match="both as a case and as a control"):
-        read_cohort(path, PhenotypeColumns(table, "who", "group", ("X",), ("X",)))
-    with pytest.raises(InvalidInput, match="of no known kind"):
-        read_genotypes(tmp_path / "x.bgen")
-    with pytest.raises(InvalidInput, match=r"x\.bed does not exist"):
-        read_genotypes(tmp_path / "x.bed")
-    with pytest.raises(InvalidInput, match="listed twice"):
-        Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
+def test_files_and_tables_that_do_not_match(tmp_path, genotypes, columns, message):
+    csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
+    phenotype = PhenotypeColumns()
+    if columns:
+        phenotype = PhenotypeColumns(csv(tmp_path / "p.csv", f"sample,D\n{columns[0]}"), columns[1], "D", ("X",))
+    with pytest.raises(InvalidInput, match=message):
+        read_cohort(tmp_path / genotypes, phenotype)
+    with pytest.raises(InvalidInput, match="values of cases are missing"):
+        PhenotypeColumns(column="D", controls=("1",))
 
 
 def test_names_listed_twice_are_replaced_with_a_warning():
@@ -338,6 +315,8 @@ def test_names_listed_twice_are_replaced_with_a_warning():
     with pytest.warns(OptrrWarning, match="listed twice: 2 variants"):
         variants = Variants.of(rows)
     assert variants.name.tolist() == ["1:5:G:A", "1:6:G:A", "rs2", "2:8:0:0"]
+    with pytest.raises(InvalidInput, match="listed twice"):
+        Variants.of(rows[:1] * 2)
 
 
 def test_cut_bed_file(tmp_path):
