@@ -6,7 +6,7 @@ unchanged, whatever carries the records names them as unprotected, and whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -150,18 +150,15 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     @staticmethod
     def parsed(texts: Iterable[str]) -> PublicColumns:
         """From texts such as ``weight=w``. Raises InvalidInput."""
-        by_role: dict[str, list[str]] = {}
+        given: dict[str, Any] = {}
         for text in texts:
             role, equals, name = text.partition("=")
             if not equals or not name:
                 raise InvalidInput(f"``public`` {shown(text)}: not of the form role=column, such as weight=w")
-            by_role.setdefault(role, []).append(name)
-        single: dict[str, str | Sequence[str]] = {}
-        for role, names in by_role.items():
-            if role != "group" and len(names) > 1:
-                raise InvalidInput(f"``public``: {len(names)} columns as {shown(role)}; give one")
-            single[role] = names if role == "group" else names[0]
-        return PublicColumns.of(single)
+            if role != "group" and role in given:
+                raise InvalidInput(f"``public``: two columns as {shown(role)}; give one")
+            given[role] = [*given.get(role, ()), name] if role == "group" else name
+        return PublicColumns.of(given)
 
 
 NONE = PublicColumns()

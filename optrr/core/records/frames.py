@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.core.domain.bins import interval_text, number_text
+from optrr.core.domain.bins import number_text
 from optrr.core.domain.columns import ColumnCodec, ReleasedColumn
 from optrr.core.domain.domain import Domain, listed, shown
 from optrr.core.domain.public import PublicColumns
@@ -361,16 +361,10 @@ def _plain_pandas(data: Any) -> Any:
         inner = dtype if categories is None else categories.dtype
         if type(inner).__name__ not in ("IntervalDtype", "PeriodDtype"):
             continue
-        if categories is None:
-            plain[name] = plain[name].astype(object).map(_pandas_text, na_action="ignore")
-        else:
-            plain[name] = plain[name].cat.rename_categories([_pandas_text(c) for c in categories])
+        column = plain[name]
+        as_text = column.astype(object).map(str, na_action="ignore")
+        plain[name] = as_text if categories is None else column.cat.rename_categories(list(map(str, categories)))
     return plain
-
-
-def _pandas_text(value: Any) -> str:
-    """The text of an interval or a period."""
-    return interval_text(value.left, value.right, value.closed) if hasattr(value, "closed") else str(value)
 
 
 def frame_batches(frame: "nw.DataFrame[Any]", columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -35,25 +35,26 @@ class _Report(msgspec.Struct):
     cells: str | None = None
 
 
-_REPORTS = msgspec.json.Decoder(list[_Report])
+_REPORT = msgspec.json.Decoder(_Report)
 
 
 def as_reports(data: Any, asking: Any) -> Any:
     """The reports of devices in ``data``, of the design ``asking``; ``data`` itself where it holds none or cannot be opened."""
     where = place_of(data)
-    piped = False
+    piped = where is not None and where.place == STANDARD_INPUT
     with suppress(InvalidInput):
-        if where is not None and where.place == STANDARD_INPUT:
-            piped = True
-            if Bytes(where).head(1) != b"{":
-                # a pipe is opened once; only JSON lines are looked at without being used up
-                return data
+        if where and piped and Bytes(where).head(1) != b"{":
+            # a pipe is opened once; only JSON lines are looked at without being used up
+            return data
         source = open_source(data)
         names = set(source.column_names())
         if names.issuperset((*_SENT, *(_VALUES if hasattr(asking, "mechanism") else _ANSWER))):
             return _device_reports(source, asking)
-        once = piped or source.once
-        if not once and not names & {*asking.domain.names, *_ANSWER} and (column := _column_of_json(source)):
+        if (
+            not (piped or source.once)
+            and not names & {*asking.domain.names, *_ANSWER}
+            and (column := _column_of_json(source))
+        ):
             return _device_reports(_decoded(source, column), asking)
     return data
 
@@ -75,10 +76,8 @@ def _decoded(source: Source, column: str) -> Source:
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         for batch in source.batches([column]):
-            texts = [value.as_py() or "" for value in batch.column(0)]
             try:
-                joined = b",".join(text.encode() if isinstance(text, str) else text for text in texts)
-                reports = _REPORTS.decode(b"[" + joined + b"]")
+                reports = [_REPORT.decode(value.as_py() or "") for value in batch.column(0)]
             except (msgspec.DecodeError, RecursionError, UnicodeError):
                 raise InvalidInput(
                     f"{source.name}: column {shown(column)} holds a text that is no report; leave its row out"

@@ -348,11 +348,25 @@ def plain_suffix(name: str) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
 
 
-class _Stream(io.RawIOBase):
-    """Bytes that come once, those that have been ``seen`` first."""
+class _StandardInput(io.RawIOBase):
+    """Standard input, whose first bytes can be looked at before it is read, which is possible only once."""
 
-    def __init__(self, stream: Any, seen: bytes) -> None:
-        self._stream, self._seen = stream, seen
+    known: ClassVar["_StandardInput | None"] = None
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.opened = stream, False
+        self.seen: bytes = stream.read(_LOOK)
+
+    @classmethod
+    def unread(cls) -> "_StandardInput":
+        """Of this process. Raises InvalidInput where it is closed, or has been read."""
+        if sys.stdin is None:
+            raise InvalidInput("standard input is closed; name a file")
+        if cls.known is None or cls.known.stream is not sys.stdin.buffer:
+            cls.known = cls(sys.stdin.buffer)
+        if cls.known.opened:
+            raise InvalidInput("standard input can be read only once; write it to a file and name that")
+        return cls.known
 
     def readable(self) -> bool:
         """It is."""
@@ -360,36 +374,11 @@ class _Stream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """What has been looked at, then the rest."""
-        if not self._seen:
-            return bytes(self._stream.read(size))
-        size = len(self._seen) if size < 0 else size
-        piece, self._seen = self._seen[:size], self._seen[size:]
+        if not self.seen:
+            return bytes(self.stream.read(size))
+        size = len(self.seen) if size < 0 else size
+        piece, self.seen = self.seen[:size], self.seen[size:]
         return piece
-
-
-@dataclass
-class _StandardInput:
-    """Standard input: its first bytes can be taken from it only once, and are ``seen`` until it is read."""
-
-    stream: Any
-    seen: bytes | None
-    known: ClassVar["_StandardInput | None"] = None
-
-    @classmethod
-    def here(cls) -> "_StandardInput":
-        """Of this process."""
-        if sys.stdin is None:
-            raise InvalidInput("standard input is closed; name a file")
-        if cls.known is None or cls.known.stream is not sys.stdin.buffer:
-            cls.known = cls(sys.stdin.buffer, sys.stdin.buffer.read(_LOOK))
-        return cls.known
-
-    @property
-    def unread(self) -> bytes:
-        """The first bytes. Raises InvalidInput where it has been read."""
-        if self.seen is None:
-            raise InvalidInput("standard input can be read only once; write it to a file and name that")
-        return self.seen
 
 
 class Bytes:
@@ -400,7 +389,7 @@ class Bytes:
         self._raw: pa.NativeFile | None = None
         if place == STANDARD_INPUT:
             self.name, self.path, self.compression = "standard input", None, None
-            self._piped = _StandardInput.here()
+            _StandardInput.unread()
             return
         self.name, self.path = place, Path(place)
         with readable(self.name):
@@ -416,8 +405,8 @@ class Bytes:
     def open(self) -> pa.NativeFile:
         """The bytes from the beginning; the last stream opened is the one whose share is told."""
         if self.path is None:
-            raw = pa.PythonFile(_Stream(self._piped.stream, self._piped.unread), mode="r")
-            self._piped.seen = None
+            piped = _StandardInput.unread()
+            piped.opened, raw = True, pa.PythonFile(piped, mode="r")
         else:
             with readable(self.name):
                 raw = self._raw = pa.OSFile(str(self.path), "rb")
@@ -431,7 +420,7 @@ class Bytes:
                 start = bytearray(size)
                 with self.open() as stream:
                     return bytes(start[: stream.readinto(start)])
-            return self._piped.unread[:size]
+            return _StandardInput.unread().seen[:size]
 
     def share_read(self) -> float | None:
         """Share of the file's bytes that the last stream has read; None for a pipe."""
