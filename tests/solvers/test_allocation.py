@@ -16,7 +16,7 @@ from optrr_solvers.allocation import lattice as allocation_lattice
 from optrr_solvers.allocation import profiles as allocation_profiles
 from optrr_solvers.allocation import program as allocation_program
 from optrr_solvers.allocation import search as allocation_search
-from optrr_solvers.allocation.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
+from optrr_solvers.allocation.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cut
 from optrr_solvers.allocation.lattice import EffectLattice, KnapsackOracle
 from optrr_solvers.allocation.problem import AllocationProblem
 from optrr_solvers.allocation.program import smallest_total
@@ -343,8 +343,9 @@ def test_the_search_agrees_with_the_lattice_where_there_are_many_alike(kind):
 def test_the_search_over_profiles_agrees_with_the_program_one_way(sizes, total):
     problem = AllocationProblem(workload(marginals, sizes), total)
     allocated, program = allocation_profiles.solve(problem), allocation_program.solve(problem)
-    assert program.error * (1 - 1e-6) <= allocated.error <= program.error * 1.01
-    assert allocated.lower_error <= program.error * (1 + 1e-9) and allocated.gap < 0.01
+    # three profiles are tried
+    assert program.error * (1 - 1e-6) <= allocated.error <= program.error * 1.02
+    assert allocated.lower_error <= program.error * (1 + 1e-9) and allocated.gap < 0.04
     assert total * (1 - 1e-6) <= allocated.design.upper <= total
 
 
@@ -427,17 +428,17 @@ def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):
     assert bound >= allocated.error * (1 - 1e-4 if cells or kind is marginals else 0.0 if kind is named else 0.65)
 
 
-def test_the_minimum_under_cuts_is_the_plain_programs():
+def test_the_minimum_under_a_cut_is_the_plain_programs():
     rng = np.random.default_rng(9)
     c, low, high = rng.uniform(0.1, 2, 5), np.full(5, 1e-6), np.asarray([1, 1, 0.2, 1, 1.0])
-    cuts = [Cut(rng.uniform(0, 1, 5), float(rng.uniform(0.3, 1))) for _ in range(3)]
-    x = cp.Variable(5)
-    rules = [x >= low, x <= high, *(k.normal @ x <= k.limit for k in cuts)]
-    program = cp.Problem(cp.Minimize(cp.sum(cp.multiply(c, cp.power(x, -2)))), rules)
-    program.solve(solver=cp.CLARABEL)
-    _, value = minimum_under_cuts(c, cuts, low, high)
-    assert value <= program.value * (1 + 1e-7)
-    assert value == pytest.approx(program.value, rel=1e-5)
+    for limit in (0.3, 0.6, 9.0):
+        cut, x = Cut(rng.uniform(0, 1, 5), limit), cp.Variable(5)
+        goal = cp.Minimize(cp.sum(cp.multiply(c, cp.power(x, -2))))
+        program = cp.Problem(goal, [x >= low, x <= high, cut.normal @ x <= limit])
+        program.solve(solver=cp.CLARABEL)
+        lam, value = minimum_under_cut(c, cut, low, high)
+        assert value <= program.value * (1 + 1e-7)
+        assert value == pytest.approx(program.value, rel=1e-5) and lam == pytest.approx(x.value, abs=1e-3)
 
 
 def test_the_search_preserves_pairs():

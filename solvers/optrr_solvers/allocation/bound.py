@@ -4,12 +4,12 @@ Every law of total at most E has Σ g_W λ_W ≤ v for any multipliers g and any
 
     φ(v) = E_μ[(h − v)⁺] − v/(e^E − 1) ≤ 0,      h = Σ g_W χ_W,                                           (cut)
 
-(:mod:`optrr_solvers.allocation.lattice`). Cuts bound the laws' λ from outside, and the workload's error is at least its minimum
-subject to some of them; that minimum's dual
+(:mod:`optrr_solvers.allocation.lattice`). A cut bounds the laws' λ from outside, and the workload's error is at least its
+minimum subject to it; that minimum's dual
 
-    max_{y ≥ 0}  Σ_W min_λ (C_W/λ² + (Nᵀy)_W λ) − y·V,     minimum at λ_W = (2 C_W/(Nᵀy)_W)^{1/3} within the limits,
+    max_{y ≥ 0}  Σ_W min_λ (C_W/λ² + y N_W λ) − y V,     minimum at λ_W = (2 C_W/(y N_W))^{1/3} within the limits,
 
-has one variable a cut, and each of its values is a lower bound.
+has one variable, and each of its values is a lower bound.
 
 Where the cells of the lattice can be listed, φ is a sum over them. Beyond, g is chosen so that h is a function of two totals:
 with g_ij = 2 a_i a_j, and A = Σ a_i χ_i,
@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
 
 from optrr_solvers.allocation.lattice import (
     MAX_ALLOCATION_CELLS,
@@ -45,8 +44,8 @@ from optrr_solvers.laws.base import Law
 
 # Values of v are raised by this, relatively; and by more where rounding may have hidden that φ(v) > 0.
 _RAISE = 1e-11
-# At most this many cuts are taken; the last is the one that gains less than this, relatively.
-_CUTS, _LITTLE = 12, 1e-4
+# The multiplier of a cut is looked for up to so many times what it is without limits, by halving so often.
+_FAR, _BISECTIONS = 2.0**40, 60
 # Limits on the joint law of two totals: its entries times the attributes, so that a cut takes some seconds at most, and its
 # entries alone, so that it fits in memory.
 _WORK, _MOST_ENTRIES = 1 << 27, 1 << 20
@@ -62,43 +61,28 @@ class Cut:
     limit: float
 
 
-def minimum_under_cuts(
-    coefficients: FloatArray, cuts: list[Cut], low: FloatArray, high: FloatArray
+def minimum_under_cut(
+    coefficients: FloatArray, cut: Cut, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, float]:
-    """λ that minimises Σ C/λ² subject to all cuts and low ≤ λ ≤ high, and a lower bound of that minimum; C ≥ 0.
-
-    Maximises the concave dual over y ≥ 0, one variable a cut, scaled so that a single tight cut has y near 1.
-    """
-    normals, limits = np.stack([c.normal for c in cuts]), np.asarray([c.limit for c in cuts])
-    # y at which Σ C/λ² under one cut alone has its minimum, the cube of Σ (2C)^{1/3} N^{2/3} / V: a lone cut whose normal is
-    # the gradient −∂F/∂λ somewhere is tight at y = 1 by homogeneity of F
-    reach = [float(np.sum(np.cbrt(2 * coefficients * np.maximum(c.normal, 0) ** 2))) for c in cuts]
-    pull = np.asarray([max(r / c.limit, 1e-100) ** 3 for r, c in zip(reach, cuts, strict=True)])
+    """λ that minimises Σ C/λ² subject to the cut and low ≤ λ ≤ high, and a lower bound of that minimum; C ≥ 0."""
     used = coefficients > 0
 
-    def at(y: FloatArray) -> tuple[FloatArray, float]:
-        force = (y * pull) @ normals
+    def at(y: float) -> tuple[FloatArray, float]:
+        """λ and the value of the dual at the cut's multiplier."""
+        force = y * cut.normal
         lam = np.where(force > 0, np.clip(np.cbrt(2 * coefficients / np.maximum(force, 1e-300)), low, high), high)
         error = float(np.sum(coefficients[used] / lam[used] ** 2))
-        return lam, float(error + force @ lam - (y * pull) @ limits)
+        return lam, float(error + force @ lam - y * cut.limit)
 
-    start = np.zeros(limits.size)
-    start[-1] = 1.0
-    scale = max(at(start)[1], float(coefficients.sum()))
-
-    def negated(y: FloatArray) -> tuple[float, FloatArray]:
-        lam, value = at(y)
-        return -value / scale, -(normals @ lam - limits) * pull / scale
-
-    answer = minimize(
-        negated,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * limits.size,
-        options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-14},
-    )
-    return max((at(np.asarray(y)) for y in (answer.x, start)), key=lambda minimum: minimum[1])
+    # where no limit binds the dual is largest at the cube of Σ (2C)^{1/3} N^{2/3} / V
+    reach = float(np.sum(np.cbrt(2 * coefficients * np.maximum(cut.normal, 0) ** 2)))
+    start = max(reach / cut.limit, 1e-90) ** 3
+    below, above = start / _FAR, start * _FAR
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(below * above)
+        rises = float(cut.normal @ at(middle)[0]) > cut.limit
+        below, above = (middle, above) if rises else (below, middle)
+    return max((at(y) for y in (start, below, above)), key=lambda minimum: minimum[1])
 
 
 def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
@@ -144,7 +128,7 @@ def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attribute
 
 
 def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = None) -> float:
-    """A lower bound of F over all laws of total at most E within the limits, from cuts around ``law``'s λ.
+    """A lower bound of F over all laws of total at most E within the limits, from the cut at ``law``'s λ.
 
     ``push``: multipliers of floors (≥ 0) and ceilings (≤ 0) by row, shape (rows,), 0 on effects; without them limits are
     ignored. Within rounding of optimal where :class:`CellCuts` applies and law and multipliers are.
@@ -154,20 +138,10 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
     few = cells_of_classes(workload) <= MAX_ALLOCATION_CELLS
     source = CellCuts(workload, problem.total) if few else TwoTotalsCuts(workload, problem.total)
     lam = workload.eigenvalues(law)
-    error = workload.error(lam)
     multipliers = np.zeros(low.size) if push is None else push.copy()
+    multipliers[: lam.size] = 2 * workload.coefficients / lam**3
     coefficients = np.append(workload.coefficients, np.zeros(len(workload.classes)))
-    at, lower, cuts = lam, 0.0, []
-    for _ in range(_CUTS):
-        multipliers[: at.size] = 2 * workload.coefficients / at**3
-        cuts.append(source.cut(multipliers))
-        outer, value = minimum_under_cuts(coefficients, cuts, low, high)
-        gained, lower = value - lower, max(lower, value)
-        if gained < _LITTLE * value or error - lower < _LITTLE * error:
-            break
-        # the next cut is taken between the law and the minimum under the cuts so far, where these leave most room
-        at = np.sqrt(lam * outer[: at.size])
-    return lower
+    return max(minimum_under_cut(coefficients, source.cut(multipliers), low, high)[1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,10 @@
-"""The best ε_i for a given total, for any number of attributes: a search over the certified design solver (design §3.7).
+"""The best ε_i for a given total, for any number of attributes, by the certified design solver (design §3.7).
 
-Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The
-ratios then descend along the weights of the design's certificate. Where a certificate with weights w proves that flips with
-w·f' ≤ w·f need more than E, every law of total at most E has w·f' > w·f, that is
-
-    Σ_i w_i d_i λ_i < Σ_i w_i (d_i − f_i)                                                        (cut)
-
-(design §3.3, dual). The laws' λ form a convex set and the cuts bound it from outside, so the next ratios are those that
-minimise the workload's error subject to all cuts so far (Kelley's method, :mod:`optrr_solvers.allocation.bound`). For one-way
-tables that minimum is a lower bound for every mechanism of that total. Where tables of several attributes meet kept pairs or
-caps, their errors are moved onto the λ_i by ∂F/∂λ_i at the current law, and nothing is bounded here.
+Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The first
+ratios are those of Kronecker's best split. With kept pairs many more are tried, which may save 40 % of the error; without, the
+third is within 1.4 % of the best. The design's certificate gives the tangent at the current law of the surface of constant
+total, and the next λ_i are those of the least error on it. Errors of tables of several attributes are moved onto the λ_i by
+∂F/∂λ_i.
 """
 
 import time
@@ -17,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optrr_solvers.allocation.bound import Cut, minimum_under_cuts
+from optrr_solvers.allocation.bound import Cut, lower_error, minimum_under_cut
 from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem, Pairs
 from optrr_solvers.allocation.split import best_split, single_blocks
 from optrr_solvers.allocation.workload import eigenvalues_of
@@ -25,18 +20,14 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.auto import solve as design
 from optrr_solvers.calibrate import TOLERANCE as TOTAL_TOLERANCE
 from optrr_solvers.calibrate import calibrate
-from optrr_solvers.certificates.certificate import Certificate, lower_bound
-from optrr_solvers.errors import Infeasible, InvalidCertificate, MethodTooLarge, SolveFailed
+from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution
 
 # While ratios are still searched, totals are met only to this, relatively: the error of the workload is then off by as much.
 _ON_THE_WAY = 2e-4
-# Relative gap to stop at, and profiles tried at most.
-_TOLERANCE = 1e-3
-_ROUNDS = 40
-# The search ends after this many rounds without an improvement of a quarter of the tolerance.
-_IDLE_ROUNDS = 5
+# Profiles tried at most, with kept pairs and without; the search ends after so many without an improvement of this share.
+_ROUNDS, _FEW_ROUNDS, _IDLE_ROUNDS, _LITTLE = 40, 3, 5, 2.5e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +36,6 @@ class Family:
 
     problem: AllocationProblem
     pairs: Pairs = ()
-    kappa: float = 1.0
 
     def at(self, epsilons: FloatArray) -> Problem:
         """The design problem with these ε_i, kept within the supported range."""
@@ -54,7 +44,7 @@ class Family:
         if caps is not None:
             inside = np.minimum(inside, caps)
         sizes = self.problem.workload.sizes
-        return Problem(sizes, inside, pairs=self.pairs, kappa=self.kappa, caps=caps, names=self.problem.names)
+        return Problem(sizes, inside, pairs=self.pairs, caps=caps, names=self.problem.names)
 
     def limited(self, epsilons: FloatArray) -> FloatArray:
         """The same ε_i within floors and ceilings."""
@@ -69,8 +59,7 @@ class Family:
 def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
     """The most accurate law of all profiles tried, with its design; ``pairs`` stay as visible as under Kronecker at its ε_i.
 
-    For one-way tables and no pairs the bound holds for every mechanism of that total; otherwise it is the trivial one. Cost:
-    a handful of designs a round.
+    Cost: a handful of designs a round.
 
     Raises
     ------
@@ -104,7 +93,7 @@ def scaled_to_total(
 
 
 class _ProfileSearch:
-    """The profiles tried, the cuts found, the best law."""
+    """The profiles tried and the best law."""
 
     def __init__(self, family: Family) -> None:
         self.family = family
@@ -112,21 +101,17 @@ class _ProfileSearch:
         if self.problem.capped and self.workload.m > 10:
             raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
         self.rounds, self.idle = 0, 0
-        # these are cuts of all laws; with preserved pairs, tangents that hold only near the law where they were taken
-        self.steers: list[Cut] = []
         limits = np.stack(
             [self.workload.sizes, np.nan_to_num(self.problem.floor), np.nan_to_num(self.problem.ceiling)], 1
         )
         _, self.kind = np.unique(limits, axis=0, return_inverse=True)
-        self.uniform_flips = 1 - 1 / self.workload.sizes
         self.best: tuple[float, Solution] | None = None
-        self.lower = float(self.workload.coefficients.sum())
 
     def run(self, started: float) -> AllocatedLaw:
         # Kronecker's best split, without limits: scaling applies them
         split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
         ratios, scale = np.maximum(split.epsilons, EPSILON_RANGE[0]), 1.0
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if self.family.pairs else _FEW_ROUNDS):
             self.rounds += 1
             try:
                 solution, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
@@ -137,18 +122,12 @@ class _ProfileSearch:
                 ratios = np.sqrt(ratios * self.best[1].attribute_epsilons)
                 continue
             self._record(solution)
-            # with preserved pairs the cuts hold too, but say little
-            cut = self._steer(solution) if self.family.pairs else self._cut(solution)
-            if cut is None:
-                break
-            self.steers.append(cut)
             assert self.best is not None
-            profile = self._outer(solution)
-            self.problem.report(self.best[0], self.lower)
-            if self.best[0] - self.lower <= _TOLERANCE * self.best[0] or self.idle > _IDLE_ROUNDS:
+            self.problem.report(self.best[0], float(self.workload.coefficients.sum()))
+            if self.idle > _IDLE_ROUNDS:
                 break
             # ε_i = ln(1 + r λ/(1−λ)), within the supported range
-            inside = np.clip(profile, 0, 1 - 1e-16)
+            inside = np.clip(self._next(solution), 0, 1 - 1e-16)
             following = np.clip(np.log1p(self.workload.sizes * inside / (1 - inside)), *EPSILON_RANGE)
             if np.allclose(following, scale * ratios, rtol=1e-9):
                 break
@@ -158,43 +137,13 @@ class _ProfileSearch:
     def _record(self, solution: Solution) -> None:
         lam = self.workload.eigenvalues(solution.law)
         error = self.workload.error(lam) if np.all(lam > 0) else np.inf
-        gained = self.best is None or error < self.best[0] * (1 - _TOLERANCE / 4)
+        gained = self.best is None or error < self.best[0] * (1 - _LITTLE)
         self.idle = 0 if gained else self.idle + 1
         if self.best is None or error < self.best[0]:
             self.best = (error, solution)
 
-    def _cut(self, solution: Solution) -> Cut | None:
-        """The cut that the design's certificate proves at total E; None where there is no certificate."""
-        if solution.certificate is None:
-            return None
-        plain = Certificate(solution.certificate.classes, solution.certificate.weights)
-        # per attribute, the largest 1
-        top, weights = max(plain.weights) or 1, np.zeros(self.workload.m)
-        for members, w in zip(plain.classes, plain.weights, strict=True):
-            weights[list(members)] = w / top
-        ray = solution.problem.epsilons
-        goal = self.problem.total
-        low, high = 1.0, 1.0
-        try:
-            while lower_bound(self._plain(high * ray), plain) <= goal:
-                low, high = high, high * 1.02
-                if high > 64:
-                    return None
-            while high - low > 1e-7 * high:
-                middle = 0.5 * (low + high)
-                if lower_bound(self._plain(middle * ray), plain) > goal:
-                    high = middle
-                else:
-                    low = middle
-        except (InvalidCertificate, ValueError):
-            return None
-        gaps = self._plain(high * ray).gaps
-        scale = float(weights @ self.uniform_flips)
-        normal = self._averaged(weights * self.uniform_flips / scale)
-        return Cut(normal, float(weights @ gaps) / scale * (1 + 1e-12))
-
     def _averaged(self, normal: FloatArray) -> FloatArray:
-        """The mean over exchanges of attributes of one size and limits: each exchanged cut holds, so their mean does."""
+        """The mean over exchanges of attributes of one size and limits."""
         sums = np.bincount(self.kind, weights=normal)
         return np.asarray((sums / np.bincount(self.kind))[self.kind])
 
@@ -206,7 +155,7 @@ class _ProfileSearch:
         m, sizes, lam = self.workload.m, self.workload.sizes, solution.problem.eigenvalues
         normal = np.zeros(m)
         for members, w in zip(certificate.classes, certificate.weights, strict=True):
-            normal[list(members)] = float(w) * self.uniform_flips[list(members)]
+            normal[list(members)] = float(w) * (1 - 1 / sizes[list(members)])
         for a, b, v in certificate.pairs:
             for i in certificate.classes[a]:
                 for j in certificate.classes[b]:
@@ -217,21 +166,13 @@ class _ProfileSearch:
         normal = self._averaged(normal / normal.sum())
         return Cut(normal, float(normal @ solution.law.one_way_eigenvalues()))
 
-    def _plain(self, epsilons: FloatArray) -> Problem:
-        return Problem(self.workload.sizes, np.clip(epsilons, *EPSILON_RANGE))
-
-    def _outer(self, solution: Solution) -> FloatArray:
-        """Best λ_i subject to all cuts, shape (m,); raises the lower bound of F on the way."""
+    def _next(self, solution: Solution) -> FloatArray:
+        """Best λ_i along the tangent, shape (m,)."""
         low = eigenvalues_of(self.workload.sizes, np.maximum(self.problem.floor, EPSILON_RANGE[0]))
         # no ε_i exceeds the total
         most = min(self.problem.total, EPSILON_RANGE[1])
         high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
-        # the set of laws that preserve pairs is not convex, so that only the latest tangent is used, and it bounds nothing
-        cuts = self.steers[-1:] if self.family.pairs else self.steers
-        profile, value = minimum_under_cuts(self._effective(solution), cuts, low, high)
-        if not self.family.pairs and all(len(w) == 1 for w in self.workload.effects):
-            self.lower = max(self.lower, value)
-        return profile
+        return minimum_under_cut(self._effective(solution), self._steer(solution), low, high)[0]
 
     def _effective(self, solution: Solution) -> FloatArray:
         """a_i with −2 a_i/λ_i³ = ∂F/∂λ_i where λ_W moves like Π λ_i: a_i = λ_i² Σ_{W∋i} C_W/λ_W² / |class|."""
@@ -254,5 +195,7 @@ class _ProfileSearch:
             raise SolveFailed(
                 "search: every law found hides an effect of the workload; keep pairs, or use method 'lattice'"
             )
-        law = AllocatedLaw.of(self.problem, "search", solution.law, self.lower, started, self.rounds)
+        # the bound of all laws of that total holds with pairs and caps, too
+        lower = lower_error(replace(self.problem, caps=None), solution.law)
+        law = AllocatedLaw.of(self.problem, "search", solution.law, lower, started, self.rounds)
         return replace(law, design=solution)

@@ -1,23 +1,21 @@
 """The exact optimum of the reduced program: over all 2^m change sets, or over counts of alike attributes (design §3.3).
 
 By convexity the optimum treats alike attributes alike, so 2^m change sets collapse to Π(m_g+1) vectors of counts. The program
-on either lattice is solved by sifting, or by walking between vertices where HiGHS fails, and its answer checked.
+on either lattice is solved by sifting, and its answer checked.
 """
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
+from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.base import MAX_TABLE, Law, TableLaw
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.partition import singles
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs import capped, sifting, vertices
+from optrr_solvers.programs import capped, sifting
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.programs.sifting import LatticeOptimum
 from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 
@@ -56,27 +54,17 @@ def _solved(
 ) -> Solution:
     """The program's checked answer; ``law`` makes the law from log densities. Raises what the solvers raise."""
     deadline = options.deadline(started)
-
-    def check(optimum: LatticeOptimum) -> Solution:
-        made = law(optimum.log_density)
-        return checked(
-            lattice.problem,
-            method,
-            made,
-            optimum.certificate,
-            started=started,
-            tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, made.epsilon),
-            statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
-        )
-
     if capped.binding(lattice.problem).size:
-        return check(capped.solve(lattice, deadline))
-    try:
-        return check(sifting.solve(lattice, method=method, deadline=deadline))
-    except (Infeasible, SolveFailed):
-        # with κ ≤ 1 independent randomized response meets every requirement, so the program is feasible
-        if lattice.problem.kappa > 1 or lattice.cells > vertices.MAX_CELLS:
-            raise
-        with suppress(SolveFailed):
-            return check(vertices.solve(lattice, deadline=deadline))
-        raise
+        optimum = capped.solve(lattice, deadline)
+    else:
+        optimum = sifting.solve(lattice, method=method, deadline=deadline)
+    made = law(optimum.log_density)
+    return checked(
+        lattice.problem,
+        method,
+        made,
+        optimum.certificate,
+        started=started,
+        tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, made.epsilon),
+        statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
+    )
