@@ -6,7 +6,7 @@ chromosome X or Y; a table that names nobody of the genotype file is refused.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,12 +31,7 @@ from optrr.genomics.genotypes import (
 )
 from optrr.genomics.layout import variant_alleles
 from optrr.genomics.people_tables import SEX, table_columns, text_column
-from optrr.genomics.phenotypes import (
-    UNKNOWN,
-    PhenotypeColumns,
-    table_sexes,
-    table_status,
-)
+from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, table_sexes, table_status
 from optrr.genomics.plink import read_bed, read_pgen
 from optrr.genomics.vcf import STANDARD_INPUT, read_vcf
 
@@ -190,12 +185,12 @@ def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: 
 def _kind(path: Path) -> str:
     """Raises InvalidInput for an ending of no kind."""
     name = ".vcf" if path.name == STANDARD_INPUT else path.name.lower()
-    for kind, endings in _KINDS.items():
-        if name.endswith(endings):
-            return kind
-    raise InvalidInput(
-        f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
-    )
+    kinds = [kind for kind, endings in _KINDS.items() if name.endswith(endings)]
+    if not kinds:
+        raise InvalidInput(
+            f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
+        )
+    return kinds[0]
 
 
 def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tuple[Variants, Mapping[str, int]]:
@@ -243,9 +238,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
     )
     codec: FrameCodec | None = None
     blocks: list[Codes] = []
-    rows = 0
     for batch in open_source(path, domain).batches(names):
-        rows += batch.num_rows
         codec = codec or FrameCodec(domain, batch.schema)
         blocks.append(codec.encode(batch).astype(np.int8))
     if not blocks:
@@ -254,7 +247,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
     codes[codes == GENOTYPES] = MISSING
     places = [known[name].label if name in known else "" for name in names]
     variants = Variants.named(names, [variant_alleles(a) for a in domain], places)
-    people: Sequence[str | None] = [str(k + 1) for k in range(rows)] if sample is None else text_column(path, sample)
+    people: list[str | None] = [str(k + 1) for k in range(len(codes))] if sample is None else text_column(path, sample)
     if None in people:
         raise InvalidInput(f"{path}, column {sample!r}: record {people.index(None) + 1} has no name; give one")
     return MatrixGenotypes(variants, checked_people([str(name) for name in people], str(path)), codes)
@@ -277,9 +270,7 @@ def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Cod
     count = int(np.isin(single_copy_chromosomes(genotypes.variants.chromosome), ("X", "Y")).sum())
     if not count:
         return None
-    male = genotypes.male
-    if phenotype.sex is not None:
-        male = table_sexes(genotypes.people, phenotype, path)
+    male = genotypes.male if phenotype.sex is None else table_sexes(genotypes.people, phenotype, path)
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
             f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "

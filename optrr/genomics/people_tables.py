@@ -22,9 +22,9 @@ PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam", ".fam")
 # Endings of files that are read as such tables where their first line says so.
 _PERHAPS = (*PLINK_TABLES, ".tsv", ".tab", ".dat", "")
 _FAMILY, _PERSON = "FID", "IID"
-# The columns of a fam file that say who is male and who is a case, as PLINK 2 calls them.
-SEX, PHENOTYPE = "SEX", "PHENO1"
-_FAM_COLUMNS = [_FAMILY, _PERSON, "PAT", "MAT", SEX, PHENOTYPE]
+# The column that says who is male, and all columns of a fam file, as PLINK 2 calls them.
+SEX = "SEX"
+_FAM_COLUMNS = [_FAMILY, _PERSON, "PAT", "MAT", SEX, "PHENO1"]
 _LONGEST_LINE = 1 << 26
 # Texts of a value that is not there.
 _NOTHING = ("", "NA", "nan", "NaN")
@@ -66,24 +66,17 @@ def text_column(path: Path, column: str) -> list[str | None]:
 
 
 def people_column(path: Path, column: str | None, known: Collection[str] = ()) -> list[str | None]:
-    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID (with FID where it repeats).
+    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID, or FID_IID where an IID repeats.
 
-    ``known``: names of a genotype file, to be matched.
+    ``known``: names of a genotype file; each person is called by the one of both that it has.
     """
     if column is not None or not is_plink_table(path):
         return text_column(path, column or "sample")
-    families = text_column(path, _FAMILY) if _FAMILY in table_columns(path) else None
-    return names_of_people(families, text_column(path, _PERSON), known)
-
-
-def names_of_people(
-    families: Sequence[str | None] | None, persons: Sequence[str | None], known: Collection[str] = ()
-) -> list[str | None]:
-    """IIDs, or FID_IID where an IID occurs in several families; of each person the one of both that is ``known``, if one is."""
-    if families is None:
-        return list(persons)
+    persons = text_column(path, _PERSON)
+    if _FAMILY not in table_columns(path):
+        return persons
     repeated, known = len(set(persons)) < len(persons), frozenset(known)
-    pairs = [(i, f"{f}_{i}") for f, i in zip(families, persons, strict=True)]
+    pairs = [(i, f"{f}_{i}") for f, i in zip(text_column(path, _FAMILY), persons, strict=True)]
     return [both if both in known or (repeated and i not in known) else i for i, both in pairs]
 
 

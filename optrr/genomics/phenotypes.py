@@ -33,11 +33,11 @@ _SEXES = {
 class PhenotypeColumns:
     """Where status stands in a table.
 
-    ``table``: CSV, Parquet or a file of PLINK's; None takes the fam file, or for genotypes in a table that table itself.
-    ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
-    ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a value is a control. Without
-    ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2, F); None takes
-    the fam file, where there is one.
+    ``table``: CSV, Parquet or a file of PLINK's; None takes the fam or psam file, or for genotypes in a table that table
+    itself. ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
+    ``column``, or without it of the only phenotype; without ``controls`` everyone else with a value is a control. Without
+    ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2, F); None takes that of
+    the fam or psam file.
 
     Raises
     ------
