@@ -1,12 +1,12 @@
 """A longitudinal design: what one person draws once and keeps, and what is drawn from it for every report (design §9).
 
-Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports for ever. The
+Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports over a lifetime. The
 last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
 
 A file is versioned JSON that holds the optimum's design file and both stages. One object: ``format``, ``software``,
 ``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the permanent law's record),
 ``threshold`` of the coin (decimal text), ``requested`` and ``attributes`` (ε_i of one report), ``one_report`` and ``epsilon``
-(total ε of one report and for ever), and ``digest``. Whoever reads it repeats the optimum's checks, and recomputes every
+(total ε of one report and of a lifetime), and ``digest``. Whoever reads it repeats the optimum's checks, and recomputes every
 number of one report and of all from what both stages draw.
 """
 
@@ -131,12 +131,12 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.instantaneous
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
-        """ε of so many reports of one person; None: of all for ever."""
+        """ε of so many reports of one person; None: of all over a lifetime."""
         return self.mechanism.spent(reports)
 
     @property
     def epsilon(self) -> float:
-        """What a person spends for ever, in nats, rounded up."""
+        """Lifetime ε of a person, in nats, rounded up."""
         return self.permanent.epsilon
 
     @property
@@ -153,12 +153,12 @@ class LongitudinalDesign(TableResult):
         """Both totals, and how many attributes."""
         one = self.spent(1)
         return (
-            f"epsilon {epsilon_text(one.epsilon)} of one report, {epsilon_text(self.epsilon)} for ever, "
+            f"epsilon {epsilon_text(one.epsilon)} of one report, {epsilon_text(self.epsilon)} over a lifetime, "
             f"{amount(self.domain.m, 'attribute')}"
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per attribute: accuracy asked for and given by one report, conditional ε, and both for ever."""
+        """One row per attribute: accuracy asked for and given by one report, conditional ε, and both over a lifetime."""
         return pa.table(
             {
                 "name": list(self.domain.names),
@@ -166,8 +166,8 @@ class LongitudinalDesign(TableResult):
                 "requested_epsilon": self.requested_epsilons,
                 "epsilon": self.mechanism.attribute_epsilons,
                 "conditional_epsilon": self.mechanism.conditional_epsilons,
-                "forever_epsilon": self.permanent.attribute_epsilons,
-                "forever_conditional_epsilon": self.permanent.conditional_epsilons,
+                "lifetime_epsilon": self.permanent.attribute_epsilons,
+                "lifetime_conditional_epsilon": self.permanent.conditional_epsilons,
             }
         )
 
@@ -176,7 +176,7 @@ class LongitudinalDesign(TableResult):
         each = [
             (x.reports, epsilon_text(x.epsilon), "exact" if x.exact else "at most") for x in map(self.spent, LISTED)
         ]
-        rows = [*each, ("for ever", epsilon_text(self.epsilon), "exact")]
+        rows = [*each, ("lifetime", epsilon_text(self.epsilon), "exact")]
         return [Table(["reports", "total epsilon", ""], rows, "one person's reports"), self.shown(most)]
 
     def sentences(self) -> list[str]:
@@ -188,7 +188,7 @@ class LongitudinalDesign(TableResult):
         """What a user must know before using this design, one line each."""
         return (
             *solution_warnings(self.optimum),
-            f"for ever means while a person's record stays as it is: each further record that a person comes to have spends "
+            f"a lifetime lasts while a person's record stays as it is: each further record that a person comes to have spends "
             f"another {epsilon_text(self.epsilon)} nats, and reports may show when it changed",
         )
 
@@ -276,7 +276,7 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
     how = "exact, rounded up" if mechanism.spent(1).exact else "upper bound"
     return [
         _total("epsilon of one report", stated.one_report, mechanism.epsilon, how),
-        _total("epsilon for ever", stated.epsilon, mechanism.permanent.epsilon, "rounded up"),
+        _total("lifetime epsilon", stated.epsilon, mechanism.permanent.epsilon, "rounded up"),
         Check("accuracies of one report", ends_text(listed), ends_text(given), "both stages", same),
         Check("accuracies asked for", ends_text(asked), ends_text(given), "of one report", met),
         _certified(design),

@@ -74,7 +74,7 @@ class PanelEstimate(CellsResult):
     def headline(self) -> str:
         """What it is, of which table, from how many people and rounds."""
         names = " × ".join(self.domain.names)
-        return f"{self.what} of {names} over {self.rounds} rounds, {self.people} people"
+        return f"{self.what} of {names} over {self.rounds} waves, {self.people} people"
 
     def numbers(self) -> dict[str, FloatArray]:
         """The combination with its errors and intervals."""

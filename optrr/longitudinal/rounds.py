@@ -6,7 +6,7 @@ the record, the report from these and the round's name. So a round that is made 
 Their order is drawn anew each time, from the system's random bits: a place would tell about the true record, as in any
 release. So does a person's name that was given in the order of the records, and it stays.
 
-What a person spends is stated as the ε for ever, under an id that belongs to key and design. All rounds bear the same id, so
+What a person spends is stated as the lifetime ε, under an id that belongs to key and design. All rounds bear the same id, so
 whatever adds releases up counts them once.
 
 Permanent answers without a store: drawn from a secret key, so that every round draws the same one again.
@@ -269,7 +269,7 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
     source = open_source(place, design.domain)
     refuse_randomized(place, source)
     refuse_input_as_target(path, source)
-    # ε for ever, under one id for all rounds
+    # lifetime ε, under one id for all rounds
     release = Release.of(design, id=key.release_id(design.digest))
     provenance, replaced = how.note(release), replaced_release(path, same=release.id)
     reader = _People(source, design.domain, id_column)

@@ -1,4 +1,4 @@
-"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or all for ever cost (design §9.2).
+"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime of them cost (design §9.2).
 
 **The permanent law** is the optimum with less of its uniform part, so that one report can be that optimum. Every optimum has
 densities q = 1 + x with x ≥ 0 (design §3.3): uniform answers mixed with something sharper. With a larger share of the sharper
@@ -160,7 +160,7 @@ def cascade(permanent: float, instantaneous: float, reports: int = 1) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ReportsEpsilon:
-    """ε in nats of ``reports`` reports of one person (None: all for ever): total, and conditional of shape (m,).
+    """ε in nats of ``reports`` reports of one person (None: a lifetime): total, and conditional of shape (m,).
 
     Neither is below the truth. ``exact``: the total is the truth up to the last places, and not only an upper bound.
     """
@@ -221,7 +221,7 @@ class TwoStage(Randomizer):
         self.instantaneous.randomize_in_place(codes, source)
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
-        """ε of so many reports of one person, at least one; None: of all for ever, which reveal the permanent answer itself.
+        """ε of so many reports of one person, at least one; None: of a lifetime, which reveal the permanent answer itself.
 
         Raises InvalidInput for fewer than one.
         """

@@ -333,7 +333,7 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     assert both["unit"] == "person over time"
     # what follows rounds is of the person, too
     followed = ("--design", "other.json", "-o", "then.csv", "--drop-undeclared", "--after", files[0])
-    assert "for ever in all" in said(capsys, "randomize", "true.csv", *followed).out
+    assert "over a lifetime in all" in said(capsys, "randomize", "true.csv", *followed).out
     assert json.loads(said(capsys, "account", "then.csv", "--json").out)["unit"] == "person over time"
     assert both["epsilon"] == pytest.approx(design.epsilon + load_design("other.json").epsilon)
     arguments = ("--design", "design.json", "--secret", "key", "--id-column", "who", "--wave", "3", "-o", "three.csv")
@@ -371,7 +371,7 @@ def test_from_the_command_line(here, capsys):
         said(capsys, "waves", "design", *attributes, "--lifetime-epsilon", "4", "-o", "made.json", "--json").out
     )
     assert made["one_report_epsilon"] < made["reports"][1]["epsilon"] < made["epsilon"] <= 4
-    assert "for ever" in said(capsys, "waves", "design", *attributes, "--lifetime-epsilon", "4").out
+    assert "over a lifetime" in said(capsys, "waves", "design", *attributes, "--lifetime-epsilon", "4").out
     assert json.loads(said(capsys, "verify", "made.json", "--json").out)["holds"]
     files = []
     for name in ("1", "2", "3"):
@@ -385,7 +385,7 @@ def test_from_the_command_line(here, capsys):
     out = json.loads(said(capsys, "waves", "estimate", *files, *arguments, "--change", "--json").out)
     assert sum(out["average"]["estimate"]) == pytest.approx(1) and out["average"]["people"] == 500
     assert sum(out["change"]["estimate"]) == pytest.approx(0, abs=1e-12)
-    assert "average of a over 3 rounds" in said(capsys, "waves", "estimate", *files, *arguments).out
+    assert "average of a over 3 waves" in said(capsys, "waves", "estimate", *files, *arguments).out
 
 
 def test_other_commands_say_where_the_file_belongs(here, capsys):

@@ -136,7 +136,7 @@ class Provenance:
     def phrase(self) -> str:
         """The total in words, with its parts if several releases add up to it."""
         known = self.releases
-        lifetime = " for ever" if unit_of(known) == PERSON else ""
+        lifetime = " over a lifetime" if unit_of(known) == PERSON else ""
         total = f"total epsilon {epsilon_text(self.in_all)}{lifetime}"
         if len(known) == 1:
             return total
