@@ -76,8 +76,8 @@ def sign(
 @command
 def audit(
     label: Path = argument(metavar="LABEL"),
-    command: str | None = option(
-        "Program to audit, which reads lines from standard input and answers each with a line."
+    client: str | None = option(
+        "Program to audit, which reads lines from standard input and answers each with a line.", "--command"
     ),
     n: int = option("Number of records to plant.", type=click.IntRange(min=200), default=100_000),
     alpha: float = option("Maximum probability of a false alarm.", default=1e-6),
@@ -92,6 +92,6 @@ def audit(
     """
     from optrr.devices.audit import audit as audited  # noqa: PLC0415 (brings scipy)
 
-    result = audited(label, command, n=n, alpha=alpha)
+    result = audited(label, client, n=n, alpha=alpha)
     give(result)
     return 0 if result.holds else 1

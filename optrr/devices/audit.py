@@ -12,21 +12,21 @@ import msgspec
 import numpy as np
 
 from optrr.core.errors import InvalidInput
-from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, tested
-from optrr.devices.clients import Answering, AuditedClient, CommandClient, FunctionClient, own_client
+from optrr.devices.audit_checks import AskedAgain, lags_and_shifts, tested
+from optrr.devices.clients import Answering, CommandClient, FunctionClient, own_client
 from optrr.devices.epsilon_bounds import total_bound
 from optrr.devices.label import Labelling, label_of
 from optrr.devices.planting import Codes, PlantedRecords, Run, planned
-from optrr.devices.query_audit import QueryLabel
-from optrr.devices.record_audit import Label
+from optrr.devices.query_audit import QueryAnswers, QueryLabel
+from optrr.devices.record_audit import Label, RecordAnswers
 from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst
 from optrr_solvers.arrays import IntArray
 
 # A function that answers queries: people's numbers and codes to one object with table and cells for each.
 Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
 
-# A client to ask: a function, a command line, or one of :mod:`optrr.devices.clients`.
-Client: TypeAlias = AuditedClient | Answering | Replying | str
+# A client to ask: a function, or a command line.
+Client: TypeAlias = Answering | Replying | str
 
 
 def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, alpha: float = 1e-6) -> Audit:
@@ -80,7 +80,7 @@ def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, a
         says = f"{foreign} of {2 * layout.rows} answers hold a value outside the label's categories; nothing else is tested"
         return result([Finding("categories", True, says, 0.0)])
     records = np.concatenate([run.records[: layout.once] for run in runs])
-    evidence: Evidence = promised.answers(records, np.concatenate([c[: layout.once] for c in codes]))
+    evidence = promised.answers(records, np.concatenate([c[: layout.once] for c in codes]))
     return result(
         [
             total_bound(evidence.events(layout.parts), promised.epsilon, alpha),
@@ -91,23 +91,21 @@ def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, a
     )
 
 
-def _asked_client(label: Label | QueryLabel, client: Client | None) -> AuditedClient:
+def _asked_client(label: Label | QueryLabel, client: Client | None) -> FunctionClient | CommandClient:
     """The client that is asked: a function or a command as one, and our own randomizer if none is named."""
     if isinstance(client, str):
         try:
             arguments = shlex.split(client)
         except ValueError as error:
-            raise InvalidInput(f"``command`` cannot be split into words: {error}") from error
+            raise InvalidInput(f"``client`` cannot be split into words: {error}") from error
         if not arguments:
-            raise InvalidInput("``command`` is empty; name a program")
+            raise InvalidInput("``client`` is empty; name a program")
         return CommandClient(arguments, label)
     if isinstance(label, QueryLabel):
         if client is None:
-            raise InvalidInput("a file of local queries is answered by clients only; give ``command``")
-        return _replying(label, client) if callable(client) else client
-    if client is None:
-        return own_client(label)
-    return FunctionClient(cast(Answering, client)) if callable(client) else client
+            raise InvalidInput("``client`` is missing: local queries are answered by clients only; name one")
+        return _replying(label, client)
+    return own_client(label) if client is None else FunctionClient(cast(Answering, client))
 
 
 def _replying(label: QueryLabel, function: Any) -> FunctionClient:
@@ -121,7 +119,7 @@ def _replying(label: QueryLabel, function: Any) -> FunctionClient:
 
 
 def _asked_again(
-    client: AuditedClient, layout: PlantedRecords, runs: Sequence[Run], codes: Sequence[Codes]
+    client: FunctionClient | CommandClient, layout: PlantedRecords, runs: Sequence[Run], codes: Sequence[Codes]
 ) -> list[AskedAgain]:
     """First and second answers of the same people: within the runs, and after a restart.
 
@@ -145,7 +143,7 @@ def _asked_again(
 
 def _repeats(
     label: Label | QueryLabel,
-    evidence: Evidence,
+    evidence: RecordAnswers | QueryAnswers,
     layout: PlantedRecords,
     asked: Sequence[AskedAgain],
     alpha: float,

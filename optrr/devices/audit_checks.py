@@ -10,15 +10,13 @@ Repeats: two independent answers have the same noise with a known probability c.
 form disjoint pairs, so the number of equal pairs is exactly binomial.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from optrr.devices.epsilon_bounds import Cells
 from optrr.devices.planting import Codes, PlantedRecords
 from optrr.devices.result import Worst, at_least, table_bound, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -44,26 +42,6 @@ class Fingerprints:
     numbers: IntArray
     chance: float
     what: str
-
-
-class Evidence(Protocol):
-    """Records and answers as the checks take them."""
-
-    def flips(self) -> Iterator[Tally]:
-        """Joint tables of which attributes change."""
-        ...
-
-    def replacements(self) -> Iterator[Tally]:
-        """How often each other category is reported."""
-        ...
-
-    def fingerprints(self) -> list[Fingerprints]:
-        """What must not repeat, the whole noise first."""
-        ...
-
-    def events(self, parts: Sequence[slice]) -> list[Iterable[Cells]]:
-        """Families of events that bound ε, counted in each part of the answers."""
-        ...
 
 
 def tested(tallies: Iterable[Tally]) -> Worst:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,27 +23,6 @@ from optrr_solvers.arrays import IntArray
 
 # Characters of a command's last words that an error shows.
 _LAST_WORDS = 200
-
-
-class AuditedClient(Protocol):
-    """Turns records into randomized records."""
-
-    @property
-    def name(self) -> str:
-        """What the findings call it."""
-        ...
-
-    @property
-    def lasting(self) -> bool:
-        """Whether what it remembers of people may outlast a run."""
-        ...
-
-    def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories.
-
-        Raises InvalidInput where the client fails, or does not answer every question once.
-        """
-        ...
 
 
 Answering = Callable[[IntArray, Codes], Codes]
@@ -63,7 +42,7 @@ class FunctionClient:
     lasting: ClassVar[bool] = False
 
     def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """As of :class:`AuditedClient`."""
+        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories."""
         for asked in runs:
             self.function(asked.people[:1].copy(), asked.records[:1].copy())
         context = multiprocessing.get_context("fork")
@@ -140,7 +119,7 @@ class CommandClient:
         return self.arguments[0]
 
     def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """As of :class:`AuditedClient`."""
+        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories."""
         with ThreadPoolExecutor(len(runs)) as pool:
             return list(pool.map(self._run, runs))
 

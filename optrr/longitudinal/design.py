@@ -1,7 +1,7 @@
 """A longitudinal design: what one person draws once and keeps, and what is drawn from it for every report (design §9).
 
-Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports over a lifetime. The
-last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
+Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports over a
+lifetime. The last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
 
 A file is versioned JSON that holds the optimum's design file and both stages. One object: ``format``, ``software``,
 ``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the permanent law's record),

@@ -1,4 +1,4 @@
-"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime of them cost (design §9.2).
+"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime cost (design §9.2).
 
 **The permanent law** is the optimum with less of its uniform part, so that one report can be that optimum. Every optimum has
 densities q = 1 + x with x ≥ 0 (design §3.3): uniform answers mixed with something sharper. With a larger share of the sharper

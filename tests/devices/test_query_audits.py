@@ -177,7 +177,7 @@ def test_what_is_no_answer_is_a_violation_by_itself(bad: dict[str, Any], deploye
 
 
 def test_what_cannot_be_audited_is_refused_with_a_remedy(deployed: DeployedQuestions, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="give ``command``"):
+    with pytest.raises(InvalidInput, match="``client`` is missing"):
         optrr.audit(deployed)
     optrr.save(asking(), tmp_path / "asking.json")
     with pytest.raises(InvalidInput, match="audit the file that optrr export makes of it"):
