@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from optrr.allocation.sampled_tables import SampledTables
     from optrr.allocation.tradeoffs import Tradeoff, tradeoff
     from optrr.allocation.workload import Workload
-    from optrr.analysis.measures.subgroups import MissingAtRandom
     from optrr.core.design.designs import Design
     from optrr.core.design.solving import Constraints, design
     from optrr.core.design.specification import Specification, read_specification
     from optrr.core.design.verification import Verification
+    from optrr.core.domain.arguments import MissingAtRandom, Sample
     from optrr.core.domain.bins import Bins
     from optrr.core.domain.domain import Attribute, Domain
-    from optrr.core.domain.public import PublicColumns, Sample
+    from optrr.core.domain.public import PublicColumns
     from optrr.core.errors import (
         Infeasible,
         InvalidInput,
@@ -66,14 +66,14 @@ _HOMES = {
     "allocation.sampled_tables": ["SampledTables"],
     "allocation.tradeoffs": ["Tradeoff", "tradeoff"],
     "allocation.workload": ["Workload"],
-    "analysis.measures.subgroups": ["MissingAtRandom"],
     "core.design.designs": ["Design"],
     "core.design.solving": ["Constraints", "SolveOptions", "design"],
     "core.design.specification": ["Specification", "read_specification"],
     "core.design.verification": ["Verification"],
     "core.domain.bins": ["Bins"],
     "core.domain.domain": ["Attribute", "Domain"],
-    "core.domain.public": ["PublicColumns", "Sample"],
+    "core.domain.arguments": ["MissingAtRandom", "Sample"],
+    "core.domain.public": ["PublicColumns"],
     "core.errors": [
         "Infeasible",
         "InvalidInput",

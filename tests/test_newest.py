@@ -34,17 +34,17 @@ design spec.toml -o d.json --preserve pairs
 compare spec.toml
 allocate spec.toml --total-epsilon 3 --workload pairs
 randomize true.csv --design d.json -o out.csv
-estimate out.csv --design d.json --attributes a,b --derive cramers-v
+estimate out.csv --design d.json --attributes a,b --statistic cramers-v
 test out.csv --design d.json --attributes a,b
-share out.csv --design d.json --of b=1
-contrast out.csv --design d.json --share '{"of": {"b": 1}}' --share '{"of": {"b": 2}, "weight": -1}'
-quantile out.csv --design d.json --attributes a
-measure out.csv --design d.json --attributes a,b --measure row-proportions
+estimate out.csv --design d.json --statistic proportion --of b=1
+estimate out.csv --design d.json --statistic contrast --term '{"of": {"b": 1}}' --term '{"of": {"b": 2}, "weight": -1}'
+estimate out.csv --design d.json --statistic quantile --attributes a
+estimate out.csv --design d.json --attributes a,b --statistic row-proportions
 model out.csv --design d.json --attributes a,b --terms 'a*b'
 regress out.csv --design d.json --formula 'a ~ b'
 synthesize out.csv --design d.json -o drawn.csv
-combine sets.csv
-power --design d.json --attributes a,b --proportions .1,.1,.1,.2,.2,.3
+synthesize sets.csv --combine
+power --design d.json --attributes a,b --truth .1,.1,.1,.2,.2,.3
 cluster out.csv --design d.json --max-combinations 6 --min-dependence 0.01
 export d.json -o sampler.json
 account out.csv

@@ -26,8 +26,7 @@ from optrr.core.inference import test as association_test
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from optrr.analysis.measures.subgroups import Missing
-    from optrr.core.domain import Domain, GivenSample
+    from optrr.core.domain import Domain, GivenSample, Missing
     from optrr.core.inference import Adjustment, TestFamily, TestResult
     from optrr.core.reports import Reports
 

@@ -9,11 +9,10 @@ from optrr.analysis.complete_cases import complete_table
 from optrr.analysis.estimated import NO_PUBLIC, model_estimated, regress_estimated
 from optrr.analysis.loglinear import estimating
 from optrr.analysis.loglinear.fitting import parse_terms, split_terms
-from optrr.analysis.measures.subgroups import at_random
 from optrr.analysis.regression import fitting
 from optrr.analysis.regression.formulas import Formula
 from optrr.analysis.synthesis import drawing
-from optrr.core.domain import NONE
+from optrr.core.domain import NONE, at_random
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import counted_table
 
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analysis.loglinear.estimating import LogLinear
-    from optrr.analysis.measures.subgroups import Missing
     from optrr.analysis.regression.fitting import Regression
     from optrr.analysis.synthesis.drawing import Synthetic
-    from optrr.core.domain import Attribute, GivenSample, PublicColumns
+    from optrr.core.domain import Attribute, GivenSample, Missing, PublicColumns
     from optrr.core.estimation import EstimatedTable
     from optrr.core.reports import Reports
 

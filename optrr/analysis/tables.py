@@ -15,10 +15,10 @@ import numpy as np
 from optrr.analysis.measures import quantile, shares
 from optrr.analysis.measures.measure import Comparing
 from optrr.analysis.measures.measure import measure as measured
-from optrr.analysis.measures.subgroups import at_random, check_missing, restriction
+from optrr.analysis.measures.subgroups import restriction
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
-from optrr.core.domain import listed, scores_by_name
+from optrr.core.domain import at_random, check_missing, listed, scores_by_name
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import STATISTICS, Derived, check_confidence, derive, estimate, estimate_adjusted
 from optrr.core.estimation import poisoning as poisoning_of
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analysis.measures import Among, Measures, WeightedShare
-    from optrr.analysis.measures.subgroups import Missing
     from optrr.analysis.weighting import WeightedEstimate
-    from optrr.core.domain import Category, GivenSample
+    from optrr.core.domain import Category, GivenSample, Missing
     from optrr.core.estimation import Estimate, EstimatedTable, Poisoning
     from optrr.core.reports import Reports
 

@@ -6,11 +6,10 @@ Options that say nothing of what is asked are refused rather than ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -22,7 +21,9 @@ from optrr.core.domain import (
     Category,
     Domain,
     GivenSample,
-    PublicColumns,
+    LonelyPsu,
+    Missing,
+    MissingAtRandom,
     Sample,
     listed,
     shown,
@@ -32,7 +33,6 @@ from optrr.core.records import RecordsAt, file_formats, files_at, refuse_replaci
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from optrr.analysis.measures.subgroups import Missing
     from optrr.core.reports import Reports
 
 
@@ -76,15 +76,13 @@ TABLE_ATTRIBUTES = option(
     metavar="A,B",
     required=True,
 )
-AMONG = option(
+TESTED = option("Attributes that the test is about; two for an association.", metavar="A,B", required=True)
+STRATA_OF = option("Attributes whose categories together are strata, for tests within them.", "--given", metavar="C,…")
+WHERE = option(
     "Only people whose true answer to A, in the table or not, is one of these; repeatable.",
-    metavar="A=CATEGORY,CATEGORY,…",
+    metavar="A=CATEGORY,…",
 )
-COMPLETE_CASES = option("Leave out people whose true record has a missing value in one of the attributes.")
-IGNORABLE = option(
-    "Everybody, if who answered about A depends on the other attributes alone, which you declare so.", metavar="A"
-)
-RANDOM_STATE = option("Seed of the draw.", type=click.IntRange(min=0))
+RANDOM_STATE = option("Seed of what is drawn.", type=click.IntRange(min=0))
 
 
 PUBLIC_KEY = option("Ed25519 public key; refuse a design that its owner did not sign.", metavar="KEY.PEM")
@@ -217,26 +215,46 @@ def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list
     return by_name("scores", texts, partial(numbers, "scores"), names)
 
 
-def missing_of(complete_cases: bool, missing_at_random: str | None = None) -> Missing:
-    """The treatment of missing values. Raises InvalidInput for two of them."""
-    if missing_at_random is None:
-        return "complete-cases" if complete_cases else "category"
-    if complete_cases:
+def hypothesis_option(names: Sequence[str]) -> Any:
+    """The option of the hypothesis of a test."""
+    return option(
+        "Hypothesis: independence, or conditional-independence with --given, goodness-of-fit with --proportions, homogeneity "
+        "of groups, unless given.",
+        "--test",
+        type=click.Choice(names),
+    )
+
+
+_COMPLETE = option("Leave out people whose true record has a missing value in one of the attributes.")
+
+
+def complete_cases(complete_cases: bool = _COMPLETE) -> Missing | None:
+    """The treatment of missing values, where options say one."""
+    return "complete-cases" if complete_cases else None
+
+
+def missing(
+    complete_cases: bool = _COMPLETE,
+    missing_at_random: str | None = option(
+        "Everybody, if who answered about A depends on the other attributes alone, as you declare.", metavar="A"
+    ),
+) -> Missing | None:
+    """The treatment of missing values, where options say one. Raises InvalidInput for two."""
+    if complete_cases and missing_at_random is not None:
         raise InvalidInput("``complete_cases``: excludes ``missing_at_random``; leave one of them out")
-    from optrr.analysis.measures.subgroups import MissingAtRandom  # noqa: PLC0415 (few commands need it)
+    if missing_at_random is not None:
+        return MissingAtRandom(missing_at_random)
+    return "complete-cases" if complete_cases else None
 
-    return MissingAtRandom(missing_at_random)
 
-
-POOL = option(
+COLLAPSE = option(
     "Count as one category those whose estimated proportions are below this, such as 1%, or those named; repeatable for "
     "several attributes.",
-    "--collapse",
     metavar="SHARE|A=X,Y,…",
 )
 
 
-def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
+def with_collapsed(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
     """The reports with categories of ``names`` collapsed as the option says.
 
     Raises
@@ -259,30 +277,18 @@ PUBLIC = option(
 )
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """How the records of a command were sampled, as far as its options say."""
-
-    weights: str | None = option(
-        "Public column of weights, where neither the design nor the release names it.", "--weights", metavar="COLUMN"
-    )
-    strata: str | None = option("Public column of strata, likewise.", "--strata", metavar="COLUMN")
-    psu: str | None = option("Public column of what was sampled first in a stratum, likewise.", metavar="COLUMN")
-    unweighted: bool = option("Ignore the weight, stratum and cluster that the design or release names.")
-    lonely_psu: Literal["refuse", "centred"] | None = option(
-        "A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all."
-    )
-
-    @property
-    def sample(self) -> GivenSample:
-        """As analyses take it."""
-        named = {name: value for name, value in vars(self).items() if value and name != "unweighted"}
-        if self.unweighted and named:
-            raise InvalidInput(
-                f"``{next(iter(named))}``: excludes ``unweighted``, which ignores the sample; leave one out"
-            )
-        return "ignore" if self.unweighted else Sample(**named) if named else None
-
-    def keywords(self, reports: Reports, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
-        """What is given, as analyses of these reports take it, and the columns that these then use."""
-        return {"sample": self.sample}, reports.sampled(self.sample, by)[0]
+def sample(
+    weights: str | None = option("Public column of weights, beside the design's and the release's.", metavar="COLUMN"),
+    strata: str | None = option("Public column of strata, likewise.", metavar="COLUMN"),
+    psu: str | None = option("Public column of primary sampling units within the strata, likewise.", metavar="COLUMN"),
+    lonely_psu: LonelyPsu | None = option(
+        "Treatment of a stratum with one sampling unit: refuse it, as by default, or centre it at the mean of all."
+    ),
+    unweighted: bool = option("Ignore the weights, strata and sampling units that the design or release names."),
+) -> GivenSample:
+    """How the records were sampled. Raises InvalidInput for a sample that is to be ignored."""
+    named = {"weights": weights, "strata": strata, "psu": psu, "lonely_psu": lonely_psu}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    if unweighted and given:
+        raise InvalidInput(f"``{next(iter(given))}``: excludes ``unweighted``, which ignores the sample; leave one out")
+    return "ignore" if unweighted else Sample(**given) if given else None

@@ -1,6 +1,6 @@
 """The frame of commands that analyse records: what they open, the analysis that they run, and where its result goes.
 
-Reports are opened and pooled, progress is shown while they are read, and what the analysis warns of is said beside its result:
+Reports are opened, progress is shown while they are read, and what the analysis warns of is said beside its result:
 in a table's file, on a page, and in what is printed.
 
 What makes a path impossible or misleading is said before any work is done. A page is sent to others, so it holds names of files
@@ -10,7 +10,7 @@ without their folders, and of a database no more than its kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from optrr.allocation.sampled_tables import SampledTables, load_asking
-from optrr.cli.inputs import DESIGN_FILE, INPUT, Sampled, keep_input, with_pool
+from optrr.cli.inputs import DESIGN_FILE, INPUT, keep_input, with_collapsed
 from optrr.cli.options import option
 from optrr.cli.printing import heard, is_json, print_json, progress, say, warn
 from optrr.core.design import Asking, Design
@@ -30,7 +30,6 @@ from optrr.core.records import OpenedRecords, Place, RecordsAt, check_target, ea
 
 if TYPE_CHECKING:
     from optrr.core.display import Given, Page
-    from optrr.core.domain import PublicColumns
     from optrr.core.reports import Reports
 
 
@@ -206,20 +205,18 @@ class Analysis:
         """What people were asked by."""
         return load_asking(self.design_file)
 
-    def open(self, pool: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()) -> Reports:
-        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --collapse says.
+    def open(
+        self, collapse: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()
+    ) -> Reports:
+        """The reports, also those of other ``groups``, with the categories of these attributes collapsed.
 
         What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
         standard input can be read once.
         """
         watch = lambda done, share: progress(f"{done} records read", share)  # noqa: E731
         places = [place.watched(watch) for place in (self.input, *groups)]
-        self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
+        self.reports = replace(with_collapsed(self.asking.reports(*places), collapse, names), kept={})
         return self.reports
-
-    def sampled(self, sample: Sampled, by: Sequence[str] = ()) -> tuple[dict[str, Any], PublicColumns]:
-        """As :meth:`Sampled.keywords` of the reports."""
-        return sample.keywords(self.reports, by)
 
     def made(self, call: Callable[[], _Made]) -> _Made:
         """What a call of the Python API returns; what it warns of is in doubt about the records."""
@@ -232,18 +229,16 @@ class Analysis:
     def give(
         self,
         result: Result,
-        show: Callable[[], None] | None = None,
         page: Callable[[Given], Page] | None = None,
-        about: Mapping[str, Any] | None = None,
         **beside: Result | Sequence[Result] | None,
     ) -> None:
         """Write the files that are asked for, warn, and print the result as text or JSON, with those that stand ``beside`` it.
 
-        ``page`` makes the page, by default that of a table. The JSON object also holds what is ``about`` the result.
+        ``page`` makes the page, by default that of a table.
         """
         others = {name: each for name, each in beside.items() if each}
         several = [one for each in others.values() for one in ([each] if isinstance(each, Result) else each)]
-        summary = {**result.summary(), **(about or {}), "doubts": self.doubts}
+        summary = {**result.summary(), "doubts": self.doubts}
         for name, each in others.items():
             summary[name] = each.summary() if isinstance(each, Result) else [one.summary() for one in each]
         said = [*self.doubts, *(line for one in (result, *several) for line in one.warnings)]
@@ -254,8 +249,6 @@ class Analysis:
         warn(dict.fromkeys(said))
         if is_json():
             print_json(summary)
-        elif show is not None:
-            show()
         else:
             say("\n\n".join(map(str, (result, *several))))
 

@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from optrr.core.domain.public import NONE, GivenSample, LonelyPsu, PublicColumns, Sample
+from optrr.core.domain.arguments import GivenSample, LonelyPsu, Sample
+from optrr.core.domain.public import NONE, PublicColumns
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.lazy_methods import LazyMethod
 from optrr.core.records.counts import OpenedRecords

@@ -167,7 +167,10 @@ def read(
 @pytest.mark.parametrize("method", ["kronecker", "auto"])
 def test_scores_are_gradients_and_curvatures_their_derivatives(formula: str, family: str | None, method: str) -> None:
     mechanism = design(
-        DOMAIN, [1.0, 2.0, 1.5, 3.0], method=method, **({} if method == "kronecker" else {"preserve": "pairs"})
+        DOMAIN,
+        [1.0, 2.0, 1.5, 3.0],
+        method=method,
+        **({} if method == "kronecker" else {"constraints": Constraints(preserve="pairs")}),
     ).mechanism
     made, _ = read(formula, mechanism, mechanism.randomize_codes(people(400), random_state=2), family)
     rng, step = np.random.default_rng(3), 1e-5

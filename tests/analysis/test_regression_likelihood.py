@@ -51,7 +51,7 @@ class Setting:
         )
         self.formula = f"y ~ {' + '.join(names)}"
         epsilon = [float(e) for e in rng.uniform(1, 4, len(sizes) + 1)]
-        kind = {"preserve": "pairs"} if rng.uniform() < 0.5 else {"method": "kronecker"}
+        kind = {"constraints": Constraints(preserve="pairs")} if rng.uniform() < 0.5 else {"method": "kronecker"}
         self.mechanism: Mechanism = design(self.domain, epsilon, **kind).mechanism
 
     def chances(self, theta: np.ndarray) -> np.ndarray:

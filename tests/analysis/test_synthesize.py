@@ -337,7 +337,7 @@ def test_combined_intervals_hold_and_those_of_one_set_do_not(epsilon: float, kin
     """
     rng = np.random.default_rng(11)
     truth = rng.dirichlet(np.full(12, 3.0)).reshape(2, 3, 2)
-    how = {"method": "kronecker"} if kind == "kronecker" else {"preserve": "pairs"}
+    how = {"method": "kronecker"} if kind == "kronecker" else {"constraints": Constraints(preserve="pairs")}
     mechanism = design(SMALL, epsilon, **how).mechanism
     kernel, terms, n = mechanism.kernel(SMALL.names), Terms.of(SMALL, [SMALL.names]), 4000
     held, alone = [], []
@@ -420,7 +420,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     assert "tables that are kept" in capsys.readouterr().out
     numbers = pd.DataFrame({"parameter": ["u", "v"] * 3, "estimate": [1.0, 5.0, 2.0, 6.0, 4.0, 5.5]})
     numbers.to_csv(tmp_path / "e.csv", index=False)
-    assert run(["combine", str(tmp_path / "e.csv"), "-o", str(tmp_path / "c.csv"), "--json"]) == 0
+    assert run(["synthesize", "--combine", str(tmp_path / "e.csv"), "-o", str(tmp_path / "c.csv"), "--json"]) == 0
     combined = combine([{"u": 1.0, "v": 5.0}, {"u": 2.0, "v": 6.0}, {"u": 4.0, "v": 5.5}])
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(combined.summary()))
     assert pd.read_csv(tmp_path / "c.csv").upper.tolist() == pytest.approx([row.upper for row in combined.rows])
@@ -430,7 +430,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
         (numbers.assign(estimate="many"), "which is no number"),
     ):
         wrong.to_csv(tmp_path / "e.csv", index=False)
-        assert run(["combine", str(tmp_path / "e.csv")]) == 2
+        assert run(["synthesize", "--combine", str(tmp_path / "e.csv")]) == 2
         error = capsys.readouterr().err
         assert line in error and error.count("\n") == 1
 

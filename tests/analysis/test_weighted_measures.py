@@ -346,7 +346,8 @@ def test_weights_of_shares_that_are_no_numbers_are_named(
         optrr.save(optrr.design(DOMAIN, 2.0), tmp_path / "d.json")
         people(1, 50).drop(columns="town").assign(town="a").to_csv(tmp_path / "o.csv", index=False)
         text = json.dumps({"of": {"sex": "f"}, "weight": weight})
-        assert run(["contrast", str(tmp_path / "o.csv"), "--design", str(tmp_path / "d.json"), "--share", text]) == 2
+        place = [str(tmp_path / "o.csv"), "--design", str(tmp_path / "d.json")]
+        assert run(["estimate", *place, "--statistic", "contrast", "--term", text]) == 2
         said = capsys.readouterr().err
         assert "a share has the weight '-1'; give a finite number" in said and "Traceback" not in said
 
@@ -377,7 +378,7 @@ def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pyt
     optrr.save(optrr.design(DOMAIN, PLAIN), tmp_path / "d.json")
     frame.assign(town=frame.town.fillna("NA")).to_csv(tmp_path / "o.csv", index=False)
     place = [str(tmp_path / "o.csv"), "--design", str(tmp_path / "d.json"), "--json"]
-    assert run(["share", *place, "--of", "town=(missing)", "--where", "sex=f"]) == 0
+    assert run(["estimate", *place, "--statistic", "proportion", "--of", "town=(missing)", "--where", "sex=f"]) == 0
     printed = json.loads(capsys.readouterr().out)["rows"][0]["estimate"]
     assert printed == pytest.approx(frame[frame.sex == "f"].town.isna().mean())
 

@@ -86,7 +86,7 @@ _LINES = (
     "estimate out.parquet --design d.json --attributes sex --method unbiased --poisoning 3",
     "test out.csv --design d.json --attributes sex,age --test independence --json",
     "test out.csv --design d.json --attributes sex --test goodness-of-fit --proportions 0.5,0.5",
-    "measure out.csv --design d.json --attributes sex,age --measure means --scores age=1,2,3 --json",
+    "estimate out.csv --design d.json --attributes sex,age --statistic means --scores age=1,2,3 --json",
     "model out.csv --design d.json --attributes sex,age --terms sex+age --json",
     "power --design d.json --attributes sex,age --proportions 0.2,0.1,0.2,0.1,0.2,0.2 --json",
     "cluster out.csv --design d.json --max-combinations 6 --min-dependence 0.1 --json",

@@ -185,6 +185,11 @@ class LogLinear(TableResult):
         size = amount(self.terms.parameters, "parameter")
         return f"{self.terms}: {size}, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
 
+    def sentences(self) -> list[str]:
+        """What the intervals hold for, and what coefficients are."""
+        kind = intervals_said(self.confidence, self.simultaneous)
+        return [f"log odds and log odds ratios against first categories, {kind}", f"BIC {self.bic:.2f}"]
+
     def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
         """What stands on its page, with what a ``comparison`` with another model says."""
         lead = (

@@ -113,6 +113,11 @@ class Measures(TableResult):
         sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
         return f"{self.statistic} of {title}{one}, {sampled}{said_where(self.where)}"
 
+    def sentences(self) -> list[str]:
+        """What the intervals hold for, the scores that counted, and what is taken for granted."""
+        scores = told_scores(self.attributes[-1:], None if self.scores is None else [self.scores], 2)
+        return [intervals_said(self.confidence, self.simultaneous), *scores, *([self.note] if self.note else [])]
+
     def on_page(self, **_beside: Any) -> OneTable:
         """What stands on its page."""
         title = crossed(self.attributes)
@@ -122,9 +127,7 @@ class Measures(TableResult):
             f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
             "no end, the noise leaves none."
         )
-        scores = None if self.scores is None else [self.scores]
-        lines = [*told_scores(self.attributes[-1:], scores, 2), *([self.note] if self.note else [])]
-        notes = [Text(sentence(line)) for line in lines]
+        notes = [Text(sentence(line)) for line in self.sentences()[1:]]
         chart = f"{self.statistic} of {title} with intervals"
         return OneTable(f"{title}: {self.statistic}", lead, "Comparisons", chart, notes=notes)
 

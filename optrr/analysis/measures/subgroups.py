@@ -14,45 +14,17 @@ measures).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from optrr.analysis.measures.quantities import Odds
 from optrr.core.display import MISSING, category_word
-from optrr.core.domain import Attribute, Category, Domain, category_text, listed, shown
+from optrr.core.domain import Attribute, Category, Domain, Missing, category_text, check_missing, listed, shown
 from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept, or the only one.
 Among = Mapping[str, Category | Sequence[Category]]
-
-
-@dataclass(frozen=True)
-class MissingAtRandom:
-    """Missing values of an attribute that are missing at random, as you declare: the numbers are then those of everybody.
-
-    Among people alike in the other attributes of the table, whether somebody answered does not depend on the answer.
-
-    Parameters
-    ----------
-    attribute
-        Attribute of the table that declares a missing value.
-
-    Examples
-    --------
-    >>> import optrr
-    >>> optrr.MissingAtRandom("income").attribute
-    'income'
-    """
-
-    attribute: str
-
-
-# What an analysis takes for ``missing``: a category as any other, left out, or missing at random.
-Missing = Literal["category", "complete-cases"] | MissingAtRandom
-
-
 # Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
 MOST_WORK = 1 << 18
 
@@ -229,21 +201,6 @@ def said_missing_at_random(name: str, given: Sequence[str]) -> str:
     """What is taken for granted."""
     alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
     return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
-
-
-def check_missing(missing: Missing) -> Missing:
-    """The treatment of missing values. Raises InvalidInput for what is none."""
-    if missing not in ("category", "complete-cases") and not isinstance(missing, MissingAtRandom):
-        raise InvalidInput(
-            f"``missing``: {missing!r} is unknown; give 'category', 'complete-cases' or MissingAtRandom('A')"
-        )
-    return missing
-
-
-def at_random(missing: Missing) -> str | None:
-    """The attribute that is missing at random, if any. Raises as :func:`check_missing`."""
-    given = check_missing(missing)
-    return given.attribute if isinstance(given, MissingAtRandom) else None
 
 
 def restriction(

@@ -153,6 +153,12 @@ class Regression(TableResult):
         """The formula, the family and the number of records."""
         return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
 
+    def sentences(self) -> list[str]:
+        """The intervals and the method, the test of each term, and the likelihood."""
+        tests = [f"{t.term}: chi2({t.df}) = {t.statistic:.4f}, p = {t.p_value:.4g}" for t in self.terms]
+        likelihood = [] if self.log_likelihood is None else [f"log-likelihood {self.log_likelihood:.2f}"]
+        return [f"{intervals_said(self.confidence)}; {self.method}", *tests, *likelihood]
+
     def on_page(self, **_beside: Any) -> OneTable:
         """What stands on its page."""
         lead = (

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 from optrr.core.display import TableResult, amount, arrow_rows, intervals_said
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import check_confidence, norm, t
+from optrr.core.records import open_source
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ class Combined(TableResult):
         """How many numbers, from how many sets."""
         return f"{amount(len(self.rows), 'estimate')} from {amount(self.sets, 'synthetic set')}, combined"
 
+    def sentences(self) -> Sequence[str]:
+        """What the intervals are."""
+        return [f"{intervals_said(self.confidence)}, which count the error of randomization"]
+
     def to_arrow(self) -> "pa.Table":
         """One row per number."""
         return arrow_rows(self.rows, ("parameter",), _NUMBERS)
@@ -132,6 +137,35 @@ def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     half = float(t.isf(tail, m - 1)) * error
     rows = zip(names, middle, error, middle - half, middle + half, strict=True)
     return Combined(tuple(CombinedEstimate(name, *map(float, row)) for name, *row in rows), m, confidence)
+
+
+_PARAMETER, _ESTIMATE = "parameter", "estimate"
+
+
+def read_estimates(place: Any) -> list[dict[str, float]]:
+    """Estimates of each set by parameter, from records with the columns parameter and estimate, the sets in the same order.
+
+    Raises InvalidInput for missing columns, what is no number, and parameters with different numbers of estimates.
+    """
+    source = open_source(place)
+    absent = [name for name in (_PARAMETER, _ESTIMATE) if name not in source.column_names()]
+    if absent:
+        raise InvalidInput(
+            f"{place}: no column {absent[0]!r}; give the columns parameter and estimate, a row for each set"
+        )
+    found: dict[str, list[float]] = {}
+    for batch in source.batches([_PARAMETER, _ESTIMATE]):
+        columns = (batch.column(name).to_pylist() for name in (_PARAMETER, _ESTIMATE))
+        for parameter, value in zip(*columns, strict=True):
+            try:
+                found.setdefault(str(parameter), []).append(float(str(value)))
+            except ValueError:
+                raise InvalidInput(f"{place}: {value!r} in the column {_ESTIMATE!r} is no number; mend it") from None
+    sets = {len(values) for values in found.values()}
+    if len(sets) != 1:
+        said = ", ".join(f"{name} {len(values)}" for name, values in found.items()) or "none"
+        raise InvalidInput(f"{place}: estimates of {said}; give as many of every parameter, one for each set")
+    return [{name: values[k] for name, values in found.items()} for k in range(*sets)]
 
 
 def _table(given: Any) -> tuple[tuple[str, ...], FloatArray]:

@@ -26,7 +26,7 @@ from optrr.analysis.synthesis.laws import (
     sums,
     with_margins,
 )
-from optrr.core.display import TableResult, amount, crossed, interval_figure
+from optrr.core.display import Table, TableResult, amount, crossed, interval_figure
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import check_confidence, check_records, estimate, norm, warn_of_records
@@ -163,7 +163,7 @@ class Synthetic(TableResult):
                 f"{wrong}; take errors from the randomized records (estimate, test, regress), or draw several sets and combine "
                 "them"
             )
-        return f"{wrong}; compute each number from every set and combine them (optrr combine). {NOT_KEPT}"
+        return f"{wrong}; compute each number from every set and combine them (``combine``). {NOT_KEPT}"
 
     def headline(self) -> str:
         """How many records, of what, and how near."""
@@ -171,6 +171,16 @@ class Synthetic(TableResult):
         share += f", {self.kept:.0%} of the median pair's association kept"
         several = f" in {self.sets} sets" if self.sets > 1 else ""
         return f"{amount(len(self.codes), 'synthetic record')}{several} of {self.domain.m} attributes, {share}"
+
+    def tables_shown(self, most: int | None = None) -> list[Table]:
+        """How near tables of the records are to the estimates; the records themselves are in :meth:`to_arrow`."""
+        compared = (("pairs", self.pairs), ("kept tables", self.margins))
+        heads = ["attributes", "cells", "within intervals", "largest difference", "association kept"]
+        return [
+            Table(heads, [[c.name, c.cells, c.within, c.largest_difference, c.kept] for c in each[:most]], title)
+            for title, each in compared
+            if each
+        ]
 
     def to_arrow(self) -> "pa.Table":
         """The records, one column per attribute; their metadata says that they are synthetic.

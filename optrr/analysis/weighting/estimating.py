@@ -18,7 +18,18 @@ from optrr.analysis.weighting.linearised import (
     through,
 )
 from optrr.analysis.weighting.sampled import Label, SampledRecords, sample_of
-from optrr.core.display import ROWS, OneTable, Part, TableResult, Text, category_word, crossed, in_json, intervals_said
+from optrr.core.display import (
+    ROWS,
+    OneTable,
+    Part,
+    Table,
+    TableResult,
+    Text,
+    category_word,
+    crossed,
+    in_json,
+    intervals_said,
+)
 from optrr.core.domain import Domain, PublicColumns, cells_table
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import check_confidence, without_error
@@ -121,6 +132,19 @@ class WeightedEstimate(TableResult):
         """Which table, of which sample."""
         by = f" by {' × '.join(self.columns.group)}" if self.columns.group else ""
         return f"{' × '.join(self.domain.names)}{by}, weighted: {self.sampling}"
+
+    def tables_shown(self, most: int | None = None) -> list[Table]:
+        """A table for each group, with its effective number of records."""
+        out = []
+        for title, table in zip(self.titles(), self.tables, strict=True):
+            said = ", ".join(filter(None, [crossed(self.domain.names), title, f"{table.n} records"]))
+            shown = self.only(table).shown(most)
+            out.append(replace(shown, title=f"{said}, effective {table.kish:.0f} by their weights alone"))
+        return out
+
+    def sentences(self) -> list[str]:
+        """What the intervals hold for."""
+        return [self.interval_note]
 
     def _keys(self) -> int:
         return len(self.columns.group) + self.domain.m

@@ -1,3 +1,10 @@
+from .arguments import GivenSample as GivenSample
+from .arguments import LonelyPsu as LonelyPsu
+from .arguments import Missing as Missing
+from .arguments import MissingAtRandom as MissingAtRandom
+from .arguments import Sample as Sample
+from .arguments import at_random as at_random
+from .arguments import check_missing as check_missing
 from .bins import Bins as Bins
 from .columns import ReleasedColumn as ReleasedColumn
 from .datasets import ADULT_EIGHT as ADULT_EIGHT
@@ -24,7 +31,4 @@ from .domain import shown as shown
 from .domain import told_scores as told_scores
 from .public import NONE as NONE
 from .public import UNPROTECTED as UNPROTECTED
-from .public import GivenSample as GivenSample
-from .public import LonelyPsu as LonelyPsu
 from .public import PublicColumns as PublicColumns
-from .public import Sample as Sample

@@ -7,8 +7,7 @@ unchanged, whatever carries the records names them as unprotected, and whatever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 
@@ -162,55 +161,3 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 NONE = PublicColumns()
-
-LonelyPsu = Literal["refuse", "centred"]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """How records were sampled: the public columns that say so, beside those that the design and the release name.
-
-    Parameters
-    ----------
-    weights
-        Column of the number of people of the population that a record stands for, up to a factor; at least 0.
-    strata
-        Column of the part of the population that a record was sampled from.
-    psu
-        Column of the primary sampling unit within the stratum, such as a school; every record is one unless named.
-    lonely_psu
-        Treatment of a stratum with a single sampling unit, which shows no variance: "refuse" it, or take its difference from
-        the mean of all units ("centred").
-
-    Raises
-    ------
-    InvalidInput
-        For a column that is named for two purposes or has no name, or another treatment.
-
-    Examples
-    --------
-    >>> import optrr
-    >>> optrr.Sample(weights="w", psu="school").columns.said()
-    "weight 'w', cluster 'school'"
-    """
-
-    weights: str | None = None
-    strata: str | None = None
-    psu: str | None = None
-    lonely_psu: LonelyPsu = "refuse"
-
-    def __post_init__(self) -> None:
-        if self.lonely_psu not in get_args(LonelyPsu):
-            raise InvalidInput(
-                f"``lonely_psu``: {self.lonely_psu!r} is unknown; give one of {listed(get_args(LonelyPsu))}"
-            )
-        _ = self.columns
-
-    @property
-    def columns(self) -> PublicColumns:
-        """The columns by what they are for."""
-        return PublicColumns(self.weights, self.strata, self.psu)
-
-
-# What an analysis takes for ``sample``: None for what the design and the release name, "ignore" for none of it.
-GivenSample = Sample | Literal["ignore"] | None

@@ -2,7 +2,6 @@ from .derived import CLEAR_OF_ZERO as CLEAR_OF_ZERO
 from .derived import Derived as Derived
 from .derived import clear_with as clear_with
 from .derived import derive as derive
-from .derived import told_estimators as told_estimators
 from .distributions import chi2 as chi2
 from .distributions import chi_squared_tails as chi_squared_tails
 from .distributions import norm as norm

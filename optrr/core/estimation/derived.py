@@ -33,18 +33,18 @@ What is refused or left out for noise would come with more records of such peopl
 very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, log, nan, prod, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.core.display.result import Result, intervals_said
-from optrr.core.display.text import records_enough, two_digits_up
-from optrr.core.domain.domain import Domain, GivenScores, PlainScores, plain_scores, scores_of_pair
+from optrr.core.display.parts import OneTable, Text
+from optrr.core.display.result import TableResult, arrow_rows, intervals_said
+from optrr.core.display.text import crossed, records_enough, sentence, two_digits_up
+from optrr.core.domain.domain import Domain, GivenScores, PlainScores, plain_scores, scores_of_pair, told_scores
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import statistics
 from optrr.core.estimation.distributions import norm
@@ -64,6 +64,9 @@ from optrr.core.estimation.simplex import projection
 from optrr.core.estimation.statistics import STATISTICS, StatisticName
 from optrr.core.estimation.table import EstimatedTable, Sampling
 from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # A share or variance this many standard errors above 0 may be divided by.
 CLEAR_OF_ZERO = 3.0
@@ -311,7 +314,7 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 
 
 @dataclass(frozen=True, repr=False)
-class Derived(Result):
+class Derived(TableResult):
     """A statistic of one attribute set.
 
     ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
@@ -329,7 +332,7 @@ class Derived(Result):
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
     Where all reports are alike there is no interval: ``reliable`` is False and a
-    warning says why. ``scores`` are the numbers by which the categories counted, for a correlation.
+    warning says why. ``scores`` are the numbers by which the categories of the ``attributes`` counted, for a correlation.
     """
 
     statistic: str
@@ -345,6 +348,7 @@ class Derived(Result):
     warnings: tuple[str, ...] = ()
     scores: PlainScores | None = None
     estimator: str = ""
+    attributes: tuple[str, ...] = ()
 
     drawn = ("value", "lower", "upper")
 
@@ -352,18 +356,30 @@ class Derived(Result):
         """The statistic and its interval."""
         interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
         value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
-        return f"{self.statistic} {value} {interval}, {self.n} records"
+        of = f" of {crossed(self.attributes)}" if self.attributes else ""
+        return f"{self.statistic}{of} {value} {interval}, {self.n} records"
+
+    def sentences(self) -> list[str]:
+        """What kind of interval and of estimate it is, and the scores."""
+        value = [f"value: {self.estimator}"] if self.estimator else []
+        scores = told_scores(self.attributes, self.scores)
+        return [f"{intervals_said(self.confidence)}, by inverting a test", *value, *scores]
+
+    def to_arrow(self) -> "pa.Table":
+        """One row: the statistic, its value, error and interval."""
+        return arrow_rows([self], ("statistic",), ("value", "standard_error", "lower", "upper"))
+
+    def on_page(self, **_beside: Any) -> OneTable:
+        """What stands on its page."""
+        of = crossed(self.attributes)
+        lead = f"{self.statistic} of {of} behind {self.n} randomized records."
+        notes = [Text(sentence(line)) for line in self.sentences()]
+        return OneTable(
+            f"{of}: {self.statistic}", lead, "Statistic", f"{self.statistic} with its interval", notes=notes
+        )
 
     def _axis(self) -> tuple[str, None]:
         return f"{self.statistic}, {intervals_said(self.confidence)}", None
-
-
-def told_estimators(derived: Iterable[Derived]) -> list[str]:
-    """A line for each kind of estimate: which values it gave, and what it is."""
-    kinds: dict[str, list[str]] = {}
-    for each in derived:
-        kinds.setdefault(each.estimator, []).append(each.statistic)
-    return [f"value of {', '.join(names)}: {estimator}" for estimator, names in kinds.items() if estimator]
 
 
 def derive(
@@ -401,7 +417,9 @@ def derive(
     table.kernel.check_invertible()
     setting = AskedStatistic(statistic, table.domain, table.sampling, chosen)
     observed = table.observed.ravel()
-    plain = Derived(statistic, table.n, confidence=confidence, scores=plain_scores(chosen))
+    plain = Derived(
+        statistic, table.n, confidence=confidence, scores=plain_scores(chosen), attributes=table.domain.names
+    )
     if np.count_nonzero(observed) == 1:
         value = setting.projected(observed)
         return replace(

@@ -136,6 +136,10 @@ class Estimate(CellsResult):
         """Which table, of how many records, by which method."""
         return f"{crossed(self.domain.names)} of {self.n} records, method {self.method}"
 
+    def sentences(self) -> list[str]:
+        """The method's bias, and what the intervals hold for."""
+        return [self.method_note, self.interval_note]
+
     def page_parts(self, counts: Counts | None = None) -> list[Part]:
         """The chart, and the table with the randomized reports beside it where ``counts`` are given."""
         shown, m = self.shown(), self.domain.m

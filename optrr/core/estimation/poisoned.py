@@ -124,6 +124,12 @@ class Poisoning(CellsResult):
         added = f"{amount(int(fewest), 'fake report')} added to these {self.n} can move a share of this table by {HUNDREDTH}"
         return f"{added}; among many reports it takes {share:.3g}% of them"
 
+    def sentences(self) -> list[str]:
+        """What the columns mean, and of which method."""
+        k, n = self.fakes, self.n
+        reach = f"{k} added to the {n}, {k} of the {n} replaced, or {k} of the {n} fake and left out"
+        return [f"reach of {amount(k, 'fake report')}: {reach}", self.note]
+
     def shown(self, most: int | None = None) -> Table:
         """The table as people read it: both ends of a reach in one column."""
         plain, m = super().shown(most), self.domain.m
@@ -157,8 +163,9 @@ class Poisoning(CellsResult):
         return {
             **named_in_json(self, self.in_summary),
             "attributes": list(self.domain.names),
-            "fake_reports": self.fakes,
-            "report_weights": {"least": self.least.tolist(), "most": self.most.tolist()},
+            "fakes": self.fakes,
+            "least": self.least.tolist(),
+            "most": self.most.tolist(),
             "lowered_by": [self.report(c) for c in self.lowered_by.ravel().tolist()],
             "raised_by": [self.report(c) for c in self.raised_by.ravel().tolist()],
             "reports_to_move_by_0.01": in_json(fewest),

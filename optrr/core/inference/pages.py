@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from optrr.core.display.charts import figure_svg
 from optrr.core.display.pages import Given
-from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import crossed, sentence
-from optrr.core.domain.domain import told_scores
 from optrr.core.inference.result import TestResult
 
 _MEANING = (
@@ -18,18 +17,16 @@ _MEANING = (
 _SOUGHT = "The shares, estimated from the same records: a test says whether there is a pattern, not how large it is."
 
 
-def test_page(
-    tested: TestResult, given: Given, tables: Sequence[tuple[str, TableResult]], names: Sequence[str]
-) -> Page:
-    """A test; ``tables`` are estimates of what it was made on, each with what it is of, and its attributes' ``names``."""
-    title = crossed(names)
+def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, TableResult]]) -> Page:
+    """A test; ``tables`` are estimates of what it was made on, each with what it is of."""
+    title = crossed([*tested.attributes, *tested.given])
     lead = [
         f"Hypothesis: {tested.hypothesis}.",
         f"p = {tested.p_value:.4g} (statistic {tested.statistic:.4g}, {tested.freedom}, {tested.n} randomized "
         "records).",
     ]
     sections = [
-        Section("The test", _result(tested, names)),
+        Section("The test", _result(tested)),
         *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *each.page_parts()]) for of, each in tables),
     ]
     said = [*tested.warnings, *(line for _, each in tables for line in each.warnings)]
@@ -39,7 +36,7 @@ def test_page(
 test_page.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
 
 
-def _result(tested: TestResult, names: Sequence[str]) -> list[Part]:
+def _result(tested: TestResult) -> list[Part]:
     rows: list[tuple[str, object]] = [
         ("statistic", tested.statistic),
         ("degrees of freedom", tested.df),
@@ -49,9 +46,7 @@ def _result(tested: TestResult, names: Sequence[str]) -> list[Part]:
         ("signed root of the statistic", tested.effect),
     ]
     parts: list[Part] = [Table(["what", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
-    parts += [Text(sentence(line)) for line in told_scores(names, tested.scores)]
-    if not tested.reliable:
-        parts += warned([tested.unreliable])
+    parts += [Text(sentence(line)) for line in tested.sentences()]
     said = f"Density of the χ² limit with {tested.freedom} and the statistic {tested.statistic:.4g}"
     caption = "" if tested.calibration == "asymptotic" else "The p-value does not come from this curve."
     return [*parts, Chart(figure_svg(tested.plot()), caption, said)]

@@ -23,7 +23,7 @@ from optrr.core.display.charts import COLOURS, PAGE_WIDTH, legend_below, new_fig
 from optrr.core.display.parts import OneTable, Text
 from optrr.core.display.result import Result, TableResult, arrow_rows
 from optrr.core.display.text import amount, crossed, sentence
-from optrr.core.domain.domain import PlainScores
+from optrr.core.domain.domain import PlainScores, told_scores
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.inference.simulation import LimitOrDrawn, Simulation
 from optrr_solvers.arrays import FloatArray
@@ -131,8 +131,15 @@ class TestResult(Result):
     def headline(self) -> str:
         """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
         freedom = "" if self.calibration == "bootstrap" else f" {self.df} df,"
-        p = f"p = {self.p_value:.3g}"
-        return f"{self.test}: statistic {self.statistic:.4g},{freedom} {p}, {self.n} records{self.said_missing}"
+        of = f" of {crossed(self.attributes)}" if self.attributes else ""
+        given = f" given {crossed(self.given)}" if self.given else ""
+        p = f"p = {self.p_value:.4g} ({self.source})"
+        statistic = f"statistic {self.statistic:.4f}"
+        return f"{self.test}{of}{given}: {statistic},{freedom} {p}, {self.n} records{self.said_missing}"
+
+    def sentences(self) -> list[str]:
+        """The scores that counted, and how far the p-value can be trusted."""
+        return [*told_scores(self.attributes, self.scores), *([] if self.reliable else [self.unreliable])]
 
     def plot(self) -> "Figure":
         """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.
@@ -300,6 +307,11 @@ class TestFamily(TableResult):
             f"{amount(len(self.tests), 'test')} of {self.n} records, {_NAMES[self.adjust]}: smallest adjusted p = "
             f"{self.adjusted[least]:.3g} ({crossed(self.names[least])})"
         )
+
+    def sentences(self) -> list[str]:
+        """What the adjusted p-values promise, and what was done with missing values."""
+        pairs = zip(self.names, self.tests, strict=True)
+        return [self.promise, *(f"{crossed(names)}: {test.missing}" for names, test in pairs if test.missing)]
 
     def on_page(self, **_beside: Any) -> OneTable:
         """What stands on its page."""

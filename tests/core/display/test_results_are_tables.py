@@ -98,6 +98,9 @@ MADE = {
     "Measures": lambda: optrr.analysis.measures.measure(
         counted_table(counts(), optrr.design(DOMAIN, 2.0).mechanism), "odds-ratio"
     ),
+    "Derived": lambda: optrr.core.estimation.derive(
+        counted_table(counts(), optrr.design(DOMAIN, 2.0).mechanism), "cramers-v"
+    ),
     "TestFamily": lambda: optrr.core.inference.result.family(
         [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
     ),

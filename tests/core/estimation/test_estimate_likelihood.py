@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from optrr import Domain, design
+from optrr import Constraints, Domain, design
 from optrr.core.estimation import likelihood
 from optrr.core.estimation.adjustment import adjust, adjust_once
 from optrr.core.estimation.likelihood import closed_form, ibu, likeliest_weights, log_likelihood, nonnegative_minimum
@@ -17,7 +17,7 @@ SHAPES = [(7,), (2, 2), (3, 2), (6, 3), (4, 3, 2)]
 def observed_case(sizes, seed, kind="pairs"):
     rng = np.random.default_rng(seed)
     names = [f"a{i}" for i in range(len(sizes))]
-    wish = {"preserve": "pairs"} if kind == "pairs" else {"method": "kronecker"}
+    wish = {"constraints": Constraints(preserve="pairs")} if kind == "pairs" else {"method": "kronecker"}
     made = design(dict(zip(names, sizes, strict=True)), float(rng.uniform(0.5, 2)), **wish).mechanism
     kernel = made.kernel(names)
     pi = rng.dirichlet(np.full(kernel.cells, 0.3)).reshape(sizes)

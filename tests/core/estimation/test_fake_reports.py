@@ -280,7 +280,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     counts = optrr.count(tmp_path / "out.csv", domain, ["age", "sex"])
     expected = poisoning(counts, made.mechanism, 9)
     assert told == json.loads(json.dumps(expected.summary()))
-    assert told["fake_reports"] == 9 and told["raised_by"][2] == [None, "F"]
+    assert told["fakes"] == 9 and told["raised_by"][2] == [None, "F"]
     np.testing.assert_allclose(told["added"]["upper"], expected.added.upper)
     assert run(call) == 0
     shown = capsys.readouterr().out

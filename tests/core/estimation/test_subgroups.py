@@ -371,7 +371,7 @@ def test_without_noise_complete_cases_are_tested_and_modelled_as_scipy_and_stats
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wishes", [{"preserve": "pairs"}, {"method": "kronecker"}])
+@pytest.mark.parametrize("wishes", [{"constraints": optrr.Constraints(preserve="pairs")}, {"method": "kronecker"}])
 def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes: dict[str, str]) -> None:
     """Missing values depend on both attributes; the complete cases are independent, or have an odds ratio of 2."""
     pair = INCOMPLETE.subset(("a", "b"))

@@ -25,7 +25,7 @@ DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])
 NULL = np.outer([0.55, 0.35, 0.10], [0.7, 0.3])
 EFFECT = np.array([[0.40, 0.13], [0.22, 0.12], [0.06, 0.07]])
-DESIGNS = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"preserve": "pairs"}}
+DESIGNS = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"constraints": Constraints(preserve="pairs")}}
 
 
 @pytest.fixture(scope="module", params=DESIGNS)
@@ -322,7 +322,7 @@ def test_a_trend_of_many_categories_is_a_sum_over_records():
     assert result.calibration == "asymptotic" and result.reliable and not result.warnings
 
 
-@pytest.mark.parametrize(("calibration", "said"), [("asymptotic", " 3 df, "), ("bootstrap", "4, p")])
+@pytest.mark.parametrize(("calibration", "said"), [("asymptotic", " 3 df, "), ("bootstrap", "4.0000, p")])
 def test_degrees_of_freedom_are_said_where_the_p_value_is_made_with_them(calibration, said):
     made = TestResult("conditional-independence", 4.0, 3, 0.26, 100, calibration=calibration)
     assert said in made.headline()

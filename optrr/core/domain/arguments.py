@@ -1,0 +1,100 @@
+"""What analyses are told of the records: how they were sampled, and what becomes of missing values."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from optrr.core.domain.domain import listed
+from optrr.core.domain.public import PublicColumns
+from optrr.core.errors import InvalidInput
+
+LonelyPsu = Literal["refuse", "centred"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How records were sampled: the public columns that say so, beside those that the design and the release name.
+
+    Parameters
+    ----------
+    weights
+        Column of the number of people of the population that a record stands for, up to a factor; at least 0.
+    strata
+        Column of the part of the population that a record was sampled from.
+    psu
+        Column of the primary sampling unit within the stratum, such as a school; every record is one unless named.
+    lonely_psu
+        Treatment of a stratum with a single sampling unit, which shows no variance: "refuse" it, or take its difference from
+        the mean of all units ("centred").
+
+    Raises
+    ------
+    InvalidInput
+        For a column that is named for two purposes or has no name, or another treatment.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.Sample(weights="w", psu="school").columns.said()
+    "weight 'w', cluster 'school'"
+    """
+
+    weights: str | None = None
+    strata: str | None = None
+    psu: str | None = None
+    lonely_psu: LonelyPsu = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.lonely_psu not in get_args(LonelyPsu):
+            raise InvalidInput(
+                f"``lonely_psu``: {self.lonely_psu!r} is unknown; give one of {listed(get_args(LonelyPsu))}"
+            )
+        _ = self.columns
+
+    @property
+    def columns(self) -> PublicColumns:
+        """The columns by what they are for."""
+        return PublicColumns(self.weights, self.strata, self.psu)
+
+
+# What an analysis takes for ``sample``: None for what the design and the release name, "ignore" for none of it.
+GivenSample = Sample | Literal["ignore"] | None
+
+
+@dataclass(frozen=True)
+class MissingAtRandom:
+    """Missing values of an attribute that are missing at random, as you declare: the numbers are then those of everybody.
+
+    Among people alike in the other attributes of the table, whether somebody answered does not depend on the answer.
+
+    Parameters
+    ----------
+    attribute
+        Attribute of the table that declares a missing value.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.MissingAtRandom("income").attribute
+    'income'
+    """
+
+    attribute: str
+
+
+# What an analysis takes for ``missing``: a category as any other, left out, or missing at random.
+Missing = Literal["category", "complete-cases"] | MissingAtRandom
+
+
+def check_missing(missing: Missing) -> Missing:
+    """The treatment of missing values. Raises InvalidInput for what is none."""
+    if missing not in ("category", "complete-cases") and not isinstance(missing, MissingAtRandom):
+        raise InvalidInput(
+            f"``missing``: {missing!r} is unknown; give 'category', 'complete-cases' or MissingAtRandom('A')"
+        )
+    return missing
+
+
+def at_random(missing: Missing) -> str | None:
+    """The attribute that is missing at random, if any. Raises as :func:`check_missing`."""
+    given = check_missing(missing)
+    return given.attribute if isinstance(given, MissingAtRandom) else None
