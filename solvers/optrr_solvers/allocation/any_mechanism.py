@@ -29,7 +29,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.allocation.delsarte import MOST_EPSILON, DelsarteProgram, Multipliers, delsarte_program, roots
-from optrr_solvers.allocation.program import by_clarabel
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of, marginals
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.partition import alike
@@ -395,6 +394,8 @@ def for_each_share(program: DelsarteProgram) -> Multipliers | None:
     rules = [whole, means >= 0, program.limits.T @ cp.multiply(workload.alike, energies) <= program.caps]
     needs = program.root**2 / workload.alike
     goal = cp.Minimize((needs / needs.sum()) @ cp.inv_pos(energies))
+    from optrr_solvers.allocation.program import by_clarabel  # noqa: PLC0415 (brings every solver, which estimates need not load)
+
     if by_clarabel(cp.Problem(goal, [*rules, cp.sum(often) == 1]), _TOLERANCE) is not None:
         return None
     beta, y, z = (np.abs(np.asarray(rule.dual_value)) for rule in rules)

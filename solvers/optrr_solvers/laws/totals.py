@@ -30,7 +30,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.fft
 from numpy.lib.stride_tricks import sliding_window_view
 
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -240,6 +239,8 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     A transform of length 2^k is good to 7k·2^-53 of its input in the 2-norm (Higham, Accuracy and stability of numerical
     algorithms, Theorem 24.2), so a product of two, transformed back, to 3 × 7k·2^-53 ‖a‖₁‖b‖₂ in every value.
     """
+    from scipy import fft  # noqa: PLC0415 (slow to import, and few laws draw by sums)
+
     n = a.size + b.size - 1
     size = 1 << (n - 1).bit_length()
     from_a, from_b = (np.arange(x.size) - float(x @ np.arange(x.size)) / float(x.sum()) for x in (a, b))
@@ -250,7 +251,7 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         tilt = centre / max(deviation, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
             ta, tb = a * np.exp(tilt * from_a), b * np.exp(tilt * from_b)
-            product = scipy.fft.irfft(scipy.fft.rfft(ta, size) * scipy.fft.rfft(tb, size), size)[:n]
+            product = fft.irfft(fft.rfft(ta, size) * fft.rfft(tb, size), size)[:n]
             norms = max(float(ta.sum() * np.sqrt(tb @ tb)), float(tb.sum() * np.sqrt(ta @ ta)))
             back = np.exp(-tilt * x)
             error = 2.0**-53 * (24 * math.log2(size) + 16) * norms * back
