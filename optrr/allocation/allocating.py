@@ -102,6 +102,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
     Examples
     --------
+    >>> import optrr
     >>> allocation = optrr.allocate({"sex": 2, "age": 5, "income": 2}, 1.0, n=10_000)
     >>> allocation.protocol.name
     'sampling'

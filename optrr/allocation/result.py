@@ -124,6 +124,13 @@ class Allocation(TableResult):
         the one that errors, predictions and ``asking`` are of: the best, unless another was chosen.
     law
         the best law of change sets; None where there is none, and then ``refusal`` says why.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> allocation = optrr.allocate({"sex": 2, "income": 3}, 1.0, workload="pairs", records_only=True)
+    >>> allocation.asking.keeps_records, allocation.error >= allocation.error_bound
+    (True, True)
     """
 
     asked: Requested

@@ -183,6 +183,14 @@ class SampledTables(Asking, TableResult):
     InvalidInput
         for tables of unknown or repeated attributes or more than 65,536 cells, reports that do not fit them, or shares that
         are no probabilities.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> domain = optrr.Domain.of({"sex": 2, "age": 5})
+    >>> asking = optrr.SampledTables(domain, (("sex",), ("age",)), [0.5, 0.5], 1.0)
+    >>> round(asking.epsilon, 6), asking.keeps_records
+    (1.0, False)
     """
 
     domain: Domain

@@ -50,7 +50,21 @@ class Curve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tradeoff(TableResult):
-    """Curves of the error against the total ε."""
+    """Curves of the error against the total ε.
+
+    Parameters
+    ----------
+    curves
+        One for each protocol, and the lower bound.
+    n
+        Number of respondents, for standard errors.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> optrr.tradeoff({"sex": 2, "income": 3}, [1, 2]).to_pandas().columns.tolist()
+    ['curve', 'abscissa', 'error', 'standard_error']
+    """
 
     curves: tuple[Curve, ...]
     n: int | None
@@ -118,6 +132,7 @@ def tradeoff(
 
     Examples
     --------
+    >>> import optrr
     >>> curves = optrr.tradeoff({"sex": 2, "income": 3}, [0.5, 1, 2], n=1000)
     >>> [curve.name for curve in curves.curves][:2]
     ['Kronecker, best split', 'optimum']

@@ -72,7 +72,16 @@ WORKLOADS: dict[str, type["Workload"]] = {}
 
 @dataclass(frozen=True)
 class Workload:
-    """Tables; a subclass with a ``word`` makes its own for any domain, and is meant by that word."""
+    """Tables to be learned; a subclass with a ``word`` makes its own for any domain, and is meant by that word.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> from optrr.allocation import WantedTable
+    >>> workload = optrr.Workload((WantedTable(("sex", "income"), weight=2), WantedTable(("sex",))))
+    >>> optrr.allocate({"sex": 2, "income": 3}, 1.0, workload=workload).workload.name
+    'tables'
+    """
 
     tables: tuple[WantedTable, ...]
     word: ClassVar[str] = ""

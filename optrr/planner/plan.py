@@ -226,6 +226,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
     Examples
     --------
+    >>> import optrr
     >>> plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=5, n=2000, reason="for the school board")
     >>> max(table.margin for table in plan.preview.tables) <= 5
     True

@@ -205,7 +205,7 @@ class _OfAnswers:
     def parts(self, known: Any) -> list[Part]:
         """Chart, table, and how few fake reports would be seen, where that is known."""
         names, answers = known
-        estimated = self._asking.estimate(answers, names)
+        estimated = self._asking.reports(answers).table(*names)
         try:
             moved = self._asking.poisoning(answers, names, 1).hundredth
         except OptrrError as error:
@@ -216,7 +216,7 @@ class _OfAnswers:
     def rows(self, known: Any, together: bool) -> pa.Table:
         """Without counts, since an answer names several cells. Raises OptrrError where answers do not tell about it."""
         names, answers = known
-        cells = self._asking.estimate(answers, names).to_arrow()
+        cells = self._asking.reports(answers).table(*names).to_arrow()
         return _with_names(cells, cells.column_names[: len(names)], together, _NUMBERS, cells.select(_NUMBERS).columns)
 
 

@@ -143,7 +143,7 @@ def test_records_have_the_declared_values_and_say_what_they_are() -> None:
     with pytest.raises(InvalidInput, match="synthetic"):
         mechanism.randomize(result.to_arrow())
     with pytest.raises(InvalidInput, match="synthetic"):
-        design(DOMAIN.subset(["b", "c", "d"]), 4.0).estimate(frame, "b")
+        design(DOMAIN.subset(["b", "c", "d"]), 4.0).reports(frame).table("b")
     assert "errors from the randomized records" in result.warnings[0]
     assert repr(result).startswith("<Synthetic: 200 synthetic records of 3 attributes")
 

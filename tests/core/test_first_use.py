@@ -49,7 +49,7 @@ def said_in_python(call):
 
 
 ANALYSES = {
-    "estimate": lambda d, data: d.estimate(data, NAMES),
+    "estimate": lambda d, data: d.reports(data).table(*NAMES),
     "counts": lambda d, data: optrr.estimate(count(data, d.domain, NAMES), d.mechanism),
     "derive": lambda d, data: optrr.core.estimation.derive(
         counted_table(count(data, d.domain, NAMES), d.mechanism), "cramers-v"
@@ -79,7 +79,7 @@ def test_raw_records_are_doubted_in_python(design, analysis):
 
 
 def test_python_doubts_what_the_command_doubts(place, design, capsys):
-    said = said_in_python(lambda: design.estimate("raw.csv", NAMES))
+    said = said_in_python(lambda: design.reports("raw.csv").table(*NAMES))
     assert run(["estimate", "raw.csv", "--design", "design.json", "--attributes", ",".join(NAMES)]) == 0
     printed = [line.removeprefix("warning: ") for line in capsys.readouterr().err.splitlines()]
     assert printed == said and len(said) == 2
@@ -244,14 +244,14 @@ def test_intervals_among_cover():
 def test_notebooks_show_figures_and_short_errors():
     source = [
         "import optrr\nd = optrr.design(optrr.Domain.of({'a': ['x', 'y'], 'b': 3}), 1.0)\nd.plot()",
-        "import pandas as pd\nd.estimate(pd.DataFrame({'a': ['x', 'z'], 'b': [0, 1]}), ['a'])",
+        "import pandas as pd\nd.reports(pd.DataFrame({'a': ['x', 'z'], 'b': [0, 1]})).table('a')",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in source])
     nbclient.NotebookClient(book, allow_errors=True, kernel_name="python3").execute()
     figure, error = book.cells[0].outputs[0], book.cells[1].outputs[-1]
     assert figure["data"]["image/svg+xml"].startswith("<svg")
     line, said = error["traceback"]
-    assert line.startswith("line 2: d.estimate(") and said.startswith("InvalidInput: col")
+    assert line.startswith("line 2: d.reports(") and said.startswith("InvalidInput: col")
 
 
 @pytest.mark.parametrize(

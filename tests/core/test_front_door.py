@@ -267,7 +267,7 @@ def test_one_opening_serves_every_table(same_design):
     assert [c.n for c in reports.counts(["a", "b"])] == [ANSWERED, ANSWERED] == [c.n for c in reports.counts("b")]
     assert reports.doubts == reports.unweighted_doubts == []
     assert len(reports.stated) == 2
-    assert same_design.estimate(same_design.reports("out.csv"), "a").n == ANSWERED
+    assert same_design.reports("out.csv").table("a").n == ANSWERED
 
 
 def test_a_grown_file_and_a_changed_frame_are_counted_again(same_design):

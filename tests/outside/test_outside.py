@@ -49,7 +49,7 @@ rng = np.random.default_rng(3)
 import pandas as pd
 true = pd.DataFrame({"sex": rng.choice(["f", "m"], 200_000, p=[0.3, 0.7]), "class": rng.integers(0, 4, 200_000) ** 2 // 3,
                      "age": np.zeros(200_000, int)})
-estimated = read.estimate(read.randomize(true, random_state=4), ["sex", "class"])
+estimated = read.reports(read.randomize(true, random_state=4)).table("sex", "class")
 wanted = pd.crosstab(true["sex"], true["class"]).reindex(columns=range(4), fill_value=0).to_numpy() / 200_000
 optrr.export(read, "sampler.json")
 print(json.dumps({

@@ -6,7 +6,7 @@ asking by what this type promises:
 
     epsilon              what one person spends in all, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
-    randomize, estimate    the answers, and a table from them, with the error that is promised
+    randomize, reports   the answers, and analyses of them with the errors that are promised
     optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
 
 A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below it. Three
@@ -52,7 +52,6 @@ from optrr_solvers.solution import shortfalls
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from optrr.core.estimation.estimator import Estimate
     from optrr.core.estimation.table import EstimatedTable
     from optrr.core.reports import Reports
     from optrr_solvers.allocation.error_certificate import ErrorCertificate
@@ -128,18 +127,30 @@ class Asking(ABC):
         None draws random bits from the operating system.
         """
 
-    @abstractmethod
-    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """Unbiased proportions over these attributes from the answers, with standard errors and intervals.
-
-        Raises InvalidInput for answers that this way of asking cannot give, or a table that it cannot estimate.
-        """
-
     def reports(self, *given: Any) -> Reports:
-        """What people answered, from each place or frame; opened once, whatever is made of them.
+        """Open randomized records for analyses; see :func:`optrr.reports`.
 
-        Each is what :func:`optrr.count` takes. The same given twice, and what was asked otherwise, are refused as soon
-        as something is asked of them.
+        Parameters
+        ----------
+        given
+            Each place or frame of records, or of answers; several are groups to be compared.
+
+        Returns
+        -------
+        Reports
+
+        Raises
+        ------
+        InvalidInput
+            As soon as something is asked of them: for the same records given twice, and those of another design.
+
+        Examples
+        --------
+        >>> import optrr, pandas
+        >>> design = optrr.design({"smokes": ["no", "yes"]}, 1.0)
+        >>> released = design.randomize(pandas.DataFrame({"smokes": ["no", "yes"] * 500}))
+        >>> design.reports(released).table("smokes").n
+        1000
         """
         from optrr.core.reports import Reports  # noqa: PLC0415 (statistics are slow to import)
 
@@ -267,9 +278,30 @@ class Asking(ABC):
         """The answers to the records of one file in another, as :meth:`randomize` with a ``target`` and options writes them."""
 
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
-        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most.
+        """Predict the standard error of a table with ``n`` respondents: √(V/(n Π r_i)), a root mean square over its cells.
 
-        Raises InvalidInput for n below 1.
+        Parameters
+        ----------
+        names
+            Attributes of the table.
+        n
+            Number of respondents, at least 1.
+
+        Returns
+        -------
+        float
+            An upper bound over all populations; ``inf`` where the table cannot be estimated.
+
+        Raises
+        ------
+        InvalidInput
+            For unknown attributes, or no respondents.
+
+        Examples
+        --------
+        >>> import optrr
+        >>> round(optrr.design({"smokes": ["no", "yes"]}, 1.0).standard_error("smokes", 1000), 4)
+        0.0342
         """
         if not n >= 1:
             raise InvalidInput(f"n = {n}; give a number of people of at least 1")
@@ -345,28 +377,28 @@ class FullRecords(Asking):
     records_for = LazyMethod("optrr.analysis.power:records_for")
     records_for_width = LazyMethod("optrr.analysis.power:records_for_width")
 
-    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
-
-        Records of another design are refused, and so is a release that is given twice.
-        Weights, strata and clusters among public columns are ignored, with a warning;
-        :func:`optrr.analysis.estimate_weighted` takes them into account.
-        """
-        from optrr.core.estimation.estimator import estimate  # noqa: PLC0415 (as above)
-
-        reports = self.reports(answers)
-        (counts,) = reports.counts(attributes)
-        out = estimate(counts, self.mechanism, confidence=confidence)
-        return replace(out, warnings=(*out.warnings, *reports.public.ignored()))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design(Labelled, FullRecords, TableResult):
-    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
+    """A mechanism with its accuracies, total ε, lower bound and certificate: a table of its attributes.
 
-    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes. ``earlier`` are
-    releases of the same people that it follows, such as the round its clusters were learned from; ``public`` are columns that
-    stand beside the attributes and are not randomized.
+    Parameters
+    ----------
+    domain
+        The attributes.
+    solution
+        The problem, the noise distribution that solves it, and what proves how good it is.
+    earlier
+        Releases of the same respondents that it follows, such as the one its clusters were learned from.
+    public
+        Columns that stand beside the attributes and are not randomized.
+
+    Examples
+    --------
+    >>> import optrr
+    >>> design = optrr.design({"smokes": ["no", "yes"], "drinks": ["no", "yes"]}, 1.0)
+    >>> design.epsilon < design.kronecker_epsilon, design.attribute_epsilons.round(6).tolist()
+    (True, [1.0, 1.0])
     """
 
     domain: Domain

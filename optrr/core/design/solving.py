@@ -56,6 +56,7 @@ class Constraints:
 
     Examples
     --------
+    >>> import optrr
     >>> constraints = optrr.Constraints(preserve="pairs", conditional_cap=2.0)
     >>> design = optrr.design({"sex": 2, "income": 3}, 1.0, constraints=constraints)
     >>> bool(design.conditional_epsilons.max() <= 2.0)
@@ -170,6 +171,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
     Examples
     --------
+    >>> import optrr
     >>> design = optrr.design({"sex": ["F", "M"], "age": 5, "income": 3}, {"sex": 0.5, "age": 1, "income": 1})
     >>> round(design.epsilon, 3), round(design.kronecker_epsilon, 3)
     (1.961, 2.5)

@@ -149,7 +149,7 @@ def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.Mo
         Path("r.html").read_text(encoding="utf-8"),
         design._repr_html_(),
         figure_svg(design.plot()),
-        figure_svg(design.estimate(pq.read_table("out.parquet"), FIRST).plot()),
+        figure_svg(design.reports(pq.read_table("out.parquet")).table(FIRST).plot()),
     ]
     for page in pages:
         assert not [bad for bad in [*FORBIDDEN, "<script>alert"] if bad in page]

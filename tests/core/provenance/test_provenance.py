@@ -271,7 +271,7 @@ def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
             f"already randomized|{different}",
         ),
         (lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True), different),
-        (lambda: design.estimate(iter(mixed), ["sex"]), different),
+        (lambda: design.reports(iter(mixed)).table("sex"), different),
     ):
         with pytest.raises(InvalidInput, match=message):
             use()
@@ -282,10 +282,10 @@ def test_ways_of_asking_refuse_each_other_s_answers():
     first, second = (optrr.design(DOMAIN, epsilon) for epsilon in (1.0, 2.0))
     table = people()
     answers = first.randomize(table)
-    assert first.estimate(answers, "sex").n == table.num_rows
+    assert first.reports(answers).table("sex").n == table.num_rows
     for data in (answers, iter(answers.to_batches())):
         with pytest.raises(InvalidInput, match="another design"):
-            second.estimate(data, "sex")
+            second.reports(data).table("sex")
     with pytest.raises(InvalidInput, match="another design"):
         dependences_from_randomized(answers, second.mechanism)
     asked = SampledTables(DOMAIN, (("sex",), ("age",)), np.array([0.5, 0.5]), 1.0)
