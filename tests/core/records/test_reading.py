@@ -241,7 +241,9 @@ def test_every_function_on_what_is_in_memory(tmp_path, design, kind):
     assert optrr.Specification.from_frame(records(), epsilon=1.0).domain.names == tuple(NAMES)
     assert release_file(records(), mechanism, tmp_path / "r.csv").records == N
     assert np.array_equal(count(tmp_path / "r.csv", made.domain, names).table, expected.table)
-    assert np.array_equal(made.reports(records()).table(*names).proportions, made.reports(TABLE).table(*names).proportions)
+    assert np.array_equal(
+        made.reports(records()).table(*names).proportions, made.reports(TABLE).table(*names).proportions
+    )
     learned = dependences_from_randomized(records(), mechanism)
     assert np.array_equal(learned.matrix, dependences_from_randomized(TABLE, mechanism).matrix)
 
