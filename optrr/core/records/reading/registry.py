@@ -247,38 +247,56 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
     return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
 
 
+def _partitioned(source: Source, named: dict[str, str | None]) -> Source:
+    """The source with the columns that its directories name, those aside that it has itself."""
+    named = {name: value for name, value in named.items() if name not in source.schema.names}
+    if not named:
+        return source
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        # a column of the file tells how many records there are, even where none is asked for
+        for batch in source.batches([name for name in columns if name not in named] or source.schema.names[:1]):
+            constant = {name: pa.repeat(pa.scalar(named[name], pa.string()), batch.num_rows) for name in named}
+            arrays = [constant[name] if name in named else batch.column(name) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=columns)
+
+    fields = [*source.schema, *(pa.field(name, pa.string()) for name in named)]
+    return source.passing(read, pa.schema(fields, metadata=source.schema.metadata))
+
+
 def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> Source:
     """Files that hold the same columns, read one after another; directories may hold columns, too.
 
     A declared column may have another type in each file. Any other has the type that holds the values of all, such as numbers
     with a point for whole and missing ones; it may differ, and be absent, as long as nobody asks for it.
     """
-    parts, partitions = _parts(where, files, domain)
-    first, done = parts[0], [0]
-    own = dict.fromkeys(name for part in parts for name in part.schema.names)
-    fields = [(name, _common_type(name, parts)) for name in own] + [(name, pa.string()) for name in partitions[0]]
-    schema = pa.schema(fields, metadata=first.schema.metadata)
+    parts: list[Source] = []
+    for file in files:
+        one, named = replace(where, place=file, watch=None), _partition_of(file, where.place)
+        # where all columns are in the names of directories, the file need not have any of them
+        inside = None if domain is None or named.keys() >= set(domain.names) else domain
+        parts.append(_partitioned(_format_of(one).open(one, inside), named))
+    names, done = dict.fromkeys(name for part in parts for name in part.schema.names), [0]
+    schema = pa.schema([(name, _common_type(name, parts)) for name in names], metadata=parts[0].schema.metadata)
     declared = frozenset(() if domain is None else domain.names)
 
-    def column(batch: pa.RecordBatch, name: str, part: Source, partition: dict[str, str | None]) -> pa.Array:
-        if name in partition:
-            return pa.repeat(pa.scalar(partition[name], pa.string()), batch.num_rows)
-        values, kind = batch.column(name), schema.field(name).type
-        if name in declared or values.type.equals(kind):
-            return values
+    def differs(part: Source, name: str) -> InvalidInput:
+        said = f"{part.name} differs from {parts[0].name} in column {shown(name)}; give files with the same columns"
+        return InvalidInput(said)
+
+    def column(part: Source, name: str, values: pa.Array) -> pa.Array:
+        kind = schema.field(name).type
         try:
-            return values.cast(kind)
+            return values if name in declared or values.type.equals(kind) else values.cast(kind)
         except pa.ArrowException:
-            raise _differs(part, first, name) from None
+            raise differs(part, name) from None
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        for done[0], (part, partition) in enumerate(zip(parts, partitions, strict=True)):
-            # a column of the file tells how many records there are, even where none is asked for
-            asked = [name for name in columns if name not in partition] or part.schema.names[:1]
-            if absent := [name for name in asked if name not in part.schema.names]:
-                raise _differs(part, first, absent[0])
-            for batch in part.batches(asked):
-                arrays = [column(batch, name, part, partition) for name in columns]
+        for done[0], part in enumerate(parts):
+            if absent := [name for name in columns if name not in part.schema.names]:
+                raise differs(part, absent[0])
+            for batch in part.batches(columns):
+                arrays = [column(part, name, values) for name, values in zip(columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
     return Source(
@@ -291,29 +309,6 @@ def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> 
     )
 
 
-def _parts(
-    where: RecordsAt, files: Sequence[Path], domain: Domain | None
-) -> tuple[list[Source], list[dict[str, str | None]]]:
-    """The sources of several files, and the columns that their directories name: for each file the same."""
-    partitions = [_partition_of(file, where.place) for file in files]
-    parts = []
-    for file, partition in zip(files, partitions, strict=True):
-        one = replace(where, place=file, watch=None)
-        # where all columns are in the names of directories, the file need not have any of them
-        inside = None if domain is None or partition.keys() >= set(domain.names) else domain
-        parts.append(_format_of(one).open(one, inside))
-    first = parts[0]
-    for part, partition in zip(parts, partitions, strict=True):
-        for name in first.schema.names:
-            partition.pop(name, None)  # a column that the file holds as well as its directories is the file's
-        if differing := partition.keys() ^ partitions[0].keys():
-            raise InvalidInput(
-                f"{part.name} differs from {first.name} in column {shown(min(differing))}, which a directory is named "
-                "after; give files with the same columns"
-            )
-    return parts, partitions
-
-
 def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
     """The type that holds a column's values in every part that has it; the first one's where there is none."""
     types = [part.schema.field(name).type for part in parts if name in part.schema.names]
@@ -321,17 +316,10 @@ def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
     if all(kind.equals(types[0]) for kind in types):
         return types[0]
     try:
-        return (
-            pa.unify_schemas([pa.schema([(name, kind)]) for kind in plain], promote_options="permissive").field(0).type
-        )
+        schemas = [pa.schema([(name, kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowException:
         return types[0]
-
-
-def _differs(one: Source, other: Source, column: str) -> InvalidInput:
-    return InvalidInput(
-        f"{one.name} differs from {other.name} in column {shown(column)}; give files with the same columns"
-    )
 
 
 def origins_of(data: Any) -> list[provenance.Origin]:
