@@ -15,11 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import optrr
-import optrr.core.estimation
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.allocation.sampled_uses import answer_once
-from optrr.core.design.design_file import load_design
 from optrr.core.domain.bins import Bins
 from optrr.core.domain.domain import Attribute, Domain, binned
 from optrr.core.errors import InvalidInput
@@ -27,7 +24,6 @@ from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.mechanisms.release import release_file
 from optrr.core.mechanisms.spark import randomize_once
 from optrr.core.records.counts import count, count_many, distinct
-from optrr.core.records.observed import observed_domain
 from optrr.core.records.reading.registry import check_design
 from optrr_solvers.allocation.questions import SubsetReport
 from optrr_solvers.laws import ProductLaw
@@ -67,13 +63,18 @@ def test_randomizes_once(spark, tmp_path):
 
 @pytest.mark.parametrize("kids", ["int", "double", "string"])
 def test_types_are_those_of_the_domain(spark, tmp_path, kids):
-    """Spark reads numbers with a missing one as another type; it has no dictionaries for ordered categories."""
-    domain = Domain((Attribute("kids", (0, 1, None)), Attribute("level", ("low", "high"), ordered=True)))
+    """Spark reads numbers with a missing one as another type; it has no dictionaries for ordered categories and bins."""
+    level, hours = Attribute("level", ("low", "high"), ordered=True), binned("hours", Bins((0, 9, 15, float("inf"))))
+    domain = Domain((Attribute("kids", (0, 1, None)), level, hours))
     read = {"int": int, "double": float, "string": str}[kids]
-    frame = spark.createDataFrame([(read(0), "low"), (None, "high")], f"kids {kids}, level string")
-    out = randomize_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0))), str(tmp_path / "out"))
-    assert out.schema.simpleString() == "struct<kids:bigint,level:string>"
-    assert sorted(map(tuple, out.collect()), key=str) == [(0, "low"), (None, "high")]
+    # 15 falls where the upper bin begins
+    frame = spark.createDataFrame(
+        [(read(0), "low", 3.0), (None, "high", 15.0)], f"kids {kids}, level string, hours double"
+    )
+    out = randomize_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.full(3, 50.0))), str(tmp_path / "out"))
+    assert out.schema.simpleString() == "struct<kids:bigint,level:string,hours:string>"
+    assert sorted(map(tuple, out.collect()), key=str) == [(0, "low", "[0, 9)"), (None, "high", ">= 15")]
+    assert count(out, domain, ["level", "hours"]).table.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 def test_bad_columns_and_values(spark, tmp_path):
@@ -164,37 +165,6 @@ def test_a_spark_release_has_no_note_and_readers_warn(spark, tmp_path):
     assert count(folder, DOMAIN, "sex").n == 100
     frame.write.parquet(str(tmp_path / "true"))
     assert release_file(tmp_path / "true", mechanism, tmp_path / "x.csv").records == 100
-
-
-def test_the_order_of_categories_survives(spark, tmp_path):
-    """Ordered in no alphabet, binned numbers beside it: data frame, Spark, release."""
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(2)
-    grades = ["low", "mid", "high"]
-    codes = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
-    data = pandas.DataFrame(
-        {
-            "grade": pandas.Categorical.from_codes(codes, grades, ordered=True),
-            # six hours more for each grade; 15 falls where the upper bin begins
-            "hours": codes * 6.0 + rng.choice([3.0, 9.0], 3000),
-        }
-    )
-    grade = observed_domain(data, ["grade"])["grade"]
-    assert grade.ordered and grade.categories == tuple(grades)
-    domain = Domain((grade, binned("hours", Bins((0, 9, 15, float("inf"))))))
-    made = optrr.design(domain, 50.0, method="kronecker")  # at ε_i = 50 nothing changes
-    optrr.save(made, tmp_path / "design.json")
-    made = load_design(tmp_path / "design.json")
-    truth = count(data, domain, domain.names)
-    # Spark has no categories: the column is text there, whose order is the declaration's
-    frame = spark.createDataFrame(data)
-    assert dict(frame.dtypes)["grade"] == "string"
-    out = randomize_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
-    frame.write.parquet(str(tmp_path / "true"))
-    release_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
-    for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
-        counted = count(release, made.domain, domain.names)
-        assert np.array_equal(counted.table, truth.table)
 
 
 def test_retries_after_failed_jobs(spark, tmp_path):

@@ -138,9 +138,13 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch, suffi
         source = open_source(tmp_path / f"b{suffix}")
         list(source.batches(source.column_names()))
     assert "\n" not in str(refused.value)
-    with pytest.raises(InvalidInput, match="cannot come through a pipe"):
-        open_source(optrr.RecordsAt("-", format={".xlsx": "excel", ".sav": "spss", ".dta": "stata"}[suffix]))
     for library in ("openpyxl", "pyreadstat"):
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(InvalidInput, match=r"which is not installed: pip install 'optrr\[files\]'"):
         open_source(tmp_path / f"a{suffix}")
+
+
+@pytest.mark.parametrize("kind", ["excel", "spss", "stata", "parquet"])
+def test_what_is_not_read_from_start_to_end_cannot_come_through_a_pipe(kind):
+    with pytest.raises(InvalidInput, match="cannot come through a pipe"):
+        open_source(optrr.RecordsAt("-", format=kind))

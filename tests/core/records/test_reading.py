@@ -298,14 +298,6 @@ def test_a_pipe_with_a_name_is_to_be_standard_input_which_may_be_closed(tmp_path
         open_source("-", DOMAIN)
 
 
-def test_parquet_does_not_come_through_a_pipe(monkeypatch):
-    sink = io.BytesIO()
-    pq.write_table(TABLE, sink)
-    standard_input(monkeypatch, sink.getvalue())
-    with pytest.raises(InvalidInput, match="cannot come through a pipe"):
-        open_source("-", DOMAIN)
-
-
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
 )
@@ -401,7 +393,7 @@ def test_columns_in_the_names_of_directories(tmp_path, kind):
     )
     one = next((place / "of%20what=c").rglob("*.*"), None) or next((place / "of what=c").rglob("*.*"))
     one.rename(place / one.name)
-    with pytest.raises(InvalidInput, match="differs from .* in column 'age'; give files with the same columns"):
+    with pytest.raises(InvalidInput, match=r"differs from .* in column 'age'; give files with the same columns"):
         count(place, domain, "age")
 
 
