@@ -7,7 +7,7 @@ import click
 
 from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import Target
-from optrr.cli.printing import give, say, warn
+from optrr.cli.printing import give, warn
 from optrr.core import files
 from optrr.core.design import is_exposed, signature_path
 from optrr.core.provenance import content_of
@@ -70,7 +70,7 @@ def sign(
     known = files.sign(file, private_key, asked)
     warn([f"{private_key} can be read by others on this machine; chmod 600 it"] if is_exposed(private_key) else [])
     target = str(signature_path(file))
-    give(lambda: {"output": target, "key": known}, lambda: say(f"{target}: signed by key {known}"))
+    give({"output": target, "key": known}, f"{target}: signed by key {known}")
 
 
 @command

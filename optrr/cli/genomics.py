@@ -218,4 +218,4 @@ def _report_one_person(
         f"{'drawn now' if new else 'drawn before: the same report again'}; written to {output}, remembered in {folder} "
         f"(epsilon {epsilon_text(spent)} spent in all)"
     )
-    give(lambda: made | {"output": str(output), "diary": str(folder)}, lambda: say(line))
+    give(made | {"output": str(output), "diary": str(folder)}, line)

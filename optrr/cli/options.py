@@ -27,6 +27,8 @@ from optrr.core.records import held_back
 FILE = click.Path(path_type=Path)
 # Commands that show what they have written while they run, so that --strict cannot hold their files back until they end.
 _AT_ONCE = ("plan", "serve")
+# Commands that ask a person something.
+_ASKING = ("sign",)
 # Characters of an option with its choices in the help.
 _WIDEST = 40
 # Headings of the help in their order, and the options under them; the others are the command's own.
@@ -158,7 +160,8 @@ class Command(click.Command):
         """The options under their headings."""
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
         for param in self.get_params(ctx):
-            if (record := param.get_help_record(ctx)) is not None:
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
                 records[_SECTION.get(param.opts[-1], _OWN)].append(_short(*record))
         for title, rows in records.items():
             if rows:
@@ -191,9 +194,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
         try:
-            if self.name in _AT_ONCE:
-                return super().invoke(ctx)
-            with working(ctx.command_path), held_back() if is_strict() else nullcontext():
+            shown = nullcontext() if self.name in (*_AT_ONCE, *_ASKING) else working(ctx.command_path)
+            kept = held_back() if is_strict() and self.name not in _AT_ONCE else nullcontext()
+            with shown, kept:
                 return super().invoke(ctx)
         except OptrrError as error:
             error.args = (with_options(str(error)),)
@@ -202,6 +205,8 @@ class Command(click.Command):
 
 def _short(flags: str, text: str) -> tuple[str, str]:
     """An option's flags and help; many choices go from the first to the second."""
+    for kind, letter in (("INTEGER", "N"), ("FLOAT", "X")):
+        flags = flags.replace(f" {kind} RANGE", f" {letter}").replace(f" {kind}", f" {letter}")
     flag, opened, choices = flags.partition(" [")
     if len(flags) <= _WIDEST or not opened:
         return flags, text

@@ -22,7 +22,7 @@ import msgspec
 from optrr.allocation.sampled_tables import SampledTables, load_asking
 from optrr.cli.inputs import DESIGN_FILE, INPUT, keep_input, with_collapsed
 from optrr.cli.options import option
-from optrr.cli.printing import heard, is_json, print_json, progress, say, warn
+from optrr.cli.printing import give, heard, progress, warn
 from optrr.core.design import Asking, Design
 from optrr.core.display import Result, TableResult
 from optrr.core.errors import InvalidInput
@@ -247,10 +247,7 @@ class Analysis:
                 write_estimate(result, summary, self.output)
             write_report(self.report, lambda: self._page(result, page, others))
         warn(dict.fromkeys(said))
-        if is_json():
-            print_json(summary)
-        else:
-            say("\n\n".join(map(str, (result, *several))))
+        give(summary, "\n\n".join(map(str, (result, *several))))
 
     def _page(self, result: Result, page: Callable[[Given], Page] | None, others: dict[str, Any]) -> Page:
         given = page_given(self.asking, self.design_file, self.reports, self.doubts)

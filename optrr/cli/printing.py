@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from optrr.core.display import cell, one_line, page_width, printable
 from optrr.core.errors import OptrrWarning
 
 if TYPE_CHECKING:
-    from optrr.core.display import Result, Table
+    from optrr.core.display import Result
     from optrr_solvers import SolveOptions
 
 # Seconds of work before a line says how far it is, and between two states of that line.
@@ -32,30 +32,12 @@ _QUOTES = "'\""
 _ERASE = "\x1b[K"
 
 
-# Decimals of an epsilon in a table.
-TABLE_DECIMALS = 4
-
-
-def give(result: "Result | Callable[[], Any]", show: Callable[[], object] | None = None, **about: Any) -> None:
-    """Print a result as text, or as one JSON object, which also holds what is ``about`` it."""
+def give(result: "Result | dict[str, Any]", said: str = "", **about: Any) -> None:
+    """Print a result as text, or as one JSON object, which also holds what is ``about`` it; ``said`` is the text of a dict."""
     if is_json():
-        print_json((result() if callable(result) else result.summary()) | about)
-    elif show is not None:
-        show()
+        print_json((result if isinstance(result, dict) else result.summary()) | about)
     else:
-        say(str(result))
-
-
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table for people."""
-    from optrr.core.display import Table, table_text  # noqa: PLC0415 (only text needs it)
-
-    say(table_text(Table(columns, [*rows], title)))
-
-
-def print_shown(title: str, table: "Table") -> None:
-    """Print a result's table, as its page shows it."""
-    print_table(title, table.columns, table.rows)
+        say(said or str(result))
 
 
 def print_json(value: Any) -> None:
@@ -100,14 +82,9 @@ class Warned(click.ClickException):
 
 
 def warn(lines: Iterable[str], always: bool = False) -> None:
-    """Print warnings on standard error, before anything is printed or written, because with --strict they end the command.
+    """Print warnings on standard error, before anything is printed; ``always`` is for those of every run.
 
-    ``always`` is for what every run says: it ends none.
-
-    Raises
-    ------
-    Warned
-        after the last of them, with --strict.
+    Raises Warned after the last of them, with --strict, unless every run has them.
     """
     _done()
     said = [f"warning: {one_line(with_options(line))}" for line in lines]
@@ -136,20 +113,16 @@ def _has(flag: str) -> bool:
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
-    """The warnings of ours that are raised meanwhile, which a command says by itself; others go where they went before."""
+    """The warnings of ours that the block raises, which are there when it has ended; others go where they went before."""
     lines: list[str] = []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OptrrWarning)
-        others = warnings.showwarning
-
-        def keep(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if issubclass(category, OptrrWarning):
-                lines.append(str(message))
-            else:
-                others(message, category, *where)
-
-        warnings.showwarning = keep  # type: ignore[assignment]  # takes where it was raised as it comes
         yield lines
+    for each in caught:
+        if issubclass(each.category, OptrrWarning):
+            lines.append(str(each.message))
+        else:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
 
 
 class _Line(threading.Thread):

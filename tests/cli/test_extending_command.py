@@ -14,7 +14,7 @@ from typing import Literal
 
 from optrr.cli.inputs import INPUT
 from optrr.cli.options import command, option
-from optrr.cli.printing import give, say, warn
+from optrr.cli.printing import give, warn
 from optrr.core.records.reading.registry import open_source
 from optrr.core.records.reading.source import RecordsAt
 
@@ -29,7 +29,7 @@ def tally(
     """Count the records of INPUT."""
     n = sum(batch.num_rows for batch in open_source(input).batches(["a"])) // (2 if unit == "pairs" else 1)
     warn([f"{n} {unit}"] if warned and n > (limit or 0) else [])
-    give(lambda: {"n": n, "unit": unit}, lambda: say(f"{n} {unit}"))
+    give({"n": n, "unit": unit}, f"{n} {unit}")
 '''
 
 
