@@ -27,16 +27,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import ndtri
 
 from optrr.core.display import Result, Table, intervals_said
 from optrr.core.domain import CellsResult, Domain
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.estimation import cell_variances, check_confidence, projection, wilson
-from optrr.core.records import FrameCodec, check_design, open_source
+from optrr.core.records import check_design, open_source
 from optrr.longitudinal.design import LongitudinalDesign
-from optrr.longitudinal.rounds import people_of
+from optrr.longitudinal.rounds import PersonRecords
 from optrr.longitudinal.stages import TwoStage
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -338,19 +337,12 @@ def panel_of(
 
 
 def _round_cells(data: Any, domain: Domain, id_column: str) -> tuple[list[str], IntArray]:
-    source = open_source(data, domain)
-    if id_column not in source.column_names():
-        raise InvalidInput(
-            f"``id_column`` {id_column!r} is not in {source.name}; give the column that names each person"
-        )
-    codec = FrameCodec(
-        domain, pa.schema([source.schema.field(name) for name in domain.names if name in source.schema.names])
+    reader, names, cells = (
+        PersonRecords(open_source(data, domain), domain, id_column),
+        [],
+        [np.zeros(0, dtype=np.int64)],
     )
-    people, parts = [], []
-    for batch in source.batches([id_column, *codec.schema.names]):
-        people += people_of(batch.column(id_column), codec.records)
-        codes = codec.encode(batch.select(codec.schema.names))
-        parts.append(np.ravel_multi_index(tuple(codes.T), tuple(int(r) for r in domain.sizes)))
-    if len(set(people)) < len(people):
-        raise InvalidInput(f"{source.name} has a person twice; give one report for each person and round")
-    return people, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    for people, _, codes in reader.batches():
+        names += people
+        cells.append(np.ravel_multi_index(tuple(codes.T), tuple(domain.sizes.tolist())))
+    return names, np.concatenate(cells)

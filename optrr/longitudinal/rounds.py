@@ -255,41 +255,60 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
     id_column: str,
     options: ReleaseOptions | None = None,
 ) -> FileRelease:
-    """Everybody's report of one round, into a CSV or Parquet file; returns how many there are, and what they say of themselves.
+    """Write everybody's report of one wave.
 
-    ``place`` holds the true records: one column per attribute, and ``id_column``; other columns are left out. Whoever makes the
-    reports has the ``key``, and nobody who gets them. ``wave`` is any text; given twice, it gives the same reports twice.
-    ``options`` are what the release follows, a limit, and whether the order of the true records is kept; a longitudinal
-    design's own earlier rounds are counted once.
+    Parameters
+    ----------
+    place : place of records
+        The true records: one column per attribute, and ``id_column``; other columns are left out.
+    design : LongitudinalDesign
+        Both stages.
+    target : path-like
+        CSV or Parquet file to write, shuffled, whole or not at all.
+    key : Key
+        Secret of whoever has the true records: memoized responses are drawn from it.
+    wave : str
+        Name of the wave; the same name gives the same reports.
+    id_column : str
+        Column that names each respondent, the same in every wave.
+    options : ReleaseOptions, optional
+        Earlier releases, a limit, and whether the order of the true records is kept. Earlier waves of the same design and key
+        count once.
 
-    Raises InvalidInput for unusable columns, categories or people named twice; nothing is written.
+    Returns
+    -------
+    FileRelease
+
+    Raises
+    ------
+    InvalidInput
+        For columns or categories that the design does not declare, and respondents named twice; nothing is written.
     """
     path, how = Path(target), options or ReleaseOptions()
     format_to_write(path)
     source = open_source(place, design.domain)
     refuse_randomized(place, source)
     refuse_input_as_target(path, source)
-    # lifetime ε, under one id for all rounds
+    # lifetime ε, under one id for all waves
     release = Release.of(design, id=key.release_id(design.digest))
     provenance, replaced = how.note(release), replaced_release(path, same=release.id)
-    reader = _People(source, design.domain, id_column)
+    reader = PersonRecords(source, design.domain, id_column)
+
+    def drawn() -> Iterator[pa.RecordBatch]:
+        for people, column, codes in reader.batches():
+            answers = permanent_answers(design, key, people, codes)
+            batch = reader.codec.decode(reports(design, key, wave, people, answers))
+            yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
+
     with released_file(path, reader.output_schema, provenance) as writer:
-        drawn = _reports(reader, design, key, wave)
-        writer.write(how.in_order(drawn, as_source(None), writer.folder))
+        writer.write(how.in_order(drawn(), as_source(None), writer.folder))
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
     notes = (*how.warnings(str(path)), *reader.warnings(), *replaced)
     return FileRelease.written(path, reader.codec.records, provenance, design.domain, notes=notes)
 
 
-def _reports(reader: _People, design: LongitudinalDesign, key: Key, wave: str) -> Iterator[pa.RecordBatch]:
-    for people, column, codes in reader.batches():
-        answers = permanent_answers(design, key, people, codes)
-        batch = reader.codec.decode(reports(design, key, wave, people, answers))
-        yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
-
-
-class _People:
+class PersonRecords:
     """Record batches as people's names, their column, and codes; refuses a person who stands in the data twice."""
 
     def __init__(self, source: Source, domain: Domain, id_column: str) -> None:
@@ -319,6 +338,7 @@ class _People:
         )
 
     def batches(self) -> Iterator[tuple[list[str], pa.Array, NDArray[np.int32]]]:
+        """Yield names, their column and codes of each batch."""
         columns = self.codec.schema.names
         for batch in self._source.batches([self._person, *columns]):
             first = self.codec.records

@@ -14,12 +14,11 @@ import hashlib
 import hmac
 import io
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -28,9 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
@@ -300,8 +298,6 @@ _FORM_BYTES = 1024
 # longer.
 _FRESH, _SHARE = 3.0, 10.0
 _KEPT = 32
-# Bytes of a download that are sent at once.
-_PIECE = 1 << 18
 
 
 class Recent:
@@ -406,21 +402,19 @@ class ResultsPages:
         body = await self._computed(("report", *chosen), lambda: page_html(self._results.page(chosen)).encode())
         return _download(body, "report.html", _HTML)
 
-    async def _parquet(self, request: Request) -> Response:
-        return _Sent(
-            await asyncio.to_thread(self._written_parquet), "reports.parquet", "application/vnd.apache.parquet"
-        )
+    async def _parquet(self, _request: Request) -> Response:
+        def written() -> bytes:
+            sink = io.BytesIO()
+            with pq.ParquetWriter(sink, self._records.schema) as writer:
+                for batch in self._records.batches(self._records.column_names()):
+                    writer.write_batch(batch)
+            return sink.getvalue()
+
+        body = await self._computed("parquet", written)
+        return _download(body, "reports.parquet", "application/vnd.apache.parquet")
 
     async def _design(self, request: Request) -> Response:
         return _download(self._survey.files.design, "design.json", "application/json")
-
-    def _written_parquet(self) -> BinaryIO:
-        """The reports in a file without a name, so that nothing of it stays, whatever becomes of the request; at its end."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed when it was sent, or is not wanted any more)
-        with pq.ParquetWriter(file, self._records.schema) as writer:
-            for batch in self._records.batches(self._records.column_names()):
-                writer.write_batch(batch)
-        return file
 
     def _shown(self, chosen: Sequence[str]) -> bytes:
         names = self._survey.design.domain.names[:_MOST_OFFERED]
@@ -448,23 +442,6 @@ def _html(body: bytes, status: int = 200) -> Response:
 
 def _download(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
-
-
-class _Sent(StreamingResponse):
-    """A file without a name, at its end, as a download; closed when it was sent, or is not wanted any more.
-
-    It is sent whole, whatever part is asked for: other reports are there each time, and parts of two files make none.
-    """
-
-    def __init__(self, file: BinaryIO, name: str, media_type: str) -> None:
-        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(file.tell())}
-        file.seek(0)
-        super().__init__(iter(partial(file.read, _PIECE), b""), 200, headers, media_type)
-        self._file = file
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._file:
-            await super().__call__(scope, receive, send)
 
 
 def _rendered(template: str, page: Page, **more: object) -> bytes:

@@ -457,26 +457,6 @@ def test_a_download_is_whole_and_leaves_no_file(part, app, survey, engine, tmp_p
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_download_that_is_broken_off_holds_no_file(app, survey, engine, monkeypatch):
-    fill(survey.design, engine, 30, 7)
-    admitted, files, opened = entered(app), [], tempfile.TemporaryFile
-
-    def noted() -> Any:
-        files.append(opened())
-        return files[0]
-
-    async def gone() -> dict[str, Any]:
-        return {"type": "http.disconnect"}
-
-    async def send(_message: dict[str, Any]) -> None:
-        await asyncio.sleep(3600)
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
-    scope = {"type": "http", "method": "GET", "path": "/results/reports.parquet", "query_string": b""}
-    asyncio.run(app({**scope, "headers": [(b"cookie", admitted["cookie"].encode())]}, gone, send))
-    assert files[0].closed
-
-
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(1)", "\t=1", " =1", "＝1", "-"]
 PLAIN = ["-9", "+3.5", "low", "a=b", "[-1, 2)", "'s-Gravenhage", ""]
 
