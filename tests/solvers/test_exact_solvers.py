@@ -379,8 +379,8 @@ def test_products_of_blocks_win_where_nothing_better_is_found(monkeypatch: pytes
     assert any("blocks of attributes are randomized independently" in note for note in solution.notes)
 
 
-def test_the_best_cuts_are_found() -> None:
-    """With three levels of ε_i: the cheapest of all ways to cut between them, which are listed here one by one."""
+def test_the_cut_is_where_epsilons_fall_most() -> None:
+    """With three levels of ε_i: as cheap as any way to cut between them, which are listed here one by one."""
     problem = Problem([3] * 12, [6.0] * 3 + [1.0, 1.01, 1.02, 1.03] + [0.05] * 5)
     law = best_blocks(problem, lambda part, options: solve(part), 60)
     assert law is not None

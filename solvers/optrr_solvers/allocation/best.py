@@ -20,7 +20,6 @@ from optrr_solvers.allocation import lattice, program, search
 from optrr_solvers.allocation.lattice import MAX_ALLOCATION_CELLS, MAX_CAPPED_CELLS, cells_of_classes
 from optrr_solvers.allocation.problem import AllocatedLaw, AllocationProblem, Pairs
 from optrr_solvers.allocation.program import SmallestTotal, smallest_total
-from optrr_solvers.allocation.split import best_split, single_blocks
 from optrr_solvers.allocation.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.auto import solve
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
@@ -31,7 +30,6 @@ from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution, Status
 from optrr_solvers.threads import one_thread
 
-METHODS = ("auto", "lattice", "program", "search")
 # Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
 # summed over instead of vectors of counts.
 _BITS, _FEWER_BITS = 53, 22
@@ -67,7 +65,7 @@ def least_total(problem: AllocationProblem) -> Allocated:
 
 
 @one_thread
-def most_accurate(problem: AllocationProblem, pairs: Pairs = (), method: str = "auto") -> Allocated:
+def most_accurate(problem: AllocationProblem, pairs: Pairs = ()) -> Allocated:
     """The most accurate law of the problem's total; ``pairs`` stay as visible as under Kronecker.
 
     Raises
@@ -77,13 +75,11 @@ def most_accurate(problem: AllocationProblem, pairs: Pairs = (), method: str = "
     SolveFailed
         where a solver's answer did not survive its check.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
     least = _least(problem)
     allocated = None if pairs else _at_ceilings(problem)
     if allocated is None:
         try:
-            allocated = _solved(problem, pairs, method)
+            allocated = _solved(problem, pairs)
         except SolveFailed:
             if least is None:
                 raise
@@ -100,28 +96,13 @@ def most_accurate(problem: AllocationProblem, pairs: Pairs = (), method: str = "
     return Allocated(solution, allocated.method, problem.total, allocated.lower_error)
 
 
-def kronecker_error(problem: AllocationProblem, total: float) -> float | None:
-    """The workload's error under Kronecker's best split within floors, ceilings and caps; None where there is none."""
-    firsts = [int(c[0]) for c in problem.workload.classes]
-    floors = None if problem.floors is None else problem.floors[firsts]
-    ceilings = np.minimum(problem.ceiling, problem.cap)[firsts]
-    try:
-        return best_split(problem.workload, single_blocks(problem.workload), total, floors, ceilings).error
-    except (Infeasible, SolveFailed):
-        return None
-
-
-def _solved(problem: AllocationProblem, pairs: Pairs, method: str) -> AllocatedLaw:
-    if method == "auto" and (pairs or problem.joint_targets.size):
-        method = "search" if pairs else "program"
-    elif method == "auto":
-        most = MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS
-        method = "lattice" if cells_of_classes(problem.workload) <= most else "search"
-    if pairs and method != "search":
-        raise InvalidInput(f"method {method!r} cannot keep pairs; use method 'search', or the workload 'pairs'")
-    if method == "search":
+def _solved(problem: AllocationProblem, pairs: Pairs) -> AllocatedLaw:
+    if problem.joint_targets.size and not pairs:
+        return program.solve(problem)
+    most = MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS
+    if pairs or cells_of_classes(problem.workload) > most:
         return search.solve(problem, pairs)
-    return program.solve(problem) if method == "program" else lattice.solve(problem)
+    return lattice.solve(problem)
 
 
 def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
