@@ -33,72 +33,43 @@ from optrr.cli.printing import Warned
 from optrr.core.display import __version__, one_line
 from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 
-# Every command: its heading in --help, where it is, and one line of help. What they name is imported when a command is called,
-# so that --help needs none of it.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "plan": ("Plan", "optrr.cli.planning:plan", "Choose a total epsilon, and record the decision."),
-    "spec": ("Plan", "optrr.cli.proposing:spec", "Propose a specification from data."),
-    "design": ("Plan", "optrr.cli.designing:design", "Find the mechanism with the smallest total epsilon."),
-    "compare": ("Plan", "optrr.cli.designing:compare", "Compare the designs of every applicable method."),
-    "allocate": ("Plan", "optrr.cli.designing:allocate", "Compare protocols for a workload at a total epsilon."),
-    "power": ("Plan", "optrr.cli.power:power", "Compute power, or the records that a test or an interval needs."),
-    "cluster": ("Plan", "optrr.cli.designing:cluster", "Cluster attributes by dependence."),
-    "randomize": ("Randomize", "optrr.cli.releasing:randomize", "Randomize the records of INPUT."),
-    "estimate": (
-        "Analyse",
-        "optrr.cli.estimate:estimate",
-        "Estimate a table of the true records, or a statistic of one.",
-    ),
-    "test": ("Analyse", "optrr.cli.test:test", "Test a hypothesis about the true records."),
-    "model": ("Analyse", "optrr.cli.model:model", "Fit a log-linear model to the true records."),
-    "regress": ("Analyse", "optrr.cli.model:regress", "Fit a regression of the true records."),
-    "synthesize": (
-        "Analyse",
-        "optrr.cli.synthesize:synthesize",
-        "Draw synthetic records, or combine numbers of several sets.",
-    ),
-    "export": ("Devices", "optrr.cli.deploying:export", "Write the deployment file of DESIGN for clients."),
-    "serve": (
-        "Devices",
-        "optrr.cli.deploying:serve",
-        "Run a survey: its page, the collector of its reports, and the results.",
-    ),
-    "audit": ("Devices", "optrr.cli.assurance:audit", "Test a client from outside against LABEL."),
-    "verify": ("Assurance", "optrr.cli.assurance:verify", "Recompute every number of FILE."),
-    "sign": ("Assurance", "optrr.cli.assurance:sign", "Sign a design or a deployment file that verifies."),
-    "account": ("Assurance", "optrr.cli.releasing:account", "Add up the epsilon of releases of the same people."),
-    "gwas design": (
-        "Genomics",
-        "optrr.cli.genomics:design",
-        "Design for the variants of INPUT and a case/control status.",
-    ),
-    "gwas randomize": ("Genomics", "optrr.cli.genomics:randomize", "Randomize everybody's genotypes and status."),
-    "gwas scan": ("Genomics", "optrr.cli.association:scan", "Test every variant for association with the status."),
+# Every command: its heading in --help, where it is in this package, and the first words of its docstring.
+_TABLE = {
+    "plan": ("Plan", "planning:plan", "Choose a total epsilon, and record the decision."),
+    "spec": ("Plan", "proposing:spec", "Propose a specification from INPUT."),
+    "design": ("Plan", "designing:design", "Find the mechanism with the smallest total epsilon."),
+    "compare": ("Plan", "designing:compare", "Compare the designs of every applicable method."),
+    "allocate": ("Plan", "designing:allocate", "Compare protocols for a workload at a total epsilon."),
+    "power": ("Plan", "power:power", "Compute power, or the records that a test or an interval needs."),
+    "cluster": ("Plan", "designing:cluster", "Cluster attributes by their dependences."),
+    "randomize": ("Randomize", "releasing:randomize", "Randomize the records of INPUT."),
+    "estimate": ("Analyse", "estimate:estimate", "Estimate a table of the true records, or a statistic of one."),
+    "test": ("Analyse", "test:test", "Test a hypothesis about the true records."),
+    "model": ("Analyse", "model:model", "Fit a log-linear model to the true records."),
+    "regress": ("Analyse", "model:regress", "Fit a regression of the true records."),
+    "synthesize": ("Analyse", "synthesize:synthesize", "Draw synthetic records, or combine numbers of several sets."),
+    "export": ("Devices", "deploying:export", "Write the deployment file of DESIGN for clients."),
+    "serve": ("Devices", "deploying:serve", "Run a survey: its page, the collector of its reports, and the results."),
+    "audit": ("Devices", "assurance:audit", "Test a client from outside against LABEL."),
+    "verify": ("Assurance", "assurance:verify", "Recompute every number of FILE."),
+    "sign": ("Assurance", "assurance:sign", "Sign a design or a deployment file that verifies."),
+    "account": ("Assurance", "releasing:account", "Add up the epsilon of releases of the same people."),
+    "gwas design": ("Genomics", "genomics:design", "Design for the variants of INPUT."),
+    "gwas randomize": ("Genomics", "genomics:randomize", "Randomize everybody's genotypes and status."),
+    "gwas scan": ("Genomics", "association:scan", "Test every variant of randomized INPUT for association."),
     "gwas variants": (
         "Genomics",
-        "optrr.cli.association:variants",
+        "association:variants",
         "Estimate allele frequencies, call rates and Hardy-Weinberg proportions.",
     ),
-    "gwas study": (
-        "Genomics",
-        "optrr.cli.studying:study",
-        "Compare what association tests lose under several protocols, by simulation.",
-    ),
-    "waves design": (
-        "Waves",
-        "optrr.cli.longitudinal:design",
-        "Design a memoized response and the reports drawn from it.",
-    ),
-    "waves randomize": ("Waves", "optrr.cli.longitudinal:randomize", "Write everybody's report of one wave."),
-    "waves estimate": (
-        "Waves",
-        "optrr.cli.longitudinal:estimate",
-        "Estimate proportions from the reports of several waves.",
-    ),
-    "demo": ("Try it", "optrr.cli.demo:demo", "Design, randomize and estimate on the bundled Adult data; no network."),
+    "gwas study": ("Genomics", "studying:study", "Compare what association tests lose under several protocols."),
+    "waves design": ("Waves", "longitudinal:design", "Design a memoized response and the reports drawn from it."),
+    "waves randomize": ("Waves", "longitudinal:randomize", "Write everybody's report of one wave."),
+    "waves estimate": ("Waves", "longitudinal:estimate", "Estimate proportions from the reports of several waves."),
+    "demo": ("Try it", "demo:demo", "Design, randomize and estimate on the bundled Adult data; no network."),
 }
-
-
+# What they name is imported when a command is called, so that --help needs none of it.
+COMMANDS = {name: (heading, f"optrr.cli.{home}", text) for name, (heading, home, text) in _TABLE.items()}
 # What people who begin need; `optrr` alone lists them.
 _MOST_USED = ("plan", "design", "randomize", "estimate", "test")
 _GROUPS = {"gwas": "Association studies of randomized genotypes.", "waves": "Repeated reports of the same people."}
