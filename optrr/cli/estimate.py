@@ -82,7 +82,7 @@ def estimate(
         **({"coding": references | numbers} if measured else {"reference": references, "scores": numbers}),
         "method": method,
         "poisoning": poisoning,
-        "where": inputs.where_of(where, domain),
+        "where": inputs.categories_of("where", where, domain),
         "missing": missing,
         "sample": sample,
         "by": () if by is None else inputs.split_names(by),

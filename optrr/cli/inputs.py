@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 import numpy as np
 
 from optrr.cli.options import argument, group, option
 from optrr.core.design import read_declared
 from optrr.core.domain import (
-    Category,
     Domain,
     GivenSample,
     LonelyPsu,
@@ -95,10 +93,7 @@ def by_name(
 ) -> dict[str, _Value]:
     """Values by name from texts such as ``age=18-29,30-39``; where ``names`` are given, they may hold = themselves.
 
-    Raises
-    ------
-    InvalidInput
-        for a text without one of the names, and for a name that is given twice.
+    Raises InvalidInput for a text without one of the names, and for a name that is given twice.
     """
     out: dict[str, _Value] = {}
     for text in texts:
@@ -118,11 +113,6 @@ def categories_of(option: str, texts: Sequence[str], domain: Domain) -> dict[str
     return by_name(option, texts, split_names, domain.names)
 
 
-def where_of(texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
-    """The categories that are kept, by attribute."""
-    return categories_of("where", texts, domain)
-
-
 def numbers(option: str, text: str) -> list[float]:
     """Numbers separated by commas. Raises InvalidInput."""
     try:
@@ -134,16 +124,9 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
-    """Refuse to write over a file of INPUT: randomized records cannot be made again without a second release.
-
-    Raises
-    ------
-    InvalidInput
-        naming the file.
-    """
-    refuse_replacing(
-        output, files_at(input.named) or [], f"{output} is an input of this command; write to another file"
-    )
+    """Raise InvalidInput for a file of INPUT: randomized records cannot be made again without a second release."""
+    said = f"{output} is an input of this command; write to another file"
+    refuse_replacing(output, files_at(input.named) or [], said)
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -160,28 +143,21 @@ def proportions_option(purpose: str, required: bool = False) -> Any:
 def read_proportions(text: str, domain: Domain, option: str = "proportions") -> FloatArray:
     """Proportions over the domain's cells, in its shape; whether they are a distribution is checked where they are used.
 
-    Raises
-    ------
-    InvalidInput
-        for a file that cannot be read or holds another table, and for entries that are not one number a cell.
+    Raises InvalidInput for a file that cannot be read or holds another table, and for entries that are not one number a cell.
     """
     values, of = (
         (read_declared(text, "table", "shares"), domain) if text.endswith(".json") else (text.split(","), domain)
     )
     if isinstance(values, dict):
-        try:
-            table = msgspec.convert(values, _Printed)
-        except msgspec.ValidationError as reason:
+        names = values.get("attributes")
+        known = isinstance(names, list) and sorted(map(str, names)) == sorted(domain.names)
+        of = domain.subset(names) if known else domain
+        if not known or values.get("categories") != [list(a.categories) for a in of]:
             raise InvalidInput(
-                f"{text} is neither a nested list nor what `estimate --json` printed: {reason}"
-            ) from None
-        if sorted(table.attributes) != sorted(domain.names):
-            raise InvalidInput(
-                f"{text} is a table of {listed(table.attributes)}, not of {listed(domain.names)}; estimate that table"
+                f"{text} is neither a nested list nor an estimate of {listed(domain.names)} by this design; estimate that "
+                "table with `estimate --json`"
             )
-        values, of = table.estimate, domain.subset(table.attributes)
-        if table.categories != [list(a.categories) for a in of]:
-            raise InvalidInput(f"{text} has other categories than the design; give an estimate of this design's table")
+        values = values.get("estimate")
     shape = tuple(map(int, of.sizes))
     try:
         given = np.asarray(values, dtype=np.float64)
@@ -194,14 +170,6 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
         )
     # the file's axes may stand in another order than the domain's
     return given.reshape(shape).transpose(of.indices(domain.names))
-
-
-class _Printed(msgspec.Struct):
-    """What is read of ``estimate --json``."""
-
-    attributes: list[str]
-    categories: list[list[Category]]
-    estimate: Any
 
 
 SCORES = option(
@@ -255,13 +223,7 @@ COLLAPSE = option(
 
 
 def with_collapsed(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
-    """The reports with categories of ``names`` collapsed as the option says.
-
-    Raises
-    ------
-    InvalidInput
-        for what is neither a share nor an attribute's categories, and as :func:`optrr.analysis.collapsed.collapsed`.
-    """
+    """The reports with categories of ``names`` collapsed as the option says. Raises InvalidInput for what it does not."""
     if not texts:
         return reports
     from optrr.analysis.collapsed import collapsed  # noqa: PLC0415 (few commands collapse categories)

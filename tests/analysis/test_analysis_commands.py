@@ -350,7 +350,7 @@ def test_goodness_of_fit(place, capsys):
         (("--proportions", "0.5,0.5"), "shape (2,)"),
         (("--proportions", "a,b,c,d,e,f"), "not a number"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
-        (("--proportions", "wrong.json"), "missing required field `attributes`"),
+        (("--proportions", "wrong.json"), "estimate that table"),
         (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "--calibration: not a choice"),
     ):
         assert message in refused(capsys, *call, *options)
@@ -369,10 +369,10 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     assert answer(capsys, "test", *call, "b,a", *fit, "ab.json")["statistic"] < 1e-9
     turned = ",".join(str(x) for x in np.array(json.loads(Path("ab.json").read_text())["estimate"]).T.ravel())
     assert answer(capsys, "test", *call, "a,b", *fit, turned)["statistic"] > 1
-    assert "is a table of 'a', 'b', not of 'a', 'c'" in refused(capsys, "test", *call, "a,c", *fit, "ab.json")
+    assert "nor an estimate of 'a', 'c'" in refused(capsys, "test", *call, "a,c", *fit, "ab.json")
     held = json.loads(Path("ab.json").read_text())
     Path("ab.json").write_text(json.dumps(held | {"categories": [["x", "y"], ["y", "x"]]}))
-    assert "other categories" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
+    assert "nor an estimate of 'a', 'b'" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
     Path("ab.json").write_text(json.dumps(held | {"estimate": [[1.0], [0.0, 0.0]]}))
     assert "not a number" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
     negative = "0.6,0.5,-0.1,0"

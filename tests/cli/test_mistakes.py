@@ -230,7 +230,7 @@ MISTAKES = [
     proportions("[0.5, 0.5]", "p.json … shape … 4 shares"),
     proportions("[" * 100_000, "p.json … nested list|not JSON"),
     proportions(b'{"attributes": ["\xff"]}', "p.json … UTF-8|not JSON"),
-    proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "'age' … estimate that table"),
+    proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "p.json … estimate that table"),
     proportions('[["a", "b"], [1, 2]]', "p.json … not a number"),
     called("power --design design.json --attributes sex,answer --truth p.json", "p.json … check the path"),
     workload("w.toml", b"\xff", "w.toml … UTF-8"),
