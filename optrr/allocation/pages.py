@@ -29,8 +29,8 @@ _ERRORS = (
 )
 
 
-def allocation_page(allocation: Allocation, curves: Tradeoff | None = None, file: str | None = None) -> Page:
-    """The protocols side by side, what else the allocation shows, and trade-offs; ``file``: what was saved."""
+def allocation_page(allocation: Allocation, file: str | None = None, *, curves: bool = True) -> Page:
+    """The protocols side by side, what else the allocation shows, and trade-off ``curves``; ``file``: what was saved."""
     asking, (table, *beside) = allocation.asking, allocation.tables_shown(ROWS)
     what = "Error" if allocation.total is not None else "Total"
     chart = Chart(figure_svg(allocation.plot()), description=f"{what} of each protocol, as in the table")
@@ -41,19 +41,15 @@ def allocation_page(allocation: Allocation, curves: Tradeoff | None = None, file
         told(asking.epsilon),
         Section("What to expect", beside),
     ]
-    if curves is not None:
+    if curves:
+        around = curves_around(allocation)
         said = "The same workload at other totals; each point is an allocation of its own, without limits."
-        sections.append(Section("Trade-offs", [tradeoff_chart(curves, said)]))
+        description = f"Error against {around.axis}: {', '.join(c.name for c in around.curves)}"
+        sections.append(Section("Trade-offs", [Chart(figure_svg(around.plot()), said, description)]))
     if file is not None:
         sections.append(Section("How to check", checked(asking, file)))
     title = f"Allocation for workload {allocation.workload.name} at total epsilon {epsilon_text(asking.epsilon)}"
     return Page(title, sections, allocation.sentences())
-
-
-def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
-    """The curves as a chart whose description lists them."""
-    names = ", ".join(c.name for c in curves.curves)
-    return Chart(figure_svg(curves.plot()), caption, f"Error against {curves.axis}: {names}")
 
 
 def curves_around(allocation: Allocation) -> Tradeoff:

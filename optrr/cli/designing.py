@@ -1,13 +1,15 @@
 """optrr design, compare, allocate and cluster: from a specification to a design, or another protocol."""
 
+from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import click
 
 from optrr.allocation.allocating import allocate as make_allocation
 from optrr.cli.inputs import DESIGN_FILE, INPUT, PUBLIC, keep_input, split_names
-from optrr.cli.options import argument, command, group, option, refuse_options
+from optrr.cli.options import argument, command, group, option
 from optrr.cli.outputs import DESIGN, DESIGN_OUTPUT, REPORT, write_report
 from optrr.cli.printing import give, progress, warn, watched
 from optrr.core import files
@@ -18,11 +20,10 @@ from optrr.core.design import (
     load_design,
     parse_attributes,
     read_specification,
-    save_design,
 )
 from optrr.core.design import compare as compare_methods
 from optrr.core.design import design as make_design
-from optrr.core.display import Page
+from optrr.core.display import Result
 from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
 from optrr.core.protocols import Algorithm, ClusterMatrix
@@ -32,7 +33,7 @@ from optrr_solvers import METHODS
 SPEC = argument(required=False)
 ATTRIBUTE = option("An attribute, instead of SPEC; repeatable.", "--attribute", metavar="NAME=SIZE:EPSILON")
 PRESERVE = option("pairs: every pair stays at least as visible as under Kronecker.", default="marginals")
-PEOPLE = option("Number of respondents.", type=click.IntRange(min=1))
+PEOPLE: Any = option("Number of respondents.")
 WORKLOAD = option(
     "Tables to be learned; FILE (.toml or .json) lists them.", default="marginals", metavar="marginals|pairs|FILE"
 )
@@ -54,28 +55,24 @@ WANTED = group(wanted)
 def keep_specification(*written: Path | None) -> None:
     """Refuse to write over the specification. Raises InvalidInput."""
     spec = click.get_current_context().params.get("spec")
-    for path in written:
-        if spec is not None and path is not None:
-            refuse_replacing(path, [spec], f"{path} is the specification itself; write to another file")
-
-
-class MethodName(click.ParamType[str]):
-    """``auto`` or a name in the solvers' table, which is read when the command runs."""
-
-    name = "method"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """All names, for the help."""
-        return f"[{'|'.join(['auto', *METHODS])}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name; refused where there is no such method."""
-        return click.Choice(["auto", *METHODS]).convert(value, param, ctx)
+    for path in filter(None, written):
+        refuse_replacing(path, [spec] if spec else [], f"{path} is the specification itself; write to another file")
 
 
 def method_option(text: str) -> Any:
     """The option --method; ``text`` is its help."""
-    return option(text, type=MethodName(), default="auto")
+    return option(text, default="auto", metavar=f"[{'|'.join(['auto', *METHODS])}]")
+
+
+def finish(made: Result, saved: Callable[[], Any], output: Path | None, html: Path | None, page: str) -> None:
+    """Warn, write what is ``saved`` and the page of the result, whole or not at all, and print the result."""
+    warn(made.warnings)
+    with held_back():
+        if output is not None:
+            files.save(saved(), output)
+        # pages bring charts
+        write_report(html, lambda: resolve_name(page)(made, None if output is None else output.name))
+    give(made)
 
 
 @command
@@ -83,7 +80,7 @@ def design(
     wanted: Specification = WANTED,
     output: Path | None = DESIGN_OUTPUT,
     total_epsilon: float | None = option(
-        "Total to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+        "Total epsilon to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
     ),
     method: str = method_option("Solver, the best one by default; por, inductive and kronecker are baselines."),
     preserve: Preserve = PRESERVE,
@@ -95,9 +92,11 @@ def design(
     public: tuple[str, ...] = PUBLIC,
     html: Path | None = REPORT,
 ) -> None:
-    """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON).
+    """Find the mechanism with the smallest total epsilon.
 
-    With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
+    It has the accuracies in SPEC (TOML or JSON). With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
+
+    Example: optrr design spec.toml --preserve pairs -o design.json
     """
     keep_specification(output, html)
     made = make_design(
@@ -109,33 +108,18 @@ def design(
         public=PublicColumns.parsed(public),
     )
 
-    def page() -> Page:
-        from optrr.core.design import design_page  # noqa: PLC0415 (pages bring charts)
-
-        return design_page(made, None if output is None else output.name)
-
-    warn(made.warnings)
-    with held_back():
-        if output is not None:
-            save_design(made, output)
-        write_report(html, page)
-    give(made)
+    finish(made, lambda: made, output, html, "optrr.core.design:design_page")
 
 
 @command
 def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE, html: Path | None = REPORT) -> None:
-    """Compare the designs of every applicable method on SPEC."""
+    """Compare the designs of every applicable method.
+
+    Example: optrr compare spec.toml --preserve pairs
+    """
     keep_specification(html)
     made = compare_methods(wanted, constraints=Constraints(preserve=preserve))
-
-    def page() -> Page:
-        from optrr.core.design import comparison_page  # noqa: PLC0415 (pages bring charts)
-
-        return comparison_page(made)
-
-    warn(made.warnings)
-    write_report(html, page)
-    give(made)
+    finish(made, lambda: None, None, html, "optrr.core.design:comparison_page")
 
 
 @command
@@ -158,9 +142,11 @@ def allocate(
     ),
     html: Path | None = REPORT,
 ) -> None:
-    """Compare protocols for a workload at a total epsilon, and what each gives up.
+    """Compare protocols for a workload at a total epsilon.
 
     Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored.
+
+    Example: optrr allocate spec.toml --total-epsilon 2 --workload pairs --n 1000
     """
     keep_specification(output, html)
     names, what = wanted.domain.names, "error" if total_epsilon is not None else "total epsilon"
@@ -180,17 +166,7 @@ def allocate(
         progress=lambda so_far, lower: progress(f"allocate: {lower:.6g} ≤ {what} ≤ {so_far:.6g}"),
     ).choosing(protocol)
 
-    def page() -> Page:
-        from optrr.allocation.pages import allocation_page, curves_around  # noqa: PLC0415 (pages bring charts)
-
-        return allocation_page(made, curves_around(made), None if output is None else output.name)
-
-    warn(made.warnings)
-    with held_back():
-        if output is not None:
-            files.save(made.certified(), output)
-        write_report(html, page)
-    give(made)
+    finish(made, made.certified, output, html, "optrr.allocation.pages:allocation_page")
 
 
 def _by_name(names: tuple[str, ...], texts: tuple[str, ...], parameter: str) -> dict[str, float] | None:
@@ -216,54 +192,39 @@ def cluster(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     max_combinations: int = option(
-        "Most combinations of categories that a cluster may have.",
-        required=True,
-        type=click.IntRange(min=2),
-        metavar="T_V",
+        "Maximum number of combinations of categories of a cluster.", required=True, metavar="T_V"
     ),
     min_dependence: float = option(
-        "Weakest dependence, 0 to 1, at which attributes are put into one cluster.",
-        required=True,
-        type=click.FloatRange(0, 1),
-        metavar="T_D",
+        "Weakest dependence, 0 to 1, at which attributes are put into one cluster.", required=True, metavar="T_D"
     ),
     algorithm: Algorithm = option("How attributes are clustered.", default="greedy"),
-    clusters: int = option("Number of groups, of pic and spectral.", type=click.IntRange(min=1), default=3),
-    ordinal: str = option(
-        "Attributes whose categories are in order; pairs of them are measured by correlation.",
-        default="",
-        show_default=False,
-        metavar="A,B",
+    clusters: int | None = option("Number of groups of the algorithm pic, by default 3."),
+    ordinal: str | None = option(
+        "Attributes whose categories are in order; pairs of them are measured by correlation.", metavar="A,B"
     ),
     attenuated: bool = option("Measure dependence in the randomized records, without undoing the noise (MDR §4.1)."),
     matrix: ClusterMatrix = option("How a cluster is randomized in the second release.", default="joint"),
     output: Path | None = option("Design file to write, for the second release.", "-o", type=DESIGN),
 ) -> None:
-    """Cluster attributes by their dependences in randomized records.
+    """Cluster attributes by their dependences.
 
     INPUT holds records randomized by the design (first release). The design written by -o randomizes each cluster jointly
     and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix least-epsilon less. A person
     who takes part in both releases spends both totals.
+
+    Example: optrr cluster randomized.csv --design design.json --max-combinations 12 --min-dependence 0.1
     """
-    if algorithm == "greedy":
-        refuse_options("is for the algorithms pic and spectral; leave it out", "clusters")
     if output is not None:
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
-    made = (
-        load_design(design_file)
-        .reports(input)
-        .cluster(
-            max_combinations,
-            min_dependence,
-            algorithm,
-            clusters=clusters,
-            ordinal=split_names(ordinal) if ordinal else (),
-            attenuated=attenuated,
-            matrix=matrix,
-        )
+    reports = load_design(design_file).reports(input)
+    made = reports.cluster(
+        max_combinations,
+        min_dependence,
+        algorithm,
+        clusters=clusters,
+        ordinal=split_names(ordinal) if ordinal else (),
+        attenuated=attenuated,
+        matrix=matrix,
     )
-    warn(made.warnings)
-    if output is not None:
-        save_design(made.design, output)
-    give(made)
+    finish(made, lambda: made.design, output, None, "")

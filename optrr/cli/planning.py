@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import webbrowser
-from collections.abc import Sequence
-from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -23,8 +19,7 @@ from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.planner.plan import Plan, refuse_foreign
 from optrr.planner.plan import plan as make_plan
-from optrr.planner.plan_file import SeenWay, is_plan, read_plan
-from optrr.planner.preview import Preview
+from optrr.planner.plan_file import is_plan, read_plan
 from optrr.planner.question import Question
 
 # Files of these kinds declare what is asked; all others hold records.
@@ -58,18 +53,20 @@ def plan(
     protocol: str | None = PROTOCOL,
     margin: float | None = option("± percentage points, with 95 % confidence, that every table must reach."),
     prior: float = option("Prior belief of an attacker about a person.", default=0.1),
-    releases: int = option("Number of releases of the same people.", type=click.IntRange(min=1), default=1),
+    releases: int = option("Number of releases of the same people.", default=1),
     reason: str = option("Why this choice, for the record.", default="", show_default=False),
     output: Path | None = option("Folder that the plan is written to; by default plan.", "-o", type=FOLDER),
     port: int = option("Port of the page; 0 takes a free one.", type=click.IntRange(0, 65535), default=0),
     no_browser: bool = option("Print the page's address, and open no browser."),
     write: bool = option("Write the plan without a page."),
 ) -> None:
-    """Choose a total epsilon, and record the decision: a page on this machine, and a folder with all that follows.
+    """Choose a total epsilon, and record the decision.
 
     SPEC is a specification or an earlier plan.toml. Of DATA only the header and the categories are taken, as optrr spec
     proposes them. The page is served to this machine alone, and saves into the folder: plan.toml, specification, design,
     sampler, statement, analysis. With --write the folder is written at once; optrr verify recomputes plan.toml.
+
+    Example: optrr plan spec.toml --margin 5 --n 2000 --write
     """
     folder = FOLDER.convert("plan", None, None) if output is None else output
     refuse_foreign(folder)
@@ -99,7 +96,12 @@ def plan(
                 prior=prior,
                 releases=releases,
             )
-        _serve(asked, folder, port, browser=not no_browser)
+        try:
+            # the page brings a web server
+            from optrr.planner.app import serve_plan  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise not_installed(error, "the page of optrr plan needs", "serve", "; or use ``write``") from error
+        serve_plan(asked, folder, port, printing.say, browser=not no_browser)
         return
     if recorded:
         # what is not decided anew stays as it was written down
@@ -130,38 +132,3 @@ def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple
     printing.warn(proposal.warnings)
     printing.warn(proposal.disclosed, always=True)
     return Specification.proposed(proposal)
-
-
-def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
-    try:
-        # the page brings a web server
-        from optrr.planner.app import serve_plan  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise not_installed(error, "the page of optrr plan needs", "serve", "; or use --write") from error
-
-    def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
-        made = Plan.of(asked, reason, [SeenWay.of(each) for each in seen])
-        return [str(path) for path in made.save(folder)]
-
-    with TemporaryDirectory(prefix="optrr-plan-") as private:
-
-        def ready(address: str) -> None:
-            printing.say(f"the plan's page: {address}")
-            printing.say(f"it saves to {folder}; Ctrl+C ends it")
-            if browser:
-                webbrowser.open(_redirect(address, Path(private)).as_uri())
-
-        serve_plan(question, save, port, ready)
-
-
-def _redirect(address: str, private: Path) -> Path:
-    """A file that only this user can read and that leads to the address, whose token a list of processes would show."""
-    place = private / "plan.html"
-    place.touch(mode=0o600)
-    target = escape(address)
-    place.write_text(
-        f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
-        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>',
-        encoding="utf-8",
-    )
-    return place

@@ -34,8 +34,6 @@ __all__ = [
 _NEAR = 0.6
 # Characters of a backend's message; ours are shorter.
 _LONGEST = 600
-# What installs a module, where that is not called as the module is.
-_PACKAGES = {"sklearn": "scikit-learn"}
 
 
 class TooFewRecords(InvalidInput):
@@ -77,8 +75,7 @@ def in_one_line(message: object) -> str:
 
 def not_installed(error: ImportError, needs: str, extra: str, instead: str = "") -> InvalidInput:
     """That an optional library is missing: who ``needs`` it, the extra that brings it, and what can be done ``instead``."""
-    module = (error.name or "an optional library").partition(".")[0]
-    package = _PACKAGES.get(module, module.replace("_", "-"))
+    package = (error.name or "an optional library").partition(".")[0].replace("_", "-")
     return InvalidInput(f"{needs} {package}, which is not installed: pip install 'optrr[{extra}]'{instead}")
 
 

@@ -19,10 +19,13 @@ import json
 import math
 import secrets
 import threading
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
+from html import escape
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -33,6 +36,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.core.display import SOFTWARE, page_environment, two_digits_up
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
+from optrr.planner.plan import Plan
+from optrr.planner.plan_file import SeenWay
 from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
 from optrr.planner.sections import Shown
@@ -127,13 +132,35 @@ def _file(name: str) -> Callable[[Request], Any]:
     return endpoint
 
 
-def serve_plan(question: Question, save: Save, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page until SIGINT or SIGTERM; ``ready`` is called with its address. Raises InvalidInput for a port in use."""
-    with listening(HOST, port) as bound:
+def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str], None], *, browser: bool) -> None:
+    """Serve the page, which saves plans into a folder, until SIGINT or SIGTERM; its address is said, and opened in a browser.
+
+    Raises InvalidInput for a port in use.
+    """
+
+    def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
+        made = Plan.of(asked, reason, [SeenWay.of(each) for each in seen])
+        return [str(path) for path in made.save(folder)]
+
+    with listening(HOST, port) as bound, TemporaryDirectory(prefix="optrr-plan-") as private:
         address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
-        app = plan_app(question, save, token, address)
-        ready(f"http://{address}/?token={token}")
+        app, url = plan_app(question, save, token, address), f"http://{address}/?token={token}"
+        say(f"the plan's page: {url}\nit saves to {folder}; Ctrl+C ends it")
+        if browser:
+            webbrowser.open(redirect(url, Path(private)).as_uri())
         run(app, bound)
+
+
+def redirect(url: str, private: Path) -> Path:
+    """A file that only this user can read and that leads to an address, whose token a list of processes would show."""
+    place, target = private / "plan.html", escape(url)
+    place.touch(mode=0o600)
+    place.write_text(
+        f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
+        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>',
+        encoding="utf-8",
+    )
+    return place
 
 
 # Steps of the slider of totals for each factor of two.

@@ -16,7 +16,6 @@ from optrr.analysis.regression.formulas import Formula
 from optrr.cli.main import COMMANDS, run
 from optrr.cli.outputs import Target
 from optrr.core.display.charts import new_figure
-from optrr.core.protocols.clustering import spectral_clusters
 from optrr.genomics.genotypes import required
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
@@ -143,11 +142,6 @@ def test_the_same_call_without_it_is_answered(place, monkeypatch, call):
 USES: dict[str, tuple[str, Callable[[], Any], str]] = {
     "figures": ("matplotlib.figure", new_figure, "figures need matplotlib, which is not .*'optrr[reports]'"),
     "formulas": ("formulaic", lambda: Formula.of("y ~ x"), "formulas need formulaic, .*'optrr[regression]'"),
-    "clusters": (
-        "sklearn.cluster",
-        lambda: spectral_clusters(np.ones((4, 4))),
-        "scikit-learn, .*'optrr[cluster]', or use",
-    ),
     "genotypes": (
         "bed_reader",
         lambda: required("bed_reader"),

@@ -30,8 +30,8 @@ pytest.importorskip("starlette", reason="the page's server needs the extra serve
 
 from plan_questions import school_question
 
-from optrr.cli import planning
 from optrr.core.errors import InvalidInput
+from optrr.planner import app as plan_server
 from optrr.planner.app import MOST_BYTES, plan_app
 
 TOKEN = secrets.token_urlsafe(24)
@@ -258,7 +258,7 @@ def test_nothing_of_what_was_sent_with_a_wrong_token_reaches_the_work(school, ke
 
 
 def test_the_token_stands_in_a_private_file_and_in_no_command_line(tmp_path, monkeypatch):
-    address, opened = "http://127.0.0.1:1/?token=secret", []
+    opened, said = [], []
 
     def browser(url: str) -> None:
         place = Path(url2pathname(urlsplit(url).path))
@@ -266,11 +266,12 @@ def test_the_token_stands_in_a_private_file_and_in_no_command_line(tmp_path, mon
             (url, place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777, place.read_text("utf-8"))
         )
 
-    monkeypatch.setattr(planning.webbrowser, "open", browser)
-    monkeypatch.setattr("optrr.planner.app.serve_plan", lambda _question, _save, _port, ready: ready(address))
-    planning._serve(school_question(), tmp_path, 0, browser=True)
+    monkeypatch.setattr(plan_server.webbrowser, "open", browser)
+    monkeypatch.setattr(plan_server, "run", lambda _app, _bound: None)
+    plan_server.serve_plan(school_question(), tmp_path, 0, said.append, browser=True)
     url, mode, folder, text = opened[0]
-    assert "secret" not in url and address in text
+    address = said[0].split()[3]
+    assert "token=" not in url and "token=" in address and address in text
     assert (mode, folder) == (0o600, 0o700)
     assert not Path(url2pathname(urlsplit(url).path)).exists()
 

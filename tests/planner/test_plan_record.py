@@ -215,7 +215,7 @@ def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(tmp_path, caps
     ],
 )
 def test_an_option_that_a_page_would_not_heed_is_refused(options, said, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("optrr.cli.planning._serve", lambda *_, **__: pytest.fail("the page was served"))
+    monkeypatch.setattr("optrr.planner.app.serve_plan", lambda *_, **__: pytest.fail("the page was served"))
     optrr.plan({"theft": 2}, 2.0).save(tmp_path / "plan")
     given = [option.format(plan=tmp_path / "plan" / "plan.toml") for option in options]
     assert run(["plan", *given, "-o", str(tmp_path / "other")]) == 2

@@ -110,7 +110,7 @@ def _pairs(design: Design) -> list[Section]:
     return [Section("Pairs", parts)]
 
 
-def comparison_page(compared: MethodComparison) -> Page:
+def comparison_page(compared: MethodComparison, _file: str | None = None) -> Page:
     """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
     wanted = requirements(compared.best) if compared.designs else "accuracies"
     parts: list[Part] = [

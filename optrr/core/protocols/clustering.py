@@ -8,9 +8,9 @@ The paper recomputes and sorts the list after every merge. But clusters only gro
 and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
 descending order therefore makes the same merges, in O(m² log m) where the literal loop takes as much per merge.
 
-Power iteration (SIC §4; Lin & Cohen, ICML 2010) and spectral clustering have no limit on combinations, and put every attribute
-into some group, however weak its dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and
-inside each of their clusters Algorithm 1 decides what may stay together.
+Power iteration (SIC §4; Lin & Cohen, ICML 2010) has no limit on combinations, and puts every attribute into some group,
+however weak its dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and inside each of its
+clusters Algorithm 1 decides what may stay together.
 
 The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = (I + D⁻¹A)/2 is its lazy random walk, which
 stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of
@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.core.domain.domain import Domain, listed
-from optrr.core.errors import InvalidInput, not_installed
+from optrr.core.errors import InvalidInput
 from optrr.core.protocols.dependence import Dependences, checked_matrix
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -113,34 +113,6 @@ def interval_means(values: FloatArray, k: int) -> IntArray:
     return labels
 
 
-# Without dependences some attributes would have no edge in the graph; edges of this small weight join them and change no group.
-_FAINT = 1e-9
-
-
-def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
-    """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
-
-    Where there are no more attributes than groups, each is a group of its own, whatever the dependences.
-
-    ``random_state`` seeds its k-means; it touches no protected data.
-
-    Raises InvalidInput for an unsuitable matrix, or where scikit-learn is not installed.
-    """
-    affinity = checked_affinity(dependence)
-    m = affinity.shape[0]
-    if clusters < 1:
-        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
-    if clusters >= m:
-        return tuple((i,) for i in range(m))
-    try:
-        from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
-    except ImportError as error:
-        raise not_installed(error, "spectral clustering needs", "cluster", ", or use greedy or pic") from error
-    model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
-    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(m))
-    return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))
-
-
 def greedy_clusters(
     dependence: ArrayLike, sizes: Sequence[int], max_combinations: int, min_dependence: float
 ) -> Clusters:
@@ -190,12 +162,12 @@ def combinations_of(cluster: Sequence[int], sizes: Sequence[int]) -> int:
 def check_limits(max_combinations: int, min_dependence: float) -> None:
     """Raises InvalidInput for T_v below 2 or T_d outside 0..1."""
     if max_combinations < 2:
-        raise InvalidInput(f"at most {max_combinations} combinations in a cluster were allowed; allow 2 or more")
+        raise InvalidInput(f"``max_combinations``: {max_combinations} in a cluster; allow 2 or more")
     if not 0 <= min_dependence <= 1:
-        raise InvalidInput(f"the smallest dependence to cluster at is {min_dependence}; give a number from 0 to 1")
+        raise InvalidInput(f"``min_dependence``: {min_dependence}; give a number from 0 to 1")
 
 
-Algorithm = Literal["greedy", "pic", "spectral"]
+Algorithm = Literal["greedy", "pic"]
 NamedClusters = tuple[tuple[str, ...], ...]
 
 
@@ -207,9 +179,9 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     algorithm: Algorithm = "greedy",
     clusters: int = 3,
 ) -> NamedClusters:
-    """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1, SIC's power iteration, or spectral clustering.
+    """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1 or SIC's power iteration.
 
-    Power iteration and spectral clustering form ``clusters`` groups first; with no more attributes than that, one.
+    Power iteration forms ``clusters`` groups first; with no more attributes than that, one.
 
     Raises InvalidInput for dependences of other attributes, limits out of range, or an unknown algorithm.
     """
@@ -219,12 +191,10 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
     groups: Clusters = (tuple(range(domain.m)),)
     if algorithm not in get_args(Algorithm) or clusters < 1:
-        raise InvalidInput(
-            f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more"
-        )
+        raise InvalidInput(f"clustering {algorithm!r} into {clusters} groups: choose greedy or pic, and 1 or more")
     # with each attribute in a group of its own, Algorithm 1 would have nothing to do
     if clusters < domain.m and algorithm != "greedy":
-        groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)
+        groups = power_iteration_clusters(tied, clusters)
     inside: list[tuple[int, ...]] = []
     for group in groups:
         part = dependences.matrix[np.ix_(group, group)]

@@ -87,7 +87,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     min_dependence: float,
     algorithm: Algorithm = "greedy",
     *,
-    clusters: int = 3,
+    clusters: int | None = None,
     ordinal: Collection[str] = (),
     attenuated: bool = False,
     matrix: ClusterMatrix = "joint",
@@ -101,9 +101,9 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     min_dependence
         T_d: weakest dependence at which attributes are put into one cluster, 0 to 1.
     algorithm
-        "greedy" (MDR's Algorithm 1), "pic" (SIC's power iteration) or "spectral".
+        "greedy" (MDR's Algorithm 1) or "pic" (SIC's power iteration).
     clusters
-        number of groups of the last two.
+        number of groups of "pic", by default 3.
     ordinal
         attributes whose categories are in order; pairs of them are measured by correlation, others by Cramér's V.
     attenuated
@@ -125,12 +125,16 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     first = reports.asking
     if not isinstance(first, Design):
         raise InvalidInput("clusters are of records that a design randomized; give its reports")
+    if clusters is not None and algorithm == "greedy":
+        raise InvalidInput("``clusters``: only for algorithm 'pic'; leave it out")
     mechanism = reports.randomizer
     tables = pair_tables(reports.place, mechanism)
     learned = dependences_from_tables(
         tables, mechanism, ordinal=ordinal, correct=not attenuated, small_sample=not attenuated
     )
-    chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
+    chosen = choose_clusters(
+        first.domain, learned, max_combinations, min_dependence, algorithm, 3 if clusters is None else clusters
+    )
     # the releases that made the records; if these have no provenance, one without an id
     earlier = [r for each in reports.stated for r in each.releases] or [Release.of(first)]
     second = cluster_design(first, chosen, matrix, learned.account, earlier)

@@ -20,7 +20,7 @@ import optrr
 import optrr.analysis.loglinear
 import optrr.analysis.measures
 import optrr.core.estimation
-from optrr.allocation.pages import allocation_page, curves_around
+from optrr.allocation.pages import allocation_page
 from optrr.cli.main import run
 from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
@@ -83,9 +83,9 @@ def written_pages() -> Iterator[tuple[Page, int]]:
     """What allocate and compare write, on a domain whose names would break a careless page, and how many charts there are."""
     domain = optrr.Domain.of({"<b>": 2, "c&d": 3})
     allocation = optrr.allocate(domain, 2.0, n=1000)
-    yield allocation_page(optrr.allocate(domain, 2.0, workload="pairs", n=1000, records_only=True)), 1
-    yield allocation_page(optrr.allocate(domain, workload="marginals", standard_error=0.05, n=1000)), 1
-    yield allocation_page(allocation, curves_around(allocation)), 2
+    yield allocation_page(optrr.allocate(domain, 2.0, n=1000, records_only=True), curves=False), 1
+    yield allocation_page(optrr.allocate(domain, standard_error=0.05, n=1000), curves=False), 1
+    yield allocation_page(allocation), 2
     yield comparison_page(compare(domain, 1.0)), 1
 
 

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from importlib.util import find_spec
 from itertools import combinations
 
 import numpy as np
@@ -326,7 +325,7 @@ def test_power_iteration_finds_uneven_groups_of_few_attributes():
         within, between = rng.uniform(0.3, 0.7, (8, 8)), rng.uniform(0.0, 0.1, (8, 8))
         upper = np.triu(np.where(labels[:, None] == labels[None, :], within, between), 1)
         seen += same_partition(clustering.power_iteration_clusters(upper + upper.T + np.eye(8), 3), labels)
-    # one number for an attribute does not tell all of them apart, as spectral clustering does; a walk that never stays finds 53
+    # one number for an attribute does not tell all of them apart; a walk that never stays finds 53
     assert seen >= 70
 
 
@@ -372,12 +371,6 @@ def test_power_iteration_refuses(bad):
         clustering.power_iteration_clusters(np.eye(2), 0)
 
 
-@pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn, the optional extra 'cluster', is not installed")
-def test_spectral_clustering_finds_blocks():
-    affinity, labels = blocks((2, 3, 4))
-    assert same_partition(clustering.spectral_clusters(affinity, 3), labels)
-
-
 CLUSTERED = Domain.of({"a": 4, "b": 5, "c": 3, "d": 2})
 
 
@@ -401,10 +394,8 @@ def test_every_clustering_respects_both_limits(algorithm):
     assert clustering.choose_clusters(CLUSTERED, dependences(), 20, 0.35, "greedy") == (("a", "b"), ("c",), ("d",))
 
 
-@pytest.mark.parametrize("algorithm", ["greedy", "pic", "spectral"])
+@pytest.mark.parametrize("algorithm", ["greedy", "pic"])
 def test_all_independent_all_identical_and_a_single_attribute(algorithm):
-    if algorithm == "spectral":
-        pytest.importorskip("sklearn")
     few = Domain.of({"a": 2, "b": 3, "c": 2})
     many = Domain.of({f"a{i}": 2 for i in range(6)})
     for domain in (few, many):
@@ -416,8 +407,7 @@ def test_all_independent_all_identical_and_a_single_attribute(algorithm):
     assert clustering.choose_clusters(one, Dependences(("a",), [[1.0]]), 100, 0.1, algorithm) == (("a",),)
     same = clustering.choose_clusters(many, Dependences(many.names, np.ones((6, 6))), 16, 0.1, algorithm)
     clustering.checked_clusters(same, many, 16)
-    if algorithm != "spectral":
-        assert same == (many.names[:4], many.names[4:])
+    assert same == (many.names[:4], many.names[4:])
 
 
 def test_choosing_clusters_refuses():
