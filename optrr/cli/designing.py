@@ -94,7 +94,8 @@ def design(
 ) -> None:
     """Find the mechanism with the smallest total epsilon.
 
-    It has the accuracies in SPEC (TOML or JSON). With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
+    It has the accuracies in SPEC (TOML or JSON). With --total-epsilon it is the most accurate one of that total, with the
+    accuracies in the proportions of SPEC.
 
     Example: optrr design spec.toml --preserve pairs -o design.json
     """
