@@ -9,7 +9,6 @@ from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import Target
 from optrr.cli.printing import give, warn
 from optrr.core import files
-from optrr.core.design import is_exposed, signature_path
 from optrr.core.provenance import content_of
 from optrr.core.records import refuse_replacing, whole_file
 
@@ -67,10 +66,9 @@ def sign(
         if sys.stdin and sys.stdin.isatty()
         else None
     )
-    known = files.sign(file, private_key, asked)
-    warn([f"{private_key} can be read by others on this machine; chmod 600 it"] if is_exposed(private_key) else [])
-    target = str(signature_path(file))
-    give({"output": target, "key": known}, f"{target}: signed by key {known}")
+    made = files.sign(file, private_key, asked)
+    warn(made.warnings)
+    give(made)
 
 
 @command

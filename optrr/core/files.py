@@ -14,6 +14,7 @@ from optrr.core.provenance.formats import function_of
 from optrr.core.provenance.sealed import DEPLOYMENT, Given, content_of, is_file, kind_of
 
 if TYPE_CHECKING:
+    from optrr.core.design.signing import Signature
     from optrr.core.design.verification import Verification
     from optrr.core.reports import Reports
 
@@ -204,7 +205,7 @@ def verify(
     return replace(result, checks=(*signed, *result.checks))
 
 
-def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | None = None) -> str:
+def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | None = None) -> "Signature":
     """Sign a design or a deployment file that verifies; write the signature to ``FILE.sig``.
 
     Parameters
@@ -218,8 +219,8 @@ def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | N
 
     Returns
     -------
-    str
-        SHA-256 of the public key, in hexadecimal digits.
+    Signature
+        The file that was written, and the SHA-256 of the public key.
 
     Raises
     ------

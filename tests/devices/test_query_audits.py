@@ -337,7 +337,7 @@ def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
     words = ["audit", str(tmp_path / "design.json"), "--n", "1000"]
     words += ["--command", shlex.join([sys.executable, str(script), str(place), kind])]
     assert run(words) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert ("the same answer after a restart" in said) == (kind == "lasting")
     assert ("a fresh answer after a restart: each is a release" in said) == (kind == "forgetful")
 

@@ -21,7 +21,6 @@ from .pages import PAIRS as PAIRS
 from .pages import bought as bought
 from .pages import comparison_page as comparison_page
 from .pages import design_page as design_page
-from .signing import is_exposed as is_exposed
 from .signing import require_signed as require_signed
 from .signing import sign_file as sign_file
 from .signing import signature_check as signature_check

@@ -18,6 +18,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
@@ -30,6 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from optrr.core.design.verification import Check
+from optrr.core.display.result import Result
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance.formats import FORMATS
 from optrr.core.provenance.sealed import DESIGN, Content, Given, content_of, kind_of, path_of, read_named
@@ -64,8 +66,23 @@ def _kind(file: Given) -> str:
     return kind if kind in FORMATS else DESIGN
 
 
-def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = None) -> str:
-    """Sign the bytes of a file, with its kind; returns the public key's fingerprint.
+@dataclass(frozen=True, repr=False)
+class Signature(Result):
+    """A signature that was written, and the SHA-256 of the public key that checks it."""
+
+    output: str
+    key: str
+    warnings: tuple[str, ...] = ()
+
+    in_summary = ("output", "key")
+
+    def headline(self) -> str:
+        """The file and the key."""
+        return f"{self.output}: signed by key {self.key}"
+
+
+def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = None) -> Signature:
+    """Sign the bytes of a file, with its kind.
 
     The 64 bytes of the signature are written beside the file (:func:`signature_path`). ``passphrase`` is asked for it where the
     key is encrypted. Raises InvalidInput where a file cannot be read, the key is no private Ed25519 key in PEM, or the
@@ -74,9 +91,12 @@ def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = Non
     private = _private_key(key, passphrase)
     held = content_of(file, "the file to sign")
     signed = private.sign(signed_line(_kind(held), held.raw))
-    with whole_file(signature_path(held.path)) as partial:
+    target = signature_path(held.path)
+    with whole_file(target) as partial:
         partial.write_bytes(signed)
-    return fingerprint(private.public_key())
+    exposed = os.name == "posix" and key.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
+    warnings = (f"{key} can be read by others on this machine; chmod 600 it",) if exposed else ()
+    return Signature(str(target), fingerprint(private.public_key()), warnings)
 
 
 def signature_check(file: Given, key: Path) -> Check:
@@ -106,11 +126,6 @@ def require_signed(file: Content, key: Path | None) -> Content:
     if not check.holds:
         raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
     return file
-
-
-def is_exposed(key: Path) -> bool:
-    """Whether others on this machine may read a private key."""
-    return os.name == "posix" and bool(key.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def fingerprint(public: Ed25519PublicKey) -> str:
