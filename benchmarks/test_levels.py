@@ -25,7 +25,7 @@ from writing import markdown, three_decimals, write
 
 from optrr import InvalidInput, design
 from optrr.core.inference.associations import association
-from optrr.core.inference.groups import Homogeneity, goodness_tests
+from optrr.core.inference.groups import goodness_tests, homogeneity_tests
 from optrr.core.inference.simulation import Simulation
 from optrr.core.inference.testing import SPARSE
 from optrr.core.mechanisms.kernel import Kernel
@@ -144,7 +144,7 @@ def goodness_row(setting: Setting, _: str, rng: np.random.Generator, runs: int) 
 def homogeneity_row(setting: Setting, _: str, rng: np.random.Generator, runs: int) -> dict[str, object]:
     law = setting.kernel(("a",)).expected(np.asarray(setting.rows))
     sizes = np.maximum(1, np.round(setting.n * np.asarray(setting.groups)).astype(int))
-    tested = Homogeneity(None).tested(np.stack([rng.multinomial(k, law, size=runs) for k in sizes], axis=1), rng, RULE)
+    tested = homogeneity_tests(np.stack([rng.multinomial(k, law, size=runs) for k in sizes], axis=1), rng, RULE)
     return judged(tested.p_value, tested.simulated.mean(), True, False)
 
 

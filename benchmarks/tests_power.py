@@ -32,7 +32,7 @@ from optrr.analysis.regression.building import DistinctReports, every_combinatio
 from optrr.analysis.regression.fitting import equations, model
 from optrr.analysis.regression.formulas import Formula
 from optrr.core.inference.associations import association
-from optrr.core.inference.groups import Homogeneity, goodness_tests
+from optrr.core.inference.groups import goodness_tests, homogeneity_tests
 from optrr.core.inference.power_analysis import (
     Alternative,
     alternative_of,
@@ -118,7 +118,7 @@ def of_homogeneity(name: str, mechanism: Randomizer) -> Tested:
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         tables = np.stack([drawn(kernel.expected(g), n // 2, rng) for g in groups], axis=1)
-        return Homogeneity(None).tested(tables.astype(np.int64), rng, RULE).p_value
+        return homogeneity_tests(tables.astype(np.int64), rng, RULE).p_value
 
     return Tested(p_values, homogeneity_alternative(list(groups), kernel))
 

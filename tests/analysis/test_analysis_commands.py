@@ -494,7 +494,7 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
         (("--width", "2"), "--width: 2"),
         (("--test", "goodness-of-fit"), "--proportions: missing"),
         (("--test", "trend", "--proportions", PROPORTIONS), "--proportions: only for goodness-of-fit"),
-        (("--test", "homogeneity"), "1 groups with 1 mechanisms"),
+        (("--test", "homogeneity"), "1 groups with 1 shares"),
         (("--truth", texts(OTHER)[1]), "must be proportions of shape"),
         (("--test", "common-trend"), "--given: missing"),
         (("--scores", "grade=1,2,3"), "--scores: only for trends"),

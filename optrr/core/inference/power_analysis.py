@@ -23,7 +23,7 @@ from optrr.core.estimation.distributions import chi2, norm
 from optrr.core.estimation.estimator import check_confidence, estimate
 from optrr.core.inference import drawn_power
 from optrr.core.inference.associations import Association, association, association_class
-from optrr.core.inference.groups import Homogeneity, checked_proportions, goodness_tests
+from optrr.core.inference.groups import checked_proportions, goodness_tests, homogeneity_statistics
 from optrr.core.inference.nullfit import influence
 from optrr.core.inference.simulation import Simulation
 from optrr.core.mechanisms.kernel import Kernel, unrandomized
@@ -162,27 +162,23 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
 
 
 def homogeneity_alternative(
-    groups: Sequence[ArrayLike], kernels: Kernel | Sequence[Kernel], shares: ArrayLike | None = None
+    groups: Sequence[ArrayLike], kernel: Kernel, shares: ArrayLike | None = None
 ) -> Alternative:
-    """What the test of homogeneity sees of groups with these true proportions, with one kernel for all or one for each.
+    """What the test of homogeneity sees of groups with these true proportions.
 
     ``shares`` of the groups among all records are alike unless given. Raises InvalidInput for fewer than two groups,
-    proportions or shares that are none, or another number of kernels or shares than groups.
+    proportions or shares that are none, or another number of shares than groups.
     """
     count = len(groups)
-    each = [kernels] * count if isinstance(kernels, Kernel) else list(kernels)
+    kernel.check_invertible()
     weights = np.full(count, 1 / count) if shares is None else np.asarray(shares, dtype=np.float64)
-    if count < 2 or len(each) != count or weights.shape != (count,):
-        raise InvalidInput(
-            f"{count} groups with {len(each)} mechanisms and {weights.size} shares; give at least two groups, a mechanism for "
-            "all or for each, and a share for each"
-        )
+    if count < 2 or weights.shape != (count,):
+        raise InvalidInput(f"{count} groups with {weights.size} shares; give at least two groups, and a share for each")
     if not (weights.min() > 0 and np.isclose(weights.sum(), 1)):
         raise InvalidInput(f"the groups' shares are {weights.tolist()}; give positive ones that sum to 1")
-    expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
-    weights, several = weights / weights.sum(), Homogeneity.of(each)
+    expected, weights = np.stack([_reports(p, kernel) for p in groups]), weights / weights.sum()
     tables = np.rint(drawn_power.MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
-    statistic, (common,) = several.statistics(tables[None])
+    statistic, (common,) = homogeneity_statistics(tables[None])
     common = common / common.sum(axis=1, keepdims=True)
     # in the direction in which the groups' reports differ from those that they have in common
     away = expected / common - 1
@@ -197,14 +193,12 @@ def homogeneity_alternative(
         return rng.multinomial(sizes[None], law[None], size=(size, count)).astype(np.float64)
 
     def tested(drawn: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        each = several.statistics(drawn.astype(np.int64))[0]
+        each = homogeneity_statistics(drawn.astype(np.int64))[0]
         return each, np.asarray(chi2.sf(each, df))
 
     cells = expected.shape[1]
     df, fewest = (count - 1) * (cells - 1), float((weights[:, None] * np.minimum(expected, common)).min())
-    surveys = drawn_power.Surveys(
-        partial(draw, expected), tested, df, fewest, several.work(count, cells), partial(draw, common)
-    )
+    surveys = drawn_power.Surveys(partial(draw, expected), tested, df, fewest, count * cells, partial(draw, common))
     return Alternative(float(statistic[0]) / int(tables.sum()), df, spread, surveys)
 
 

@@ -11,7 +11,7 @@ from optrr.analysis.loglinear.comparing import stratified_alternative, stratifie
 from optrr.core.errors import InvalidInput
 from optrr.core.inference import drawn_power, power_analysis
 from optrr.core.inference.associations import association
-from optrr.core.inference.groups import Homogeneity
+from optrr.core.inference.groups import homogeneity_tests
 from optrr.core.inference.simulation import Simulation
 from optrr.core.mechanisms.kernel import Kernel
 
@@ -160,11 +160,11 @@ def test_power_of_homogeneity_is_that_of_its_own_p_values(epsilon, shares, truth
     n = power_analysis.required_records(effect)
     sizes = np.rint(n * np.array(shares)).astype(int)
     laws = np.stack([seen.expected(np.array(two(x))) for x in truths])
-    p = Homogeneity(None).tested(rng.multinomial(sizes, laws, size=(300, 2)), rng, Simulation(50, 999)).p_value
+    p = homogeneity_tests(rng.multinomial(sizes, laws, size=(300, 2)), rng, Simulation(50, 999)).p_value
     assert np.mean(p <= 0.05) == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize("sizes", [(205, 23), (86, 9), (50, 41), (100, 7)])
 def test_groups_with_all_records_in_one_category_are_alike(sizes: tuple[int, int]) -> None:
-    tested = Homogeneity(None).tested(np.array([[[0, n] for n in sizes]]), np.random.default_rng(0))
+    tested = homogeneity_tests(np.array([[[0, n] for n in sizes]]), np.random.default_rng(0))
     assert (tested.statistic[0], tested.p_value[0]) == (0, 1)
