@@ -36,7 +36,7 @@ def _wanted(
     missing: Literal["refuse", "exclude", "category"] = option(
         "Missing calls. exclude: leave them out; category: randomize them too.", default="refuse"
     ),
-    seed: int | None = SEED,
+    random_state: int | None = SEED,
 ) -> StudyOptions:
     return StudyOptions(
         totals=_numbers("totals", totals, float),
@@ -44,7 +44,7 @@ def _wanted(
         methods=tuple(methods.split(",")),
         test=test,
         alpha=alpha,
-        seed=1 if seed is None else seed,
+        seed=1 if random_state is None else random_state,
         missing=missing,
         people=_numbers("people", people, int),
         trait=None if causal is None else SimulatedTrait(causal, odds_ratio, case_share),
