@@ -5,43 +5,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optrr.cli.genotype_options import (
-    DESIGN_FILE,
-    PHENOTYPE,
-    TEST,
-    check_outputs,
-    load_genomic_design,
-    progress_bar,
-)
+from optrr.cli.genotype_options import DESIGN_FILE, PHENOTYPE, RESULTS, TEST, check_outputs, progress_bar
 from optrr.cli.options import argument, command, option
-from optrr.cli.outputs import REPORT, TABBED, page_given, write_report
+from optrr.cli.outputs import REPORT, page_given, write_report
 from optrr.cli.printing import give, heard, warn
 from optrr.core.display import Page, amount
 from optrr.core.records import held_back
-from optrr.genomics.asking import AssociationDesign, GenomicDesign, GenomicReports, VariantAnswers
+from optrr.genomics.asking import (
+    AssociationDesign,
+    GenomicDesign,
+    GenomicReports,
+    VariantAnswers,
+    load_genomic_design,
+)
 from optrr.genomics.covariates import CovariateColumns
 from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.scan import Associations
 from optrr.genomics.variant_report import VariantReport
 
-_OUTPUT = option("Table of results to write (tab separated; compressed where it ends in .gz).", "-o", type=TABBED)
-
-
-def _below(what: str) -> float:
-    made: float = option(f"Leave out variants whose estimated {what} is below this.", default=0.0, metavar="THRESHOLD")
-    return made
-
 
 @command
 def scan(
     input: Path = argument(),
     design_file: Path = DESIGN_FILE,
-    output: Path | None = _OUTPUT,
+    output: Path | None = RESULTS,
     report: Path | None = REPORT,
     test: str = TEST,
-    maf: float = _below("minor allele frequency"),
-    hwe: float = _below("p-value of Hardy-Weinberg proportions in controls"),
+    maf: float = option("Leave out variants whose estimated minor allele frequency is below this.", default=0.0),
+    hwe: float = option("Leave out variants whose p-value of Hardy-Weinberg in controls is below this.", default=0.0),
     covariates: Path | None = option(
         "Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them."
     ),
@@ -78,7 +70,7 @@ def scan(
 def variants(
     input: Path = argument(),
     design_file: Path = DESIGN_FILE,
-    output: Path | None = _OUTPUT,
+    output: Path | None = RESULTS,
     report: Path | None = REPORT,
     by_status: bool = option("Add frequencies in cases and in controls."),
     phenotype: PhenotypeColumns = PHENOTYPE,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from optrr.cli.genotype_options import DESIGN_FILE, PHENOTYPE, check_outputs, load_genomic_design
+from optrr.cli.genotype_options import DESIGN_FILE, PHENOTYPE, check_outputs
 from optrr.cli.main import cleaned_up
 from optrr.cli.options import argument, command, option, refuse_options
 from optrr.cli.outputs import DESIGN_OUTPUT, OUTPUT
@@ -20,7 +20,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms import ReleaseOptions
 from optrr.core.records import STANDARD_INPUT, refuse_randomized, whole_file
 from optrr.genomics import designing
-from optrr.genomics.asking import AssociationDesign, GenomicDesign
+from optrr.genomics.asking import AssociationDesign, GenomicDesign, load_genomic_design
 from optrr.genomics.cohort import listed_variants
 from optrr.genomics.genotypes import Codes
 from optrr.genomics.person import Absent, read_person
@@ -127,10 +127,7 @@ def randomize(
     input: Path = argument(),
     design_file: Path = DESIGN_FILE,
     output: Path = option(
-        ".bed (with .bim and .fam), .csv or .parquet; of one person .json.",
-        "-o",
-        required=True,
-        type=OUTPUT,
+        ".bed (with .bim and .fam), .csv or .parquet; of one person .json.", "-o", required=True, type=OUTPUT
     ),
     missing: MissingPolicy = option(
         "Missing calls. exclude: they stay missing, and which ones are missing is not protected.", default="refuse"
@@ -143,8 +140,7 @@ def randomize(
     ),
     random_state: int | None = SEED,
     status: str | None = option(
-        "INPUT is one person's file: write that person's one report; - reads the word from standard input, because shells "
-        "keep what is typed.",
+        "INPUT is one person's file: write the person's one report. -: read the word from standard input (shells keep words).",
         metavar="case|control|-",
     ),
     absent: Absent = option(

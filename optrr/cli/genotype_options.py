@@ -1,4 +1,4 @@
-"""What the commands on genotypes share: their options, designs, and what is checked of files first."""
+"""What the commands on genotypes share: their options, and what is checked of files first."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,14 +6,11 @@ from pathlib import Path
 import click
 
 from optrr.cli.options import group, option
+from optrr.cli.outputs import TABBED
 from optrr.cli.printing import progress
-from optrr.core.design import load_design, refuse_specification
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import SAMPLED_VARIANTS, content_of, kind_of
-from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
-from optrr.genomics.sampled_variants import load_sampled_variants
 from optrr.genomics.score_tests import Progress, genotype_tests
 
 
@@ -40,23 +37,12 @@ def _phenotype(
 
 PHENOTYPE = group(_phenotype)
 DESIGN_FILE = option("Design file from optrr gwas design.", "--design", required=True)
+RESULTS = option("Table of results to write (tab separated; compressed where it ends in .gz).", "-o", type=TABBED)
 TEST = option(
     "; ".join(f"{name}: {text}" for name, text in genotype_tests().items()) + ".",
     type=click.Choice(list(genotype_tests())),
     default="trend",
 )
-
-
-def load_genomic_design(path: Path) -> GenomicDesign | AssociationDesign:
-    """A design file, for genotypes or for association.
-
-    Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
-    """
-    held = content_of(path, "design file")
-    refuse_specification(held.raw, held, "gwas design GENOTYPES -o {1}")
-    if kind_of(held) == SAMPLED_VARIANTS:
-        return AssociationDesign(load_sampled_variants(held))
-    return GenomicDesign(load_design(held))
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:

@@ -6,9 +6,9 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from optrr.cli.genotype_options import PHENOTYPE, TEST, check_outputs, progress_bar
+from optrr.cli.genotype_options import PHENOTYPE, RESULTS, TEST, check_outputs, progress_bar
 from optrr.cli.options import argument, command, group, option
-from optrr.cli.outputs import REPORT, TABBED, write_report
+from optrr.cli.outputs import REPORT, write_report
 from optrr.cli.printing import give, warn
 from optrr.cli.releasing import SEED
 from optrr.core.display import counted
@@ -55,7 +55,7 @@ def _wanted(
 def study(
     input: Path = argument(),
     wanted: StudyOptions = group(_wanted),
-    output: Path | None = option("Table of results to write (tab separated).", "-o", type=TABBED),
+    output: Path | None = RESULTS,
     report: Path | None = REPORT,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:

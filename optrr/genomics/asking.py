@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from optrr.core.design import Design
+from optrr.core.design import Design, load_design, refuse_specification
 from optrr.core.display import amount, bound_text, counted, epsilon_text
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.mechanisms import FileRelease, ReleaseOptions, is_seeded, replaced_release
-from optrr.core.provenance import Provenance, Release
+from optrr.core.provenance import SAMPLED_VARIANTS, Provenance, Release, content_of, kind_of
 from optrr.core.records import RecordsAt, released_file, written_suffixes
 from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.alleles import aligned
@@ -45,7 +45,7 @@ from optrr.genomics.randomize import (
     variants_with_missing,
 )
 from optrr.genomics.sampled_scan import scan_answers
-from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
+from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, load_sampled_variants
 from optrr.genomics.scan import Associations, scan
 from optrr.genomics.score_tests import Progress
 from optrr.genomics.variant_report import VariantReport, variant_report
@@ -509,6 +509,18 @@ class AssociationDesign(_FileDesign):
         return VariantAnswers(
             self.design, table.replace_schema_metadata(collected.provenance.metadata()), collected.notes
         )
+
+
+def load_genomic_design(path: Path) -> GenomicDesign | AssociationDesign:
+    """A design file, for genotypes or for association.
+
+    Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
+    """
+    held = content_of(path, "design file")
+    refuse_specification(held.raw, held, "gwas design GENOTYPES -o {1}")
+    if kind_of(held) == SAMPLED_VARIANTS:
+        return AssociationDesign(load_sampled_variants(held))
+    return GenomicDesign(load_design(held))
 
 
 def design(  # noqa: PLR0913 (each argument is one question a user answers)

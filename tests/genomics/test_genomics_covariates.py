@@ -199,7 +199,7 @@ def test_the_command_takes_strata_and_a_trait(files, capsys):
     assert json.loads(capsys.readouterr().out)["test"] == "cmh"
     assert gwas(files, "named.bed", "--covariate", "age", "--trait", "height") == 0
     out = capsys.readouterr().out
-    assert "linear test adjusted for age" in out
+    assert "linear test of 4 variants adjusted for age" in out
     assert "BETA" in out
 
 
