@@ -57,6 +57,8 @@ def read_vcf(path: Path, genotypes: bool = True) -> MatrixGenotypes:
     required("cyvcf2")
     piped = path.name == STANDARD_INPUT
     name = "standard input" if piped else str(path)
+    if piped and sys.stdin is None:
+        raise InvalidInput("standard input is closed; name a file")
     if not piped and not path.is_file():
         raise InvalidInput(f"{path} does not exist; give a VCF file")
     with tempfile.TemporaryFile() as file:

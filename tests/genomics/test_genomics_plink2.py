@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def standard_input():
 
 @pytest.mark.slow
 @needs_cyvcf2
-def test_what_is_used_of_a_vcf(tmp_path, standard_input):
+def test_what_is_used_of_a_vcf(tmp_path, monkeypatch, standard_input):
     lines = vcf(tmp_path / "x.vcf")
     read = read_genotypes(tmp_path / "x.vcf")
     used = [line for line in lines if line["FILTER"] != "low" and "," not in line["ALT"]]
@@ -76,6 +77,9 @@ def test_what_is_used_of_a_vcf(tmp_path, standard_input):
     (tmp_path / "x.vcf").write_text("no VCF\n")
     standard_input(tmp_path / "x.vcf")
     with pytest.raises(InvalidInput, match=r"cannot read standard input: .*check that it is a VCF"):
+        read_genotypes("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InvalidInput, match="standard input is closed"):
         read_genotypes("-")
 
 
