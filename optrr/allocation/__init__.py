@@ -1,6 +1,7 @@
 """The reverse of design: from a total ε, or from required accuracies, to designs; and the most accurate protocol.
 
-``workload`` states which tables are wanted, ``allocating`` compares the ``strategies``, and ``result`` holds them.
+``workload`` states which tables are wanted, ``allocating`` compares the ``strategies``, and ``result`` holds them;
+``tradeoffs`` are the curves.
 """
 
 import lazy_loader as lazy

@@ -149,8 +149,8 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
         (read_declared(text, "table", "shares"), domain) if text.endswith(".json") else (text.split(","), domain)
     )
     if isinstance(values, dict):
-        names = values.get("attributes")
-        known = isinstance(names, list) and sorted(map(str, names)) == sorted(domain.names)
+        names = list(map(str, values.get("attributes") or ()))
+        known = sorted(names) == sorted(domain.names)
         of = domain.subset(names) if known else domain
         if not known or values.get("categories") != [list(a.categories) for a in of]:
             raise InvalidInput(
