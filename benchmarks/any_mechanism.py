@@ -179,7 +179,7 @@ def surveyed(
         chosen = codes[rng.integers(0, len(codes), n)]
         answers = way.randomize(pa.table(dict(zip(names, chosen.T, strict=True))), int(rng.integers(1 << 30)))
         made = [way.estimate(answers, t) for t in tables]
-        off = [n * float(np.sum((e.proportions - t) ** 2)) for e, t in zip(made, truths, strict=True)]
+        off = [n * float(np.sum((e.estimate - t) ** 2)) for e, t in zip(made, truths, strict=True)]
         errors.append(float(weights @ off))
         inside = [np.mean((e.lower <= t) & (t <= e.upper)) for e, t in zip(made, truths, strict=True)]
         covered.append(float(np.mean(inside)))

@@ -127,7 +127,7 @@ def drawn_pairs() -> Iterator[dict[str, object]]:
 
             for run in range(RUNS):
                 answers = way.randomize(pa.table(dict(zip(plain.names, codes.T, strict=True))), run)
-                tables = {p: way.estimate(answers, [plain.names[i] for i in p]).proportions.ravel() for p in pairs}
+                tables = {p: way.estimate(answers, [plain.names[i] for i in p]).estimate.ravel() for p in pairs}
                 tables_of = {"mixture": tables, "mixture, projected": {p: projection(t) for p, t in tables.items()}}
                 tables_of |= {name: grids(name, codes, sizes, total, run) for name in GRIDS if installed(name)}
                 for name, each in tables_of.items():

@@ -330,8 +330,8 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> dict[str, obj
         records = sample(setting, rng)
         table = estimate_sample(records, setting.mechanism, COLUMNS, 1 - LEVEL).table
         covered = (table.lower.ravel() <= truth) & (truth <= table.upper.ravel())
-        weighted.append((table.proportions.ravel() - truth, np.diag(table.covariance), covered))
-        effects.append(np.median(table.design_effects))
+        weighted.append((table.estimate.ravel() - truth, np.diag(table.covariance), covered))
+        effects.append(np.median(table.design_effect))
         observed = records.counts().proportions
         lower, upper = cell_intervals(kernel, observed, records.n, LEVEL)
         plain.append((kernel.solve(observed).ravel() - truth, (lower <= truth) & (truth <= upper)))

@@ -65,7 +65,7 @@ class Demonstration(Result):
 
     def _shown(self, truth: Counts, estimates: dict[str, Estimate]) -> Table:
         measured, expected = self.errors(truth, estimates)
-        columns = [truth.proportions, *(x for e in estimates.values() for x in (e.proportions, e.standard_errors))]
+        columns = [truth.proportions, *(x for e in estimates.values() for x in (e.estimate, e.standard_error))]
         categories = [a.texts for a in truth.domain]
         rows = [
             (*(texts[k] for texts, k in zip(categories, cell, strict=True)), *(float(each[cell]) for each in columns))
@@ -80,8 +80,8 @@ class Demonstration(Result):
 
     def errors(self, truth: Counts, estimates: dict[str, Estimate]) -> tuple[dict[str, float], dict[str, float]]:
         """Root mean squared error over the cells of each estimate, and that to expect by the standard errors."""
-        measured = {k: float(np.sqrt(np.mean((e.proportions - truth.proportions) ** 2))) for k, e in estimates.items()}
-        return measured, {k: float(np.sqrt(np.mean(e.standard_errors**2))) for k, e in estimates.items()}
+        measured = {k: float(np.sqrt(np.mean((e.estimate - truth.proportions) ** 2))) for k, e in estimates.items()}
+        return measured, {k: float(np.sqrt(np.mean(e.standard_error**2))) for k, e in estimates.items()}
 
     def summary(self) -> dict[str, Any]:
         """The JSON object of the command line."""

@@ -150,7 +150,7 @@ def test_large_groups_are_as_accurate_as_balls_of_random_ones(m, total, count, m
     assert sum(errors) == pytest.approx(mixed.error, rel=1e-6)
     codes = np.random.default_rng(0).integers(0, 2, (20_000, m))
     answers = way.randomize(pa.table(dict(zip(way.domain.names, codes.T, strict=True))), random_state=1)
-    off = way.estimate(answers, way.domain.names[:2]).proportions - 0.25
+    off = way.estimate(answers, way.domain.names[:2]).estimate - 0.25
     assert 0 < np.sum(off**2) < 5**2 * errors[0] / len(codes)
 
 
@@ -159,8 +159,8 @@ def test_tables_that_share_attributes_agree():
     way, _ = asked((3, 4, 2), 1.0)
     rng = np.random.default_rng(0)
     answers = way.randomize(pa.table({a.name: rng.integers(0, a.size, 2000) for a in way.domain}), random_state=1)
-    tables = {pair: way.estimate(answers, pair).proportions for pair in itertools.combinations(way.domain.names, 2)}
-    one = way.estimate(answers, "a0").proportions
+    tables = {pair: way.estimate(answers, pair).estimate for pair in itertools.combinations(way.domain.names, 2)}
+    one = way.estimate(answers, "a0").estimate
     for pair, table in tables.items():
         assert table.sum() == pytest.approx(1, abs=1e-12)
         if pair[0] == "a0":
@@ -179,8 +179,8 @@ def test_files_hold_questions(tmp_path):
     back.release_file(data, tmp_path / "answers.csv", 2)
     for pair in itertools.combinations(way.domain.names, 2):
         np.testing.assert_allclose(
-            way.estimate(tmp_path / "answers.csv", pair).proportions,
-            way.estimate(answers, pair).proportions,
+            way.estimate(tmp_path / "answers.csv", pair).estimate,
+            way.estimate(answers, pair).estimate,
             atol=1e-12,
         )
     words = way.in_words(answers).to_pylist()

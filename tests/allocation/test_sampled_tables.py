@@ -174,8 +174,8 @@ def test_cells_that_all_or_none_support_have_no_standard_error():
     p, q = 0.5, 1 / (math.exp(3.0) + 1)
     estimated = estimate_of_supports(domain, supports, n, (p, q), 0.95)
     expected = [np.std([1] * int(c) + [0] * int(n - c), ddof=1) / math.sqrt(n) / (p - q) for c in supports[2:]]
-    assert np.isnan(estimated.standard_errors[:2]).all()
-    np.testing.assert_allclose(estimated.standard_errors[2:], expected, rtol=1e-12)
+    assert np.isnan(estimated.standard_error[:2]).all()
+    np.testing.assert_allclose(estimated.standard_error[2:], expected, rtol=1e-12)
     assert (
         "2 of 5 cells have no standard error: the answers that tell about them are all alike" in estimated.warnings[0]
     )
@@ -246,7 +246,7 @@ def test_the_error_is_the_one_promised(way):
             codes = {a.name: rng.integers(0, a.size, n) for a in domain}
             answers = asking.randomize(pa.table(codes), random_state=rng)
             for t in tables:
-                estimated = asking.estimate(answers, t).proportions
+                estimated = asking.estimate(answers, t).estimate
                 ratios.append(n * np.sum((estimated - 1 / estimated.size) ** 2) / promised[t])
     margin = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
     # n people never split exactly in these shares: up to 1 % more error than for very many

@@ -53,10 +53,10 @@ def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
 def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
     made = design(DOMAIN, 2.0, constraints=Constraints(preserve="pairs"))
     reports = made.reports(made.randomize(records(5000, 1), random_state=1))
-    whole, pooled = reports.table("a", "b").proportions, reports.collapsed(POOL)
+    whole, pooled = reports.table("a", "b").estimate, reports.collapsed(POOL)
     table = pooled.table("a", "b")
     assert table.domain["a"].categories == ("p", "q", "y", REST)
-    np.testing.assert_allclose(table.proportions, np.vstack([whole[[0, 1, 3]], whole[2] + whole[4]]), atol=1e-12)
+    np.testing.assert_allclose(table.estimate, np.vstack([whole[[0, 1, 3]], whole[2] + whole[4]]), atol=1e-12)
     with pytest.warns(OptrrWarning, match=r"a: x, z collapsed as \(rest\)"):
         pooled.measure("cramers-v", "a", "b")
 
@@ -97,7 +97,7 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         small.randomize(true.set_column(0, "a", [texts]), random_state=1).append_column("w", weights)
     )
     for ask in (
-        lambda r: r.table("a", "b", sample=Sample(weights="w")).tables[0].proportions,
+        lambda r: r.table("a", "b", sample=Sample(weights="w")).tables[0].estimate,
         lambda r: r.test("a", "b", sample=Sample(weights="w")).statistic,
     ):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-4, atol=1e-6)

@@ -117,8 +117,8 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     share, x = of_mean(frame, frame.town.isin(["a", "b"]), m & frame.town.notna())
     same(row(reports.contrast(*terms, **SAMPLE)), one - share / 2, z - x / 2)
     table = reports.table("level", where={"sex": "f"}, **SAMPLE)
-    assert table.standard_errors[2] == pytest.approx(taylor(frame, z), rel=1e-6)
-    assert table.proportions[2] == pytest.approx(one, abs=1e-9)
+    assert table.standard_error[2] == pytest.approx(taylor(frame, z), rel=1e-6)
+    assert table.estimate[2] == pytest.approx(one, abs=1e-9)
     assert "18 clusters of 'school'" in table.headline() and table.summary()["sample"].startswith(
         "600 records, weights 'w'"
     )
@@ -126,8 +126,8 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     told = reports.table("level", "town", missing=optrr.MissingAtRandom("town"), **SAMPLE)
     here, u = of_mean(frame, frame.level == 2, frame.w > 0)
     within, v = of_mean(frame, frame.town == "b", (frame.level == 2) & frame.town.notna())
-    assert told.proportions[1, 1] == pytest.approx(here * within, abs=1e-9)
-    assert told.standard_errors[1, 1] == pytest.approx(taylor(frame, within * u + here * v), rel=1e-6)
+    assert told.estimate[1, 1] == pytest.approx(here * within, abs=1e-9)
+    assert told.standard_error[1, 1] == pytest.approx(taylor(frame, within * u + here * v), rel=1e-6)
     median = reports.quantiles("level", [0.3, 0.5, 0.8], where={"sex": "f"}, **SAMPLE)
     cumulated = [of_mean(frame, frame.level <= v, f)[0] for v in (1, 2, 5)]
     known = [(1, 2, 5)[int(np.searchsorted(cumulated, q))] for q in (0.3, 0.5, 0.8)]

@@ -95,14 +95,14 @@ def test_shares_totals_and_errors_are_those_of_the_formulas_written_out(seed, na
     assert [t.label for t in groups.tables] == [("f",), ("m",)]
     for table, inside in tables:
         share, total, shares_covariance, totals_covariance = linearised(y, w, stratum, cluster, inside)
-        np.testing.assert_allclose(table.proportions.ravel(), share, atol=1e-10)
-        np.testing.assert_allclose(table.totals.ravel(), total, atol=1e-8)
+        np.testing.assert_allclose(table.estimate.ravel(), share, atol=1e-10)
+        np.testing.assert_allclose(table.total.ravel(), total, atol=1e-8)
         np.testing.assert_allclose(table.covariance, shares_covariance, atol=1e-12)
-        np.testing.assert_allclose(table.standard_errors.ravel() ** 2, np.diag(shares_covariance), rtol=1e-8)
-        np.testing.assert_allclose(table.total_errors.ravel() ** 2, np.diag(totals_covariance), rtol=1e-8)
+        np.testing.assert_allclose(table.standard_error.ravel() ** 2, np.diag(shares_covariance), rtol=1e-8)
+        np.testing.assert_allclose(table.total_standard_error.ravel() ** 2, np.diag(totals_covariance), rtol=1e-8)
         assert table.n == inside.sum()
-        assert np.all((table.lower >= 0) & (table.lower <= np.clip(table.proportions, 0, 1)))
-        assert np.all((np.clip(table.proportions, 0, 1) <= table.upper) & (table.upper <= 1))
+        assert np.all((table.lower >= 0) & (table.lower <= np.clip(table.estimate, 0, 1)))
+        assert np.all((np.clip(table.estimate, 0, 1) <= table.upper) & (table.upper <= 1))
 
 
 @pytest.mark.parametrize("kind", ["polars", "arrow", "categorical", "views"])
@@ -136,8 +136,8 @@ def test_without_noise_they_are_the_weighted_means_and_robust_errors_of_statsmod
         fit = (
             model.fit(cov_type="cluster", cov_kwds={"groups": data.school}) if clustered else model.fit(cov_type="HC1")
         )
-        np.testing.assert_allclose(table.proportions[k], fit.params.iloc[0], rtol=1e-9)
-        np.testing.assert_allclose(table.standard_errors[k], fit.bse.iloc[0], rtol=1e-9)
+        np.testing.assert_allclose(table.estimate[k], fit.params.iloc[0], rtol=1e-9)
+        np.testing.assert_allclose(table.standard_error[k], fit.bse.iloc[0], rtol=1e-9)
 
 
 def test_without_columns_they_are_the_unweighted_estimates():
@@ -145,12 +145,12 @@ def test_without_columns_they_are_the_unweighted_estimates():
     plain = estimate(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism)
     weighted = estimate_weighted(data, mechanism, ["a", "b"])
     table = weighted.table
-    np.testing.assert_allclose(table.proportions, plain.proportions, atol=1e-12)
-    np.testing.assert_allclose(table.standard_errors, plain.standard_errors, rtol=1e-9)
+    np.testing.assert_allclose(table.estimate, plain.estimate, atol=1e-12)
+    np.testing.assert_allclose(table.standard_error, plain.standard_error, rtol=1e-9)
     # Student's quantile makes 3000 records 2997 or so
     np.testing.assert_allclose(table.lower, plain.lower, atol=2e-4)
     np.testing.assert_allclose(table.upper, plain.upper, atol=2e-4)
-    np.testing.assert_allclose(table.design_effects, 1.0, rtol=1e-9)
+    np.testing.assert_allclose(table.design_effect, 1.0, rtol=1e-9)
     assert weighted.warnings == ()
 
 
@@ -158,10 +158,10 @@ def test_weights_that_are_multiplied_change_totals_alone():
     data, mechanism = people(np.random.default_rng(5)), made().mechanism
     one = estimate_weighted(data, mechanism, "a", weights="w", strata="region").table
     other = estimate_weighted(data.assign(w=data.w * 1000), mechanism, "a", weights="w", strata="region").table
-    for name in ("proportions", "standard_errors", "lower", "upper", "effective"):
+    for name in ("estimate", "standard_error", "lower", "upper", "effective_n"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
-    np.testing.assert_allclose(1000 * one.totals, other.totals, rtol=1e-9)
-    np.testing.assert_allclose(1000 * one.total_errors, other.total_errors, rtol=1e-9)
+    np.testing.assert_allclose(1000 * one.total, other.total, rtol=1e-9)
+    np.testing.assert_allclose(1000 * one.total_standard_error, other.total_standard_error, rtol=1e-9)
 
 
 def test_a_stratum_with_one_cluster_is_refused_or_centred():
@@ -175,7 +175,7 @@ def test_a_stratum_with_one_cluster_is_refused_or_centred():
     )
     expected = linearised(scores(data, mechanism, ["a"]), data.w, data.region, data.school, np.ones(len(data), bool))
     np.testing.assert_allclose(centred.table.covariance, expected[2], atol=1e-12)
-    np.testing.assert_allclose(centred.table.total_errors**2, np.diag(expected[3]), rtol=1e-8)
+    np.testing.assert_allclose(centred.table.total_standard_error**2, np.diag(expected[3]), rtol=1e-8)
     assert any("only one cluster" in line for line in centred.warnings)
     # nobody of the group is in the cluster that is alone
     data.loc[data.region == 2, "sex"] = "m"
@@ -186,7 +186,7 @@ def test_a_stratum_with_one_cluster_is_refused_or_centred():
         y, inside = scores(data, mechanism, ["a"]), data.sex == table.label[0]
         expected = linearised(y, data.w, data.region, data.school, inside)
         np.testing.assert_allclose(table.covariance, expected[2], atol=1e-12)
-        np.testing.assert_allclose(table.total_errors**2, np.diag(expected[3]), rtol=1e-8)
+        np.testing.assert_allclose(table.total_standard_error**2, np.diag(expected[3]), rtol=1e-8)
     with pytest.raises(InvalidInput, match="one cluster, which shows no variance"):
         estimate_weighted(data.assign(school=1), mechanism, "a", clusters="school")
 
@@ -197,9 +197,9 @@ def test_simultaneous_intervals_are_wider_and_reports_alike_have_no_error():
     one, all_together = (
         estimate_weighted(data, mechanism, "b", weights="w", simultaneous=together) for together in (False, True)
     )
-    assert np.isnan(one.table.standard_errors).all()
+    assert np.isnan(one.table.standard_error).all()
     assert "2 of 2 cells have no standard error" in one.warnings[0]
-    np.testing.assert_allclose(one.table.effective, data.w.sum() ** 2 / (data.w**2).sum())
+    np.testing.assert_allclose(one.table.effective_n, data.w.sum() ** 2 / (data.w**2).sum())
     assert 0 < one.table.upper[1] < all_together.table.upper[1] < 0.1
 
 
@@ -210,11 +210,13 @@ def test_a_group_of_one_record_shows_nothing(epsilon):
     data = pd.DataFrame({"a": [0, 1, 0, 1, 0], "g": list("vvvvu")})
     alone, _ = estimate_weighted(data, mechanism, "a", by="g").tables
     assert (
-        alone.n == 1 and np.isnan(alone.standard_errors).all() and np.ptp([alone.lower, alone.upper], axis=0).min() == 1
+        alone.n == 1 and np.isnan(alone.standard_error).all() and np.ptp([alone.lower, alone.upper], axis=0).min() == 1
     )
     # nobody reports category 2: its total shows as little of an error as its share
     whole = estimate_weighted(data, mechanism, "a").table
-    assert np.isnan(whole.standard_errors).tolist() == np.isnan(whole.total_errors).tolist() == [False, False, True]
+    assert (
+        np.isnan(whole.standard_error).tolist() == np.isnan(whole.total_standard_error).tolist() == [False, False, True]
+    )
 
 
 @pytest.mark.slow

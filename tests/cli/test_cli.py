@@ -144,7 +144,7 @@ def test_estimates_lie_near_the_truth_and_the_optimum_wins() -> None:
     for truth, estimates in shown.tables:
         assert truth.n == 32561 and truth.proportions.sum() == pytest.approx(1)
         for made in estimates.values():
-            assert np.all(np.abs(made.proportions - truth.proportions) < 5 * made.standard_errors)
+            assert np.all(np.abs(made.estimate - truth.proportions) < 5 * made.standard_error)
         _, expected = shown.errors(truth, estimates)
         assert expected["independent"] > 3 * expected["pairs visible"]
     text = str(shown)

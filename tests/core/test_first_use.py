@@ -208,9 +208,9 @@ def test_among_is_the_ratio_of_the_unbiased_table():
     counts = optrr.Counts(domain, rng.multinomial(5000, [0.3, 0.2, 0.15, 0.2, 0.1, 0.05]).reshape(3, 2))
     table = np.linalg.solve(design.mechanism.matrix().T, counts.table.ravel() / counts.n).reshape(3, 2)[:2]
     result = optrr.analysis.measures.estimate_where(counted_table(counts, design.mechanism), {"vote": ["yes", "no"]})
-    np.testing.assert_allclose(result.proportions, table / table.sum(), atol=1e-9)
+    np.testing.assert_allclose(result.estimate, table / table.sum(), atol=1e-9)
     assert result.domain["vote"].categories == ("yes", "no") and result.share == pytest.approx(table.sum())
-    assert np.all(result.lower <= result.proportions) and np.all(result.proportions <= result.upper)
+    assert np.all(result.lower <= result.estimate) and np.all(result.estimate <= result.upper)
     restricted = optrr.analysis.measures.measure(
         counted_table(counts, design.mechanism), "odds-ratio", where={"vote": ["yes", "no"]}
     )

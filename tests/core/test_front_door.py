@@ -77,11 +77,11 @@ def test_tables(reports: Reports, design: optrr.Design, people: pd.DataFrame) ->
     table = reports.table("sex", "income")
     true = counted(people, design).proportions
     # four cells: exceeded once in 30,000 times
-    assert np.abs((table.proportions - true) / table.standard_errors).max() < 4.5
+    assert np.abs((table.estimate - true) / table.standard_error).max() < 4.5
     assert {"sex", "income", "estimate", "lower", "upper"} <= set(table.to_pandas().columns)
     where = reports.table("sex", "race", where={"race": ["White", "Black"]})
-    assert where.proportions.shape == (2, 2) and where.proportions.sum() == pytest.approx(1)
-    assert reports.table("sex", method="adjusted").proportions.sum() == pytest.approx(1)
+    assert where.estimate.shape == (2, 2) and where.estimate.sum() == pytest.approx(1)
+    assert reports.table("sex", method="adjusted").estimate.sum() == pytest.approx(1)
     with pytest.raises(optrr.InvalidInput, match="leave one of them out"):
         reports.table("sex", where={}, method="mle")
 
@@ -279,9 +279,9 @@ def test_a_grown_file_and_a_changed_frame_are_counted_again(same_design):
     assert reports.table("a").n == reports.measure("odds-ratio", "a", "b").n == ANSWERED
     frame = np.zeros((400, 2), dtype=int)
     reports = same_design.reports(frame)
-    before = reports.table("a").proportions
+    before = reports.table("a").estimate
     frame[:200, 0] = 1
-    assert reports.table("a").proportions[0] < before[0]
+    assert reports.table("a").estimate[0] < before[0]
 
 
 def test_a_command_reads_its_records_once(same_design, monkeypatch, capsys):

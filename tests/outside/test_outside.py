@@ -55,7 +55,7 @@ optrr.export(read, "sampler.json")
 print(json.dumps({
     "law": [type(read.law).__name__, read.epsilon, read.law.nats],
     "spare": float((read.attribute_epsilons - asked).min()),
-    "errors": np.abs((estimated.proportions - wanted) / estimated.standard_errors).ravel().tolist(),
+    "errors": np.abs((estimated.estimate - wanted) / estimated.standard_error).ravel().tolist(),
     "holds": [optrr.verify("d.json").holds, optrr.verify("sampler.json", "d.json").holds],
 }))""",
         tmp_path,

@@ -360,7 +360,7 @@ def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admit
         expected = estimate(count(codes, survey.design.domain, name), survey.design.mechanism)
         rows = [row for row in table if row["attribute"] == name]
         # Arrow writes the shortest text that reads back to the same number
-        assert [row["estimate"] for row in rows] == expected.proportions.tolist()
+        assert [row["estimate"] for row in rows] == expected.estimate.tolist()
         assert [row["upper"] for row in rows] == expected.upper.tolist()
         assert [row["count"] for row in rows] == np.bincount(codes[:, survey.design.domain.index(name)]).tolist()
     page = call(app, "GET", "/results?attribute=income&attribute=sex", **admitted)

@@ -273,8 +273,8 @@ def test_two_hundred_people_through_the_collector_are_estimated_as_their_answers
         with pytest.warns(optrr.OptrrWarning):  # that nothing says where answers in memory come from
             expected = made.estimate(memory, names)
         # the same to the last bit: counts do not depend on the order of the reports
-        assert np.array_equal(said["estimate"], expected.proportions)
-        assert np.array_equal(said["standard_error"], expected.standard_errors)
+        assert np.array_equal(said["estimate"], expected.estimate)
+        assert np.array_equal(said["standard_error"], expected.standard_error)
         assert np.array_equal(said["lower"], expected.lower)
         assert said["n"] == expected.n
         assert said["doubts"] == []
@@ -309,7 +309,7 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", "/results/counts.csv", **admitted).body))
     for (name,) in (names for names in NAMED if len(names) == 1):
         rows = [row for row in table.to_pylist() if row["attribute"] == name]
-        assert [row["estimate"] for row in rows] == expected[name,].proportions.tolist()
+        assert [row["estimate"] for row in rows] == expected[name,].estimate.tolist()
     crossed = "?attribute=ill&attribute=age"
     page = call(app, "GET", f"/results{crossed}", **admitted)
     assert page.status == 200
@@ -319,7 +319,7 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     assert b"<script>alert" not in page.body
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/results/counts.csv{crossed}", **admitted).body))
     assert table.column_names[:3] == ["ill", "age", "estimate"]
-    assert table["estimate"].to_pylist() == expected["ill", "age"].proportions.ravel().tolist()
+    assert table["estimate"].to_pylist() == expected["ill", "age"].estimate.ravel().tolist()
     # a table that no question is about is refused in one line; a part of one is told
     refused = call(app, "GET", "/results?attribute=travel&attribute=ill&attribute=age", **admitted)
     assert refused.status == 200
@@ -327,7 +327,7 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     path.write_bytes(call(app, "GET", "/results/reports.parquet", **admitted).body)
     assert pq.read_table(path).column_names == ["table", "cells"]
     downloaded = made.estimate(path, ("ill", "age"))
-    assert np.array_equal(downloaded.proportions, expected["ill", "age"].proportions)
+    assert np.array_equal(downloaded.estimate, expected["ill", "age"].estimate)
 
 
 def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(tmp_path, engine):

@@ -429,7 +429,7 @@ def test_the_command_line_estimates_from_a_database(opened, new_url, made, tmp_p
     assert run_command(["estimate", new_url, *read, "income,member"]) == 0
     expected = estimate(count(codes, DOMAIN, ("income", "member")), made.mechanism)
     said = capsys.readouterr()
-    assert json.loads(said.out)["estimate"] == expected.proportions.tolist()
+    assert json.loads(said.out)["estimate"] == expected.estimate.tolist()
     # the records say whose they are: no doubt beside the estimate, and another design is refused
     assert json.loads(said.out)["doubts"] == []
     assert said.err == ""

@@ -70,7 +70,7 @@ class EstimateAmong(Estimate):
     @property
     def counts(self) -> FloatArray:
         """Estimated counts in the records, same shape; of weighted ones, in as many people of the population."""
-        return np.asarray(self.n * self.share * self.proportions)
+        return np.asarray(self.n * self.share * self.estimate)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
@@ -135,8 +135,8 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
         domain=wanted.domain,
         n=table.n,
         method="unbiased",
-        proportions=shares,
-        standard_errors=error,
+        estimate=shares,
+        standard_error=error,
         lower=np.fmin(low, inside),
         upper=np.fmax(high, inside),
         confidence=confidence,

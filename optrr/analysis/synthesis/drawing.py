@@ -71,12 +71,12 @@ def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
     direct = estimate(counts, mechanism, confidence=confidence)
     table = count(codes, domain, counts.domain.names).proportions
     inside = (direct.lower <= table) & (table <= direct.upper)
-    difference = float(np.abs(table - direct.proportions).max())
-    known = direct.standard_errors > 0
+    difference = float(np.abs(table - direct.estimate).max())
+    known = direct.standard_error > 0
     halves = norm.isf((1 - confidence) / 2) * np.sqrt(table * (1 - table) * sets / len(codes))
-    chances = 2 * norm.cdf(halves[known] / direct.standard_errors[known]) - 1
+    chances = 2 * norm.cdf(halves[known] / direct.standard_error[known]) - 1
     covered = float(chances.mean()) if known.any() else nan
-    share = kept(table, direct.proportions)
+    share = kept(table, direct.estimate)
     return Closeness(counts.domain.names, table.size, int(inside.sum()), difference, share, covered)
 
 

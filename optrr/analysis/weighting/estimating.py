@@ -36,54 +36,51 @@ from optrr.core.estimation import check_confidence, without_error
 from optrr.core.mechanisms import MAX_DENSE, Kernel, Randomizer
 from optrr_solvers.arrays import FloatArray
 
+# Numbers of a cell, by name.
+_OF_CELLS = (
+    *("estimate", "standard_error", "lower", "upper"),
+    *("total", "total_standard_error", "design_effect", "effective_n"),
+)
+
 
 @dataclass(frozen=True, eq=False)
 class GroupTable:
     """The estimates of one group, or of all; arrays have the shape of the domain's sizes.
 
     ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all records.
-    ``n`` records have a positive weight, ``total_weight`` in all; ``kish``, (Σw)²/Σw², would say as much if weights were equal
-    (Kish 1965). ``proportions`` are Σ w g/Σ w and ``totals`` Σ w g; cells may be negative. ``standard_errors`` and
-    ``total_errors`` are by linearisation, NaN where reports show no variance; ``lower`` and ``upper`` the ends of each share's
-    interval, within [0, 1]. ``effective`` is n over the design effect, by which the sample's design and the weights multiply
-    each variance, ``covariance`` (R, R) that of the shares of R cells, in row-major order.
+    ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², would say as much if weights
+    were equal (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w g; cells may be negative. ``standard_error`` and
+    ``total_standard_error`` are by linearisation, NaN where reports show no variance; ``lower`` and ``upper`` the ends of each
+    cell's interval, within [0, 1]. ``effective_n`` is n over the design effect, by which the sample's design and the weights
+    multiply each variance, ``covariance`` (R, R) that of the shares of R cells, in row-major order.
     """
 
     label: Label
     n: int
     total_weight: float
-    kish: float
-    proportions: FloatArray
-    standard_errors: FloatArray
+    kish_effective_n: float
+    estimate: FloatArray
+    standard_error: FloatArray
     lower: FloatArray
     upper: FloatArray
-    totals: FloatArray
-    total_errors: FloatArray
-    effective: FloatArray
+    total: FloatArray
+    total_standard_error: FloatArray
+    effective_n: FloatArray
     covariance: FloatArray
 
     @property
-    def design_effects(self) -> FloatArray:
+    def design_effect(self) -> FloatArray:
         """By how much the sample's design and the weights multiply each variance."""
-        return self.n / self.effective
+        return self.n / self.effective_n
 
     def columns(self) -> dict[str, FloatArray]:
         """The numbers of each cell, by name."""
-        return {
-            "estimate": self.proportions,
-            "standard_error": self.standard_errors,
-            "lower": self.lower,
-            "upper": self.upper,
-            "total": self.totals,
-            "total_standard_error": self.total_errors,
-            "design_effect": self.design_effects,
-            "effective_n": self.effective,
-        }
+        return {name: getattr(self, name) for name in _OF_CELLS}
 
     def summary(self) -> dict[str, Any]:
         """Tables as nested lists."""
         numbers: dict[str, Any] = in_json(self.columns())
-        return numbers | {"n": self.n, "total_weight": self.total_weight, "kish_effective_n": self.kish}
+        return numbers | {name: getattr(self, name) for name in ("n", "total_weight", "kish_effective_n")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +113,7 @@ class WeightedEstimate(TableResult):
     @property
     def interval_note(self) -> str:
         """One sentence on what the intervals hold for, and where they come from."""
-        cells = sum(t.proportions.size for t in self.tables)
+        cells = sum(t.estimate.size for t in self.tables)
         each = f"all {cells} cells together" if self.simultaneous else "each cell alone"
         return (
             f"intervals for the sampled population, {100 * self.confidence:g}% for {each}, by inverting a test of every share "
@@ -139,7 +136,7 @@ class WeightedEstimate(TableResult):
         for title, table in zip(self.titles(), self.tables, strict=True):
             said = ", ".join(filter(None, [crossed(self.domain.names), title, f"{table.n} records"]))
             shown = self.only(table).shown(most)
-            out.append(replace(shown, title=f"{said}, effective {table.kish:.0f} by their weights alone"))
+            out.append(replace(shown, title=f"{said}, effective {table.kish_effective_n:.0f} by their weights alone"))
         return out
 
     def sentences(self) -> list[str]:
@@ -167,7 +164,7 @@ class WeightedEstimate(TableResult):
         """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""
         parts = []
         for table in self.tables:
-            rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.proportions.shape, table.n)})
+            rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.estimate.shape, table.n)})
             for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
                 rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
             parts.append(rows)
@@ -276,7 +273,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
     )
-    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
+    missing = np.concatenate([np.isnan(t.standard_error).ravel() for t in tables])
     warnings = (
         *without_error(missing, "the reports that tell about them are"),
         *sample_warnings(columns, lonely_psu, sampled),

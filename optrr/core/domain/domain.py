@@ -454,12 +454,12 @@ class CellsResult(TableResult):
     """A result with numbers for every cell of ``domain``."""
 
     domain: Domain
-    # The attributes that hold numbers of cells, by the names of their columns.
-    in_cells: ClassVar[dict[str, str]] = {}
+    # Attributes that hold numbers of cells.
+    in_cells: ClassVar[tuple[str, ...]] = ()
 
     def numbers(self) -> dict[str, Any]:
         """The numbers of the cells by name, arrays in the shape of the domain's sizes."""
-        return {name: getattr(self, attribute) for name, attribute in self.in_cells.items()}
+        return {name: getattr(self, name) for name in self.in_cells}
 
     def _keys(self) -> int:
         return self.domain.m

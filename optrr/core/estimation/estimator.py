@@ -64,20 +64,20 @@ _SHADED = 400
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(CellsResult):
-    """Estimated ``proportions`` of one attribute set, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
+    """Proportions of one attribute set, estimated, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
 
-    ``standard_errors`` are the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports that tell
+    ``standard_error`` is the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports that tell
     about it are alike. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at ``confidence`` for that
     cell alone, or for all of them together where ``simultaneous``, for the ``target``. They are those of the unbiased estimate
-    (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to contain ``proportions``; NaN where
+    (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to contain ``estimate``; NaN where
     ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing iterates.
     """
 
     domain: Domain
     n: int
     method: str
-    proportions: FloatArray
-    standard_errors: FloatArray
+    estimate: FloatArray
+    standard_error: FloatArray
     lower: FloatArray
     upper: FloatArray
     confidence: float
@@ -88,12 +88,7 @@ class Estimate(CellsResult):
     convergence: Convergence | None = None
     warnings: tuple[str, ...] = ()
 
-    in_cells: ClassVar[dict[str, str]] = {
-        "estimate": "proportions",
-        "standard_error": "standard_errors",
-        "lower": "lower",
-        "upper": "upper",
-    }
+    in_cells: ClassVar[tuple[str, ...]] = ("estimate", "standard_error", "lower", "upper")
     in_summary: ClassVar[tuple[str, ...]] = (
         *("n", "confidence", "method", "target", "interval", "interval_note", "simultaneous", "errors", "bias"),
         *("convergence", "warnings"),
@@ -102,7 +97,7 @@ class Estimate(CellsResult):
     @property
     def counts(self) -> FloatArray:
         """Estimated counts n π̂, same shape."""
-        return self.n * self.proportions
+        return self.n * self.estimate
 
     @property
     def errors(self) -> Literal["unbiased", "none"]:
@@ -120,7 +115,7 @@ class Estimate(CellsResult):
         if self.interval == "none":
             return "no intervals"
         covered = "the table's population" if self.target == "population" else "exactly these records"
-        each = f"all {self.proportions.size} cells together" if self.simultaneous else "each cell alone"
+        each = f"all {self.estimate.size} cells together" if self.simultaneous else "each cell alone"
         said = f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every share"
         if self.method == "unbiased":
             return said
@@ -130,7 +125,7 @@ class Estimate(CellsResult):
         """Proportions summed to these attributes, axes in the order asked for."""
         chosen = self.domain.indices(names)
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
-        return np.transpose(self.proportions.sum(axis=rest), np.argsort(np.argsort(chosen)))
+        return np.transpose(self.estimate.sum(axis=rest), np.argsort(np.argsort(chosen)))
 
     def headline(self) -> str:
         """Which table, of how many records, by which method."""
@@ -150,7 +145,7 @@ class Estimate(CellsResult):
             rows = [[*row[:m], reports, *row[m:]] for row, reports in zip(rows, tallies, strict=True)]
         note = f"Proportions of the true answers; {self.interval_note}."
         table = replace(shown, columns=heads, rows=rows, note=note).first(ROWS)
-        if self.proportions.size > (_SHADED if m == 2 else CHARTED) or self.interval == "none":
+        if self.estimate.size > (_SHADED if m == 2 else CHARTED) or self.interval == "none":
             return [table]
         of = crossed(self.domain.names)
         said = f"Estimated proportions of {of} with {100 * self.confidence:g}% intervals, as in the table"
@@ -181,8 +176,8 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
         domain=table.domain,
         n=n,
         method=method,
-        proportions=fitted.proportions,
-        standard_errors=unknown,
+        estimate=fitted.proportions,
+        standard_error=unknown,
         lower=unknown,
         upper=unknown,
         confidence=confidence,
@@ -206,7 +201,7 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
     alike = np.full(unknown.shape, False) if fixed else variances * (n - 1) <= kernel.rounding(observed)
     return replace(
         plain,
-        standard_errors=np.where(alike, np.nan, np.sqrt(variances)),
+        standard_error=np.where(alike, np.nan, np.sqrt(variances)),
         lower=np.minimum(low, inside),
         upper=np.maximum(high, inside),
         interval="score",
@@ -450,8 +445,8 @@ def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
         domain=domain,
         n=n,
         method="unbiased",
-        proportions=proportions,
-        standard_errors=errors,
+        estimate=proportions,
+        standard_error=errors,
         lower=low,
         upper=high,
         confidence=confidence,

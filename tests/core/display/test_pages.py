@@ -399,7 +399,7 @@ def test_tables_are_dots_and_intervals(names: tuple[str, ...], design: optrr.Des
     result = estimated(design, *names)
     axes = result.plot().axes[0]
     (dots,) = axes.lines
-    assert np.array_equal(dots.get_xdata(), result.proportions.ravel())
+    assert np.array_equal(dots.get_xdata(), result.estimate.ravel())
     segments = np.array(axes.collections[0].get_segments())
     assert np.array_equal(segments[:, :, 0], np.stack([result.lower.ravel(), result.upper.ravel()], 1))
     labels = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]

@@ -162,7 +162,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     together = reports.table("sex", "income", simultaneous=True)
     alone = reports.table("sex", "income")
     assert together.simultaneous and (together.lower < alone.lower).all() and (together.upper > alone.upper).all()
-    assert reports.table("sex", "income", where={"income": ["low", "high"]}).proportions.sum() == pytest.approx(1)
+    assert reports.table("sex", "income", where={"income": ["low", "high"]}).estimate.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_every_method_comes_near_the_truth_with_many_records(mechanism, method):
     pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.12, 0.08]])
     estimated = estimate(counts_of(mechanism, ("a", "b"), pi, 4_000_000), mechanism, method=method)
     # the largest standard error is 0.0007; five of them, and what "adjusted" leaves out of the association
-    assert np.abs(estimated.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
-    assert estimated.proportions.sum() == pytest.approx(1)
-    assert estimated.bias and (method == "unbiased" or estimated.proportions.min() >= 0)
+    assert np.abs(estimated.estimate - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
+    assert estimated.estimate.sum() == pytest.approx(1)
+    assert estimated.bias and (method == "unbiased" or estimated.estimate.min() >= 0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -60,7 +60,7 @@ def test_results_can_be_written(mechanism, method):
     assert read["categories"] == [["x", "y", None], [0, 1]] and np.shape(read["estimate"]) == (3, 2)
     table = estimated.to_arrow().to_pydict()
     assert table["a"] == ["x", "x", "y", "y", None, None] and table["b"] == ["0", "1"] * 3
-    np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), estimated.proportions)
+    np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), estimated.estimate)
 
 
 def test_a_column_called_estimate_keeps_its_name():
@@ -74,12 +74,12 @@ def test_rij_example_corrected():
     domain = Domain.of({"A": 2, "B": 2})
     made = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, np.log(3.0))))  # keeps with probability 3/4
     estimated = estimate(Counts(domain, np.array([[3, 2], [2, 3]])), made)
-    np.testing.assert_allclose(estimated.proportions, [[0.45, 0.05], [0.05, 0.45]], atol=1e-15)
-    rows, columns = estimated.proportions.sum(1), estimated.proportions.sum(0)
+    np.testing.assert_allclose(estimated.estimate, [[0.45, 0.05], [0.05, 0.45]], atol=1e-15)
+    rows, columns = estimated.estimate.sum(1), estimated.estimate.sum(0)
     e = np.outer(rows, columns)
-    assert np.sqrt(((estimated.proportions - e) ** 2 / e).sum()) == pytest.approx(0.8)
+    assert np.sqrt(((estimated.estimate - e) ** 2 / e).sum()) == pytest.approx(0.8)
     truth = np.array([[0.4, 0.0], [0.2, 0.4]])
-    assert np.abs(estimated.proportions - truth).mean() == pytest.approx(0.075)
+    assert np.abs(estimated.estimate - truth).mean() == pytest.approx(0.075)
 
 
 def test_rvl_binary_formulas():
@@ -90,8 +90,8 @@ def test_rvl_binary_formulas():
     estimated = estimate(Counts(domain, np.array([n - ones, ones])), made)
     value = (p - 1) / (2 * p - 1) + ones / n / (2 * p - 1)
     variance = value * (1 - value) / (n - 1) + (1 / (16 * (p - 0.5) ** 2) - 0.25) / (n - 1)
-    assert estimated.proportions[1] == pytest.approx(value, abs=1e-14)
-    assert estimated.standard_errors[1] ** 2 == pytest.approx(variance, rel=1e-12)
+    assert estimated.estimate[1] == pytest.approx(value, abs=1e-14)
+    assert estimated.standard_error[1] ** 2 == pytest.approx(variance, rel=1e-12)
 
 
 def test_general_matrices_are_estimated_through_the_same_door():
@@ -99,7 +99,7 @@ def test_general_matrices_are_estimated_through_the_same_door():
     custom = MatrixMechanism(domain, (from_probabilities(p),))
     lam = np.array([420, 330, 250])
     estimated = estimate(Counts(domain, lam), custom)
-    np.testing.assert_allclose(np.array(p).T @ estimated.proportions, lam / 1000)
+    np.testing.assert_allclose(np.array(p).T @ estimated.estimate, lam / 1000)
     assert estimate(Counts(domain, lam), custom, method="mle").convergence.converged
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_estimated_is_refused_or_said():
             estimate(counts, hidden, method=method)
     for method in ("ibu", "mle", "adjusted"):
         estimated = estimate(counts, hidden, method=method)
-        assert estimated.interval == "none" and np.isnan(estimated.standard_errors).all()
+        assert estimated.interval == "none" and np.isnan(estimated.standard_error).all()
         assert "not identified" in estimated.warnings[0]
         assert np.isnan(estimated.lower).all()
         assert json.loads(json.dumps(estimated.summary()))["standard_error"] == [[None, None], [None, None]]
@@ -145,14 +145,14 @@ def test_reports_that_are_all_alike_show_no_standard_error():
     mechanism = design(domain, 2.0, method="kronecker").mechanism
     alike = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
     estimated = estimate(alike, mechanism)
-    assert np.isnan(estimated.standard_errors).all() and np.all(estimated.upper - estimated.lower > 0.01)
+    assert np.isnan(estimated.standard_error).all() and np.all(estimated.upper - estimated.lower > 0.01)
     assert estimated.interval == "score" and "6 of 6 cells have no standard error" in estimated.warnings[0]
     assert estimated.summary()["standard_error"][0][0] is None
     # one attribute: nobody reported category 2, and reports of all other categories have the same weight in its estimate
     some = estimate(Counts(domain.subset("a"), np.array([30, 10, 0])), mechanism)
-    assert np.isnan(some.standard_errors).tolist() == [False, False, True]
+    assert np.isnan(some.standard_error).tolist() == [False, False, True]
     # around exactly these records only the randomization varies, and that is known
-    assert np.isfinite(estimate(alike, mechanism, target="data").standard_errors).all()
+    assert np.isfinite(estimate(alike, mechanism, target="data").standard_error).all()
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0, 8.0, 15.0, 20.0, 30.0, 40.0])
@@ -163,16 +163,16 @@ def test_rounding_is_no_standard_error_however_little_is_randomized(epsilon):
         for table in ([20, 30], [700, 300], [7, 0, 11]):
             counts = np.pad(table, (0, size - len(table)))
             some = estimate(Counts(mechanism.domain, counts), mechanism)
-            assert (np.isnan(some.standard_errors) == (counts == 0)).all()
+            assert (np.isnan(some.standard_error) == (counts == 0)).all()
             assert f"{np.sum(counts == 0)} of {size} cells have no standard error" in " ".join(some.warnings) or all(
                 counts
             )
             frame = pd.DataFrame({"a": np.repeat(np.arange(size), counts), "w": 1.0})
             weighted = estimate_weighted(frame, mechanism, "a", weights="w").table
-            assert (np.isnan(weighted.standard_errors) == (counts == 0)).all()
+            assert (np.isnan(weighted.standard_error) == (counts == 0)).all()
     # one report in a billion is no rounding
     rare = estimate(Counts(mechanism.domain, np.array([10**9, 1, 0, 0, 0])), mechanism)
-    assert np.isnan(rare.standard_errors).tolist() == [False, False, True, True, True]
+    assert np.isnan(rare.standard_error).tolist() == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -396,17 +396,17 @@ def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(fir
     codes = made.mechanism.randomize_codes(true_codes(4000), random_state=5).astype(np.int64)
     groups = CLUSTERS if clustered else [(n,) for n in ADJUSTED.names]
     adjusted = estimate_adjusted(codes, made.mechanism, ("d", "a"))
-    np.testing.assert_allclose(adjusted.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
+    np.testing.assert_allclose(adjusted.estimate, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
     collector = Collector(of_design(made).with_adjustment())
     collector.receive_codes(codes)
     theirs = collector.estimate(("d", "a"))
-    np.testing.assert_allclose(theirs.proportions, adjusted.proportions, atol=1e-12)
+    np.testing.assert_allclose(theirs.estimate, adjusted.estimate, atol=1e-12)
     np.testing.assert_allclose(theirs.lower, adjusted.lower, atol=1e-12)
     # counts of two attributes hold neither the other margins nor the clusters; the estimate says so
     few = estimate(count(codes, ADJUSTED, ("d", "a")), made.mechanism, method="adjusted")
     assert "margins of d, a alone" in few.warnings[0]
     whole = estimate(count(codes, ADJUSTED, ADJUSTED.names), made.mechanism, method="adjusted")
-    np.testing.assert_allclose(whole.marginal(("d", "a")), adjusted.proportions, atol=1e-7)
+    np.testing.assert_allclose(whole.marginal(("d", "a")), adjusted.estimate, atol=1e-7)
     assert not whole.warnings
 
 
@@ -418,10 +418,10 @@ def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_o
     out = made.randomize_codes(codes, random_state=1).astype(np.int64)
     adjusted = estimate_adjusted(out, made, ("a", "b"))
     plain = estimate(count(out, domain, ("a", "b")), made)
-    assert np.abs(adjusted.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
-    np.testing.assert_array_equal(adjusted.standard_errors, plain.standard_errors)
-    np.testing.assert_array_equal(adjusted.lower, np.minimum(plain.lower, adjusted.proportions))
-    np.testing.assert_array_equal(adjusted.upper, np.maximum(plain.upper, adjusted.proportions))
+    assert np.abs(adjusted.estimate - plain.estimate).min() > 5 * plain.standard_error.max()
+    np.testing.assert_array_equal(adjusted.standard_error, plain.standard_error)
+    np.testing.assert_array_equal(adjusted.lower, np.minimum(plain.lower, adjusted.estimate))
+    np.testing.assert_array_equal(adjusted.upper, np.maximum(plain.upper, adjusted.estimate))
     assert "moved outwards where the adjusted estimate lies beyond" in adjusted.interval_note
 
 
@@ -435,8 +435,8 @@ def test_the_collector_has_errors_that_hold_where_independence_does_not():
             collector.receive_codes(protocol.mechanism.randomize_codes(codes, random_state=seed).astype(np.int64))
             estimated = collector.estimate(("a", "b"), simultaneous=True)
             plain = estimate(collector_counts(collector, ("a", "b")), protocol.mechanism, simultaneous=True)
-            np.testing.assert_allclose(estimated.standard_errors, plain.standard_errors)
-            np.testing.assert_array_equal(estimated.upper, np.maximum(plain.upper, estimated.proportions))
+            np.testing.assert_allclose(estimated.standard_error, plain.standard_error)
+            np.testing.assert_array_equal(estimated.upper, np.maximum(plain.upper, estimated.estimate))
             covered.append(bool(np.all((estimated.lower <= truth) & (truth <= estimated.upper))))
     # ten times all six cells, at 95 % for the population and more for these very records; two misses have probability 9 %
     assert sum(covered) >= 9

@@ -175,7 +175,7 @@ def test_methods_that_equal_the_unbiased_one_are_moved_as_far(method):
     attack = poisoning(Counts(domain, table), mechanism, 100, method)
     moved = table.copy()
     moved.ravel()[attack.raised_by[0, 1]] += 100
-    after = optrr.estimate(Counts(domain, moved), mechanism, method=method).proportions
+    after = optrr.estimate(Counts(domain, moved), mechanism, method=method).estimate
     assert after[0, 1] == pytest.approx(attack.added.upper[0, 1], abs=1e-7)
     assert "moved as far" in attack.note or method == "unbiased"
 
@@ -217,7 +217,7 @@ def test_answers_to_one_table_each(size):
         return [(sum(u in c for c in given) / len(given) - q) / (p - q) for u in range(5)]
 
     got = asking.poisoning(released(reports), "a", k)
-    np.testing.assert_allclose(got.estimate, asking.estimate(released(reports), "a").proportions, atol=1e-12)
+    np.testing.assert_allclose(got.estimate, asking.estimate(released(reports), "a").estimate, atol=1e-12)
     fakes = [list(f) for f in itertools.combinations_with_replacement(possible, k)]
     kept = [list(c) for c in itertools.combinations(reports, len(reports) - k)]
     agree(got.added, ends([table(reports + f) for f in fakes]), 10)

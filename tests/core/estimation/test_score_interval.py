@@ -174,7 +174,7 @@ def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
     plain = estimate(counts, mechanism)
     for method in METHODS:
         estimated = estimate(counts, mechanism, method=method)
-        inside = np.clip(estimated.proportions, 0, 1)
+        inside = np.clip(estimated.estimate, 0, 1)
         assert np.all((estimated.lower <= inside) & (inside <= estimated.upper))
         assert np.all((estimated.lower <= plain.lower) & (estimated.upper >= plain.upper))
         assert (method in estimated.interval_note) == (method != "unbiased")

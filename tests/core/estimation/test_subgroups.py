@@ -70,7 +70,7 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     both = young.dropna(subset=["income", "school"])
     expected = pd.crosstab(both.school, both.income, normalize=True)
     expected = expected.reindex(index=["none", "some", "much"], columns=["low", ">=50K", "top"], fill_value=0)
-    np.testing.assert_allclose(table.proportions, expected, atol=1e-6)
+    np.testing.assert_allclose(table.estimate, expected, atol=1e-6)
     assert table.share == pytest.approx(len(both) / len(frame), abs=1e-6)
     rows = reports.measure("row-proportions", "school", "income", where=where, missing="complete-cases")
     within = (expected.T / expected.sum(axis=1)).T.to_numpy().ravel()
@@ -218,12 +218,10 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     within = pd.crosstab([told.sex, told.age], told.income, normalize="index")[["low", ">=50K", "top"]]
     alike = frame.groupby(["sex", "age"]).size() / len(frame)
     expected = within.mul(alike, axis=0).reindex(pd.MultiIndex.from_product([["F", "M"], AGES]))
-    np.testing.assert_allclose(table.proportions.reshape(8, 3), expected, atol=1e-6)
-    assert "does not depend on the answer" in table.summary()["note"] and table.proportions.sum() == pytest.approx(1)
+    np.testing.assert_allclose(table.estimate.reshape(8, 3), expected, atol=1e-6)
+    assert "does not depend on the answer" in table.summary()["note"] and table.estimate.sum() == pytest.approx(1)
     alone = reports.table("income", missing=optrr.MissingAtRandom("income"))
-    np.testing.assert_allclose(
-        alone.proportions, reports.table("income", missing="complete-cases").proportions, atol=1e-9
-    )
+    np.testing.assert_allclose(alone.estimate, reports.table("income", missing="complete-cases").estimate, atol=1e-9)
     # an odds ratio is that of everybody whichever of the two has missing answers, and shares within groups if outcomes have
     ratios = [
         reports.measure("odds-ratio", *names, missing=optrr.MissingAtRandom("income"))
@@ -282,7 +280,7 @@ def test_families_of_tests_and_of_tables() -> None:
     tables = reports.tables(*pairs, confidence=0.9)
     for pair, table in zip(pairs, tables, strict=True):
         assert table.simultaneous and table.confidence == pytest.approx(1 - 0.1 / 3)
-        alone = reports.table(*pair, confidence=1 - 0.1 / 3 / table.proportions.size)
+        alone = reports.table(*pair, confidence=1 - 0.1 / 3 / table.estimate.size)
         np.testing.assert_allclose(table.lower, alone.lower, atol=1e-9)
     with pytest.raises(InvalidInput, match="no adjustment"):
         reports.tests(pairs, adjust="hommel")
@@ -304,7 +302,7 @@ def test_answers_to_questions_have_the_same() -> None:
     table = reports.table("sex", "income", where={"age": [AGES[0], AGES[3]]}, missing=optrr.MissingAtRandom("income"))
     some = frame[frame.age.isin([AGES[0], AGES[3]])]
     cell = (some.sex == "F").mean() * (some[some.sex == "F"].income.dropna() == "top").mean()
-    assert abs(table.proportions[0, 2] - cell) < 4.5 * table.standard_errors[0, 2]
+    assert abs(table.estimate[0, 2] - cell) < 4.5 * table.standard_error[0, 2]
     median = reports.quantiles("age", where={"sex": "F"}).rows[0]
     assert median.lower < frame[frame.sex == "F"].age.map(dict(zip(AGES, EDGES[1:], strict=True))).median()
     assert reports.tests([("sex", "income"), ("sex", "age")]).names == (("sex", "income"), ("sex", "age"))

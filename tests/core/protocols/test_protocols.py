@@ -69,10 +69,10 @@ def test_every_protocol_estimates_what_it_can_see(name):
     collector.receive_codes(protocol.mechanism.randomize_codes(codes, 2))
     for names in WITHIN.get(name, [("a", "b"), ("b", "a"), ("d", "c"), ("a", "c"), ("b",)]):
         estimated = collector.estimate(names)
-        assert estimated.proportions.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
-        assert estimated.proportions.sum() == pytest.approx(1)
+        assert estimated.estimate.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
+        assert estimated.estimate.sum() == pytest.approx(1)
         # worst standard error here is below 0.01; the deviations are seeded
-        assert np.abs(estimated.proportions - truth_of(codes, names)).max() < 0.03, names
+        assert np.abs(estimated.estimate - truth_of(codes, names)).max() < 0.03, names
 
 
 def test_independence_is_assumed_between_blocks_only():
@@ -83,17 +83,17 @@ def test_independence_is_assumed_between_blocks_only():
     independent.receive_codes(randomized)
     joint.receive_codes(randomized)
     truth = truth_of(codes, ("a", "b"))
-    assert np.abs(independent.estimate(("a", "b")).proportions - truth).max() > 0.1
-    assert np.abs(joint.estimate(("a", "b")).proportions - truth).max() < 0.01
-    product = np.outer(independent.estimate(("a",)).proportions, independent.estimate(("b",)).proportions)
-    assert independent.estimate(("a", "b")).proportions == pytest.approx(product, abs=1e-15)
+    assert np.abs(independent.estimate(("a", "b")).estimate - truth).max() > 0.1
+    assert np.abs(joint.estimate(("a", "b")).estimate - truth).max() < 0.01
+    product = np.outer(independent.estimate(("a",)).estimate, independent.estimate(("b",)).estimate)
+    assert independent.estimate(("a", "b")).estimate == pytest.approx(product, abs=1e-15)
 
 
 def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
     codes = population(200_000)
     collector = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 4.0))
     collector.receive_codes(collector.protocol.mechanism.randomize_codes(codes, 4))
-    direct, summed = (collector.estimate(("b", "c"), whole_blocks=w).proportions for w in (False, True))
+    direct, summed = (collector.estimate(("b", "c"), whole_blocks=w).estimate for w in (False, True))
     assert direct == pytest.approx(summed, abs=1e-3)
 
 
@@ -119,11 +119,11 @@ def test_collector_adjusts_as_algorithm_2():
     rows, counts = collector.records()
     plain = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 3.0))
     plain.receive_codes(np.repeat(rows, counts, axis=0))
-    margins = [plain.estimate(c).proportions for c in CLUSTERS]
+    margins = [plain.estimate(c).estimate for c in CLUSTERS]
     expected = adjust(rows, counts, margins, [(0, 1), (2, 3)])
     table = np.zeros((4, 2))
     np.add.at(table, (expected.codes[:, 1], expected.codes[:, 2]), expected.weights)
-    assert collector.estimate(("b", "c")).proportions == pytest.approx(table, abs=1e-7)
+    assert collector.estimate(("b", "c")).estimate == pytest.approx(table, abs=1e-7)
 
 
 def test_a_collector_of_nothing_has_no_estimate():

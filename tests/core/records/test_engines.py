@@ -147,7 +147,7 @@ def test_answers_to_random_questions_are_drawn_once_and_estimated_from_their_fol
     out = answer_once(frame, asking, str(tmp_path / "out"))
     assert out.columns == ["table", "cells"] and out.collect() == out.collect() and out.count() == 3000
     estimate = asking.estimate(tmp_path / "out", "age")
-    assert np.all(np.abs(estimate.proportions - 0.2) < 6 * estimate.standard_errors)
+    assert np.all(np.abs(estimate.estimate - 0.2) < 6 * estimate.standard_error)
     with pytest.raises(InvalidInput, match="column 'name' is not an attribute"):
         answer_once(frame.selectExpr("*", "1 as name"), asking, str(tmp_path / "again"))
     bad = spark.createDataFrame([("X", 1, True)], "sex string, age int, smokes boolean").coalesce(1)
