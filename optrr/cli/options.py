@@ -42,7 +42,7 @@ _SECTIONS = {
     ),
     "Input": (
         "design format delimiter encoding decimal date-format query where complete-cases missing-at-random collapse region "
-        "samples phenotype id-column phenotype-column sex-column case control"
+        "phenotype id-column phenotype-column sex-column case control"
     ),
     "Sample": "weights strata psu unweighted lonely-psu by",
     "Intervals": "confidence simultaneous tables",
