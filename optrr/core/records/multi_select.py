@@ -67,8 +67,8 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
     rest = next((k for k, a in enumerate(attributes) if a.rest is not None), None)
     if rest is None and unknown.any():
         raise InvalidInput(
-            f"column {shown(chosen[0].column)}, record {start + int(record[unknown][0]) + 1}: an option that is not declared; "
-            f"declared are {listed(options)}, separated by {shown(chosen[0].separator)}"
+            f"column {shown(chosen[0].column)}, record {start + int(record[unknown][0]) + 1}: an option that is not declared "
+            f'(those are {listed(options)}, separated by {shown(chosen[0].separator)}); declare it, or one with rest = "yes"'
         )
     code = np.where(unknown, rest, code)
     silent = np.ones(len(column), dtype=bool)
