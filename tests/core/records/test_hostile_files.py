@@ -182,7 +182,7 @@ def refused_at_once(said: str, read: Callable[[], object]) -> None:
 
 
 def test_gigabytes_before_the_names_of_columns_are_refused_at_once(tmp_path):
-    for piece in (b" \n", b"\xc2\xa0", b'""'):
+    for piece in (b"\xc2\xa0", b'""'):
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(piece * (1 << 19)) * 500)
         refused_at_once("more than 2097152 names or 16777216 bytes", lambda: open_source(tmp_path / "a.csv.gz"))
 

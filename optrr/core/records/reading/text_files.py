@@ -13,7 +13,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
 from itertools import islice
 from typing import Any
@@ -29,8 +30,6 @@ from optrr.core.records.reading.source import Bytes, RecordsAt, Source, plain_su
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-# A line with the line breaks inside its quotes. Nothing is tried again, whatever stands there.
-_LINE = re.compile(r'[^"\r\n]*+(?:"[^"]*+"[^"\r\n]*+)*+')
 _NO_DELIMITERS = '\0\r\n"'
 # Bytes that are looked at to tell the encoding, and those that a first line may take.
 _LOOK = 1 << 20
@@ -41,17 +40,13 @@ _MOST_NAMES = 1 << 21
 _LOOKED_AT = 1 << 24
 
 
-def _end_of_line(text: str) -> int | None:
-    """Where the first line that is not blank ends; None where it goes on."""
-    line = _LINE.match(text, len(text) - len(text.lstrip()))
-    return line.end() if line and text[line.end() : line.end() + 1] in ("\r", "\n") else None
-
-
-def _split(header: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader(io.StringIO(header.lstrip("\r\n"), newline=""), delimiter=delimiter), [])
-    except csv.Error:
-        return [header]
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    """Up to three rows that are not blank, as far as they can be parted."""
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        for row in islice(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)), 3):
+            rows.append(row)
+    return rows
 
 
 def _alike(name: str) -> str:
@@ -78,22 +73,15 @@ class _Csv(Bytes):
         super().__init__(where)
         self._domain = domain
         self._encoding = self._encoding_told(where.encoding)
-        header = self._first_line()
-        if not header:
-            raise InvalidInput(f"{self.name} is empty; a CSV file starts with the columns' names")
         given = where.delimiter
         if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
             raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
         order: tuple[str, ...] = DELIMITERS if given is None else (given,)
         if plain_suffix(self.name) in (".tsv", ".tab"):
             order = tuple(sorted(order, key=lambda d: d != "\t"))
-        most = max(header.count(d) for d in order)
-        if most >= _MOST_NAMES:
-            raise self._long_header()
         declared = frozenset(() if domain is None else domain.columns)
-        splits = {d: _split(header, d) for d in order}
-        self._delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
-        names, alike = splits[self._delimiter], {_alike(n) for n in declared}
+        self._delimiter, rows = self._begun(order, declared)
+        names, alike = rows[0], {_alike(n) for n in declared}
         if domain is not None and not any(_alike(n) in alike for n in names):
             # the line is not shown: it may be somebody's record
             raise InvalidInput(
@@ -102,18 +90,9 @@ class _Csv(Bytes):
             )
         self.schema = pa.schema([(name, pa.string()) for name in names])
         self._decimal, self._date_format = _decimal(where.decimal), where.date_format
-        self._left_out = 2 * self._of_qualtrics()
+        # the questions and {"ImportId": …} of every column
+        self._left_out = 2 * (len(rows) == 3 and all('"ImportId"' in field for field in rows[2]))
         self.notes = (_QUALTRICS,) if self._left_out else ()
-
-    def _of_qualtrics(self) -> bool:
-        """Whether two more rows of headers follow the names, the questions and {"ImportId": …} of every column."""
-        try:
-            # not every codec can replace what it cannot read
-            head = io.StringIO(self.head(_LOOK).decode(self._encoding, "replace"), newline="")
-            rows = list(islice(csv.reader(head, delimiter=self._delimiter), 3))
-        except (csv.Error, UnicodeError):
-            return False
-        return len(rows) == 3 and rows[2] != [] and all('"ImportId"' in field for field in rows[2])
 
     def _encoding_told(self, given: str | None) -> str:
         """The encoding that is given, or that the first bytes tell."""
@@ -133,8 +112,8 @@ class _Csv(Bytes):
             return "cp1252"
         return "utf-8"
 
-    def _first_line(self) -> str:
-        """The header with its line breaks inside quotes; bytes are read until it is whole."""
+    def _begun(self, order: Sequence[str], declared: frozenset[str]) -> tuple[str, list[list[str]]]:
+        """The delimiter that makes the first row hold most declared names, or most names, and the first rows."""
         for size in (_LOOK, _LONGEST_HEADER):
             head = self.head(size)
             try:
@@ -143,13 +122,15 @@ class _Csv(Bytes):
                 raise InvalidInput(
                     f"{self.name} is not {self._encoding}; say which encoding it has, such as latin-1"
                 ) from None
-            end = _end_of_line(text)
-            if end is not None or len(head) < size:
-                return text[:end]
-        raise self._long_header()
-
-    def _long_header(self) -> InvalidInput:
-        return InvalidInput(
+            if not text.strip() and len(head) < size:
+                raise InvalidInput(f"{self.name} is empty; a CSV file starts with the columns' names")
+            splits = {d: _first_rows(text, d) for d in order}
+            first = {d: rows[0] if rows else [] for d, rows in splits.items()}
+            found = max(order, key=lambda d: (len(declared.intersection(first[d])), len(first[d])))
+            # another row begins, or there is none
+            if first[found] and (len(splits[found]) > 1 or len(head) < size) and len(first[found]) < _MOST_NAMES:
+                return found, splits[found]
+        raise InvalidInput(
             f"the first line of {self.name} has more than {_MOST_NAMES} names or {_LONGEST_HEADER} bytes; write the columns' "
             "names there"
         )
