@@ -110,7 +110,8 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     formula
-        Outcome and predictors, such as "income ~ sex + C(age)".
+        Outcome and predictors, such as "income ~ sex + C(age)"; "bs(age, df=4)" and "poly(age, 2)" are splines and polynomials
+        of an attribute with numbers, and "offset(age)" has the coefficient 1.
     family
         "linear", "logistic", "ordered" or "multinomial"; by default logistic for two categories, linear for numbers.
     public
@@ -131,7 +132,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     Returns
     -------
     Regression
-        Coefficients with intervals, and a test of each term.
+        Coefficients with intervals, and a test of each term; ``compare`` tests it against a nested one.
 
     Raises
     ------

@@ -188,7 +188,10 @@ class LogLinear(TableResult):
     def sentences(self) -> list[str]:
         """What the intervals hold for, and what coefficients are."""
         kind = intervals_said(self.confidence, self.simultaneous)
-        return [f"log odds and log odds ratios against first categories, {kind}", f"BIC {self.bic:.2f}"]
+        return [
+            f"log odds and log odds ratios against first categories, {kind}",
+            f"AIC {self.aic:.2f}, BIC {self.bic:.2f}",
+        ]
 
     def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
         """What stands on its page, with what a ``comparison`` with another model says."""

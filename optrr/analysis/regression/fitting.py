@@ -156,7 +156,11 @@ class Regression(TableResult):
     def sentences(self) -> list[str]:
         """The intervals and the method, the test of each term, and the likelihood."""
         tests = [f"{t.term}: chi2({t.df}) = {t.statistic:.4f}, p = {t.p_value:.4g}" for t in self.terms]
-        likelihood = [] if self.log_likelihood is None else [f"log-likelihood {self.log_likelihood:.2f}"]
+        likelihood = (
+            []
+            if self.log_likelihood is None
+            else [f"log-likelihood {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}"]
+        )
         return [f"{intervals_said(self.confidence)}; {self.method}", *tests, *likelihood]
 
     def on_page(self, **_beside: Any) -> OneTable:
@@ -348,7 +352,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     formula
         ``outcome ~ predictors`` as formulaic reads it, such as ``"income ~ sex + C(age)"``. Attributes whose categories are
         all numbers count as numbers, others by treatment coding against the first category. Names that are no Python names
-        stand in backticks.
+        stand in backticks. ``bs(x, df=5)``, ``poly(x, 2)`` and ``offset(x)`` take attributes with numbers.
     family
         "linear" (least squares) or "logistic": the chance of the second of two categories; of ordered ones by proportional
         odds, and of others by the multinomial logit against the first. Unless given: linear for numbers, logistic for all else.
