@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Fitted(Protocol):
+class FittedModel(Protocol):
     """A fitted model: what it is called, ln n of its records, and what a reader must know."""
 
     @property
@@ -39,8 +39,8 @@ class Comparison(Result):
     degrees of freedom, None where χ² does not hold, and ``doubts`` say why.
     """
 
-    smaller: Fitted
-    larger: Fitted
+    smaller: FittedModel
+    larger: FittedModel
     score: TestResult
     ratio: float | None
     ratio_p_value: float | None

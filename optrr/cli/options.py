@@ -70,7 +70,7 @@ class _Declared:
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _OptionGroup:
     """Options that make one value: the parameters of what builds it."""
 
     build: Callable[..., Any]
@@ -79,7 +79,7 @@ class _Group:
         """Name, annotation and declaration of each option, those of groups among them."""
         hints = get_type_hints(self.build)
         for name, parameter in signature(self.build).parameters.items():
-            if isinstance(parameter.default, _Group):
+            if isinstance(parameter.default, _OptionGroup):
                 yield from parameter.default.declared()
             elif isinstance(parameter.default, _Declared):
                 yield name, hints[name], parameter.default
@@ -87,7 +87,9 @@ class _Group:
     def built(self, values: dict[str, Any]) -> Any:
         """The value that the values of its options make."""
         defaults = ((name, parameter.default) for name, parameter in signature(self.build).parameters.items())
-        made = {name: of.built(values) if isinstance(of, _Group) else values.get(name, of) for name, of in defaults}
+        made = {
+            name: of.built(values) if isinstance(of, _OptionGroup) else values.get(name, of) for name, of in defaults
+        }
         return self.build(**made)
 
 
@@ -103,7 +105,7 @@ def argument(**how: Any) -> Any:
 
 def group(build: Callable[..., Any]) -> Any:
     """The options that are parameters, or fields, of what builds one value from them."""
-    return _Group(build)
+    return _OptionGroup(build)
 
 
 def _kind(annotation: Any) -> dict[str, Any]:
@@ -135,14 +137,14 @@ class Command(click.Command):
     """A command whose options are the parameters of its function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        whole = _Group(function)
+        whole = _OptionGroup(function)
         declared = list(whole.declared())
         help, _, self.example = (getdoc(function) or "").partition("\n\nExample: ")
         # which options make each value that several of them make together
         self.parts = {
             name: [each for each, _, _ in parameter.default.declared()]
             for name, parameter in signature(function).parameters.items()
-            if isinstance(parameter.default, _Group)
+            if isinstance(parameter.default, _OptionGroup)
         }
         self._needs: dict[str, str] = {name: each.needs for name, _, each in declared if each.needs}
         super().__init__(
