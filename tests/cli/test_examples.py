@@ -35,6 +35,7 @@ categories = ["low", "high"]
 MADE = """
 optrr design spec.toml --preserve pairs -o design.json
 optrr randomize records.csv --design design.json -o randomized.csv
+optrr randomize weighted-records.csv --design design.json --public weight=w --public group=g -o weighted.csv
 optrr export design.json -o sampler.json
 optrr synthesize randomized.csv --design design.json --sets 3 -o synthetic.csv
 optrr gwas design genotypes.csv --phenotype-column status --case case --total-epsilon 20 -o gwas.json
@@ -44,11 +45,26 @@ optrr waves randomize people.csv --design waves.json --secret secret --new-secre
 """
 # It goes on until it is ended.
 UNENDING = ("serve",)
+# Calls whose object has other keys than that of the command's example.
+ANALYSED = "--design design.json --attributes sex,income"
+OTHERS = {
+    "estimate-weighted": "optrr estimate weighted.csv --design design.json --attributes income",
+    "estimate-rows": f"optrr estimate randomized.csv {ANALYSED} --statistic risk-difference",
+    "estimate-number": f"optrr estimate randomized.csv {ANALYSED} --statistic cramers-v",
+    "test-family": f"optrr test randomized.csv {ANALYSED} --also sex,age",
+    "power-width": f"optrr power {ANALYSED} --truth 0.25,0.25,0.25,0.25 --width 0.05",
+    "synthesize-combine": "optrr synthesize estimates.csv --combine",
+}
 
 
 def example(name: str) -> str:
-    text: str = getattr(resolve_name(COMMANDS[name][1]), "example", "")
+    text: str = resolve_name(COMMANDS[name][1]).example
     return " ".join(text.split())
+
+
+def calls() -> dict[str, str]:
+    """Every call, by the name of its schema."""
+    return {name.replace(" ", "-"): example(name) for name in COMMANDS if name not in UNENDING} | OTHERS
 
 
 def prepare(folder: Path) -> None:
@@ -60,6 +76,7 @@ def prepare(folder: Path) -> None:
     columns = {"sex": ["F", "M"], "age": ["18-39", "40-64", "65+"], "income": ["low", "high"]}
     records = pd.DataFrame({name: rng.choice(values, 3000) for name, values in columns.items()})
     records.to_csv(folder / "records.csv", index=False)
+    records.assign(w=1.5, g="north").to_csv(folder / "weighted-records.csv", index=False)
     records.assign(id=[f"p{k}" for k in range(3000)]).to_csv(folder / "people.csv", index=False)
     genotypes = pd.DataFrame(rng.binomial(2, 0.4, (400, 3)), columns=["rs1", "rs2", "rs3"])
     genotypes.insert(0, "status", rng.choice(["case", "control"], 400))
@@ -85,17 +102,17 @@ def test_every_command_has_an_example_of_itself(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in UNENDING])
+@pytest.mark.parametrize("name", calls())
 def test_the_example_runs_and_prints_what_the_schema_says(name, folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(shutil.copytree(folder, tmp_path / "own"))
-    assert run([*shlex.split(example(name))[1:], "--json"]) == 0, capsys.readouterr().err
+    assert run([*shlex.split(calls()[name])[1:], "--json"]) == 0, capsys.readouterr().err
     printed = json.loads(capsys.readouterr().out)
-    schema = json.loads((SCHEMAS / f"{name.replace(' ', '-')}.json").read_text())
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(printed, schema)
     # nothing is left undescribed
     assert set(printed) <= {key for key, of in schema["properties"].items() if of.get("description")}
-    assert run(shlex.split(example(name))[1:]) == 0
+    assert run(shlex.split(calls()[name])[1:]) == 0
     assert len(capsys.readouterr().out) > 0
 
 
@@ -113,13 +130,13 @@ def schema_of(value: Any, depth: int = 2) -> dict[str, Any]:
     return {"type": kinds[type(value)]}
 
 
-def described(name: str, printed: dict[str, Any], file: Path) -> dict[str, Any]:
+def described(call: str, printed: dict[str, Any], file: Path) -> dict[str, Any]:
     """The schema, with the descriptions that the file has already."""
     schema = schema_of(printed)
     known = json.loads(file.read_text())["properties"] if file.exists() else {}
     for key, of in schema["properties"].items():
         of.update({"description": known[key]["description"]} if "description" in known.get(key, {}) else {})
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"optrr {name} --json"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{call} --json"}
     return {**head, **schema, "required": list(printed)}
 
 
@@ -142,13 +159,9 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as copies:
         os.chdir(place)
         prepare(Path(place))
-        for each in COMMANDS:
-            if each not in UNENDING and example(each):
-                os.chdir(shutil.copytree(place, Path(copies, each)))
-                out = io.StringIO()
-                with contextlib.redirect_stdout(out):
-                    code = run([*shlex.split(example(each))[1:], "--json"])
-                if code == 0:
-                    file = SCHEMAS / f"{each.replace(' ', '-')}.json"
-                    file.write_text(written(described(each, json.loads(out.getvalue()), file)) + "\n")
-                print(each, code)
+        for each, call in calls().items():
+            os.chdir(shutil.copytree(place, Path(copies, each)))
+            out, file = io.StringIO(), SCHEMAS / f"{each}.json"
+            with contextlib.redirect_stdout(out):
+                assert run([*shlex.split(call)[1:], "--json"]) == 0, call
+            file.write_text(written(described(call, json.loads(out.getvalue()), file)) + "\n")
