@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.core.domain.domain import Attribute, Domain, listed, shown
-from optrr.core.errors import InvalidInput
+from optrr.core.errors import InvalidInput, in_one_line
 
 
 def asked_columns(domain: Domain, present: Sequence[str]) -> dict[str, list[Attribute]]:
@@ -50,13 +50,22 @@ def answers(column: pa.Array, separator: str) -> pa.ListArray:
     """The texts of every cell, null where it is missing; a column of lists has them already."""
     if not separator:
         raise InvalidInput("``multi_select``: the separator is empty; give what stands between answers, such as ';'")
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return column.cast(pa.list_(pa.string()))
-    return pc.split_pattern(column.cast(pa.string()), separator)
+    try:
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            return column.cast(pa.list_(pa.string()))
+        return pc.split_pattern(column.cast(pa.string()), separator)
+    except pa.ArrowException:
+        raise InvalidInput(
+            f"``multi_select``: the column holds {in_one_line(column.type)}; give texts, or lists of texts"
+        ) from None
 
 
 def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dict[str, pa.Array]:
     chosen = [a.multi_select for a in attributes if a.multi_select is not None]
+    if len({each.separator for each in chosen}) > 1:
+        raise InvalidInput(
+            f"column {shown(chosen[0].column)} is declared with two separators; give all options the same"
+        )
     lists = answers(column, chosen[0].separator)
     flat, record = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     options = [each.option for each in chosen]
@@ -64,7 +73,7 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
     empty = pa.array([None, "", *(mark for a in attributes for mark in a.missing)], pa.string())
     answered = (code >= 0) | ~pc.is_in(flat, value_set=empty).to_numpy(zero_copy_only=False)
     unknown = answered & (code < 0)
-    rest = next((k for k, a in enumerate(attributes) if a.rest is not None), None)
+    rest = next((options.index(o) for a, o in zip(attributes, options, strict=True) if a.rest is not None), None)
     if rest is None and unknown.any():
         raise InvalidInput(
             f"column {shown(chosen[0].column)}, record {start + int(record[unknown][0]) + 1}: an option that is not declared "
@@ -74,9 +83,9 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
     silent = np.ones(len(column), dtype=bool)
     silent[record[answered]] = False
     out = {}
-    for k, attribute in enumerate(attributes):
+    for attribute, option in zip(attributes, options, strict=True):
         yes = np.zeros(len(column), dtype=np.int8)
-        yes[record[code == k]] = 1
+        yes[record[code == options.index(option)]] = 1
         at = pa.array(yes, mask=silent if attribute.missing_code is not None else None)
         out[attribute.name] = pa.array(["no", "yes"]).take(at)
     return out

@@ -102,6 +102,13 @@ def test_undeclared_options_are_refused_without_their_text_or_taken_by_the_rest(
     assert optrr.count(frame, domain, "fruit: other").table.tolist() == [300, 1]
 
 
+def test_two_attributes_may_ask_for_one_option():
+    domain = Domain((*DOMAIN.attributes, Attribute("likes pears", multi_select=("fruit", ";", "pears"))))
+    frame = frame_of(chosen())
+    table = optrr.count(frame, domain, ["fruit: pears", "likes pears"]).table
+    assert table[0, 1] == table[1, 0] == 0 and table[1, 1] == sum("pears" in each for each in chosen())
+
+
 def test_the_true_column_never_goes_through():
     frame = frame_of(chosen(20))
     with pytest.raises(InvalidInput, match="'fruit' cannot be public: it is an attribute"):
@@ -113,11 +120,23 @@ def test_the_true_column_never_goes_through():
         SURE.randomize(both)
 
 
+TWO = Domain((option("a"), option("b", separator=",")))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: option("x", separator=""), "give three texts"),
         (lambda: Attribute("a", multi_select=("fruit", ";")), "give three texts"),
+        (
+            lambda: optrr.count(frame_of(chosen(9))[["fruit"]], TWO, "fruit: a"),
+            "two separators",
+        ),
+        (
+            lambda: optrr.count(pa.table({"fruit": [{"a": 1}]}), Domain((option("a"),)), "fruit: a"),
+            "which is no category",
+        ),
+        (lambda: SURE.randomize(pa.table({"fruit": [{"a": 1}], "sex": ["F"]})), "give texts, or lists of texts"),
         (lambda: Attribute("a", (0, 1), multi_select=("fruit", ";", "x")), "its categories are"),
         (lambda: propose(frame_of(chosen(9)), Proposing(multi_select={"fruit": ""})), "the separator is empty"),
         (lambda: propose(frame_of(chosen(9)), Proposing(multi_select={"frut": ";"})), "did you mean 'fruit'"),
