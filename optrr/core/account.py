@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from optrr.core.design import load_design
 from optrr.core.display import TableResult, epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.files import load
 from optrr.core.mechanisms import notes_of
 from optrr.core.provenance import (
+    DEPLOYMENT,
     PERSON,
+    PLAN,
     SEEDED,
     Release,
+    content_of,
     distinct_releases,
     finite,
+    kind_of,
     shown_digest,
     total_epsilon,
     unit_of,
@@ -117,9 +122,15 @@ def account(files: Iterable[str | Path], designs: Iterable[str | Path] = (), lim
     InvalidInput
         If a file has no note, or states less than its design consumes.
     """
-    epsilons = {made.digest: made.epsilon for made in map(load, designs)}
+    epsilons = {made.digest: made.epsilon for made in map(_protocol, designs)}
     stated = distinct_releases(release for each in notes_of(files) for release in each.releases)
     return Accounting(tuple(_recomputed(r, epsilons) for r in stated), limit, frozenset(epsilons))
+
+
+def _protocol(path: str | Path) -> Any:
+    """A design of any kind, whose ε is recomputed."""
+    held = content_of(path, "design file")
+    return load_design(held) if kind_of(held) in (DEPLOYMENT, PLAN) else load(held)
 
 
 def _recomputed(stated: Release, epsilons: dict[str, float]) -> Release:

@@ -59,7 +59,8 @@ def worksheet(design: Asking, n: int = 10_000) -> str:
     >>> sheet.count("- [ ] ") > 10
     True
     """
-    fill = function_of(getattr(design, "file_format", ""), "worksheet")
+    kind = getattr(design, "file_format", "")
+    fill = function_of(kind, "worksheet") if kind else None
     if fill is None:
         raise InvalidInput(f"a {type(design).__name__} has no worksheet; give a design or sampled tables")
     if n < 1:

@@ -158,6 +158,15 @@ def test_what_comes_through_a_pipe_is_not_randomized_twice_either(here, capsys, 
     assert as_json(capsys, *randomize)["epsilon"] == pytest.approx(2)
 
 
+def test_an_account_takes_designs_and_nothing_else(here, capsys):
+    said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "first.csv")
+    said(capsys, "export", "one.json", "-o", "sampler.json")
+    err = said(capsys, "account", "first.csv", "--design", "sampler.json", code=2)[1]
+    assert "it is a deployment file; give the design" in err and err.count("\n") == 1
+    err = said(capsys, "verify", "sampler.json", "--worksheet", "sheet.md", code=2)[1]
+    assert "has no worksheet; give a design" in err and not Path("sheet.md").exists()
+
+
 def test_a_second_round_prints_the_sum(here, capsys):
     said(capsys, "randomize", "true.csv", "--design", "one.json", "-o", "round1.parquet")
     cluster = [
