@@ -29,7 +29,8 @@ def read(name: str) -> Any:
 
 
 # The files with cases: one for every kind of law, and for every kind of questions.
-NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith(("refused-", "questions-")))
+NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith(("refused-", "questions-", "trials-")))
 QUESTIONS = sorted(p.stem for p in VECTORS.glob("questions-*.json"))
+TRIALS = sorted(p.stem for p in VECTORS.glob("trials-*.json"))
 # Checking this file in exact rationals takes seconds.
 LONG = "questions-everything"

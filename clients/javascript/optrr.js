@@ -13,6 +13,15 @@ const isSet = (list) => Array.isArray(list) && new Set(list).size === list.lengt
 const keysOf = (x) => Object.keys(x).map(encodeURIComponent).join();
 const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, 0)).join("");
 const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+// fills an array of 32-bit words; a call hands out 65536 bytes at most
+const randomWords = (words) => {
+  const all = new DataView(words.buffer);
+  for (let at = 0; at < words.length; at += 16384)
+    crypto.getRandomValues(new Uint8Array(words.buffer, 4 * at, 4 * Math.min(16384, words.length - at)));
+  // the same numbers from the same bytes on every machine
+  for (let i = 0; i < words.length; i++) words[i] = all.getUint32(4 * i);
+  return words;
+};
 const wordOf = (bits) => hex(random(bits / 8));
 const cut = (text, digits, s) => text.slice(digits * s, digits * (s + 1));
 
@@ -22,10 +31,10 @@ export async function readDeployment(bytes) {
     const file = JSON.parse(text);
     const { digest, ...content } = file;
     must(file.format === "optrr-deployment/1", "format");
-    const asks = "questions" in file;
-    const kept = asks ? "ends,epsilon,format,questions" : "epsilon,format,layers";
+    const { questions, trials } = file;
+    const kind = questions ? "ends,epsilon,format,questions,software" : trials ? "epsilon,format,software,trials" : "epsilon,format,layers,software";
     // parsing keeps the order of keys
-    must(keysOf(file) === `attributes,bits,design,digest,${kept},software`, "keys");
+    must(keysOf(file) === `attributes,bits,design,digest,${kind}`, "keys");
     must(text.replace(/\n$/, "") === JSON.stringify(file), "form");
     const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(content)));
     must(digest === hex(new Uint8Array(sum)), "digest");
@@ -33,8 +42,8 @@ export async function readDeployment(bytes) {
     must(isText(software) && isHex(design, 64), "design");
     must(isBelow(bits, 6145) && bits && bits % 64 === 0, "bits");
     must(attributes.length && isSet(attributes.map((x) => x.name)) && attributes.every(isAttribute), "attributes");
-    const read = asks ? readQuestions(file) : { layers: readLayers(file) };
-    checkEpsilon(file, asks ? Math.max(...read.questions.map(costOf(bits))) : totalOf(read.layers, bits));
+    const [read, total] = questions ? readQuestions(file) : trials ? readTrials(file) : readLayers(file);
+    checkEpsilon(file, total);
     return { ...file, ...read };
   } catch (cause) {
     throw new Refused("unusable file: " + cause.message, { cause });
@@ -58,7 +67,7 @@ function readLayers({ attributes, bits, layers }) {
   const visited = layers.flatMap((x) => (x.kind === "choice" ? [] : [x.attribute])).sort((a, b) => a - b);
   must(visited.length === attributes.length && visited.every((x, i) => x === i), "layers");
   must(layers.at(-1).kind !== "choice", "last layer");
-  return layers.map((layer, k) => {
+  const read = layers.map((layer, k) => {
     const { kind, attribute, ends, next, second_threshold, threshold, second, changed, kept } = layer;
     const choice = kind === "choice";
     const given = (list) => list.filter((x) => x !== undefined);
@@ -71,6 +80,61 @@ function readLayers({ attributes, bits, layers }) {
     must(!choice || texts.join("") === ends, "ends of layer " + k);
     return { kind, attribute, size: choice ? 1 : attributes[attribute].categories.length, texts, lists };
   });
+  return [{ layers: read }, totalOf(read, bits)];
+}
+
+// §9
+function readTrials({ attributes, bits, trials }) {
+  const { balls, count, ends, uniform } = trials;
+  must(keysOf(trials) === "balls,count,ends,uniform" && bits === 64 && isBelow(count - 1, 4096), "trials");
+  must(Array.isArray(balls) && isHex(uniform, 16) && isHex(ends, 16 * (balls.length - 1)), "trials");
+  const limits = pieces(ends, 16);
+  must(isAscending(limits, "0".repeat(16)), "ends");
+  const read = { count, uniform, ends: limits, balls: balls.map((ball, k) => readBall(ball, attributes.length, k)) };
+  must(read.balls.reduce((sum, { end }) => sum + end * attributes.length, 0) <= 2 ** 24, "totals");
+  return [{ trials: read }, costOfTrials(read, attributes)];
+}
+
+const pieces = (text, digits) => Array.from({ length: text.length / digits }, (_, i) => cut(text, digits, i));
+
+function readBall(ball, m, k) {
+  const { acceptance, least, log_ratio: unit, second_thresholds, thresholds, weights } = ball;
+  const what = "ball " + k;
+  must(keysOf(ball) === "acceptance,least,log_ratio,second_thresholds,thresholds,weights", what);
+  must(isText(acceptance) && isHex(acceptance, acceptance.length & ~7) && /[^0]/.test(acceptance), what);
+  must(isHex(thresholds, 16 * m) && isHex(second_thresholds, 16 * m) && isBelow(least, 2 ** 24), what);
+  must(Number.isSafeInteger(unit) && Array.isArray(weights) && weights.length === m, what);
+  const end = least + acceptance.length / 8;
+  const [changed, second] = [thresholds, second_thresholds].map((text) => pieces(text, 16));
+  must(weights.every((x) => isBelow(x, end + 1)) && second.every((x, i) => x <= changed[i]), what);
+  return { least, end, weights, rho: unit / 2 ** 40, changed, second, accepted: pieces(acceptance, 8) };
+}
+
+const share = (text) => parseInt(text, 16) / 16 ** text.length;
+
+// the chance that a trial is accepted, and ln of the largest density of what is
+function costOfBall({ least, end, weights, rho, changed, second, accepted }, attributes) {
+  const chances = accepted.map(share);
+  let f = new Float64Array(end);
+  f[0] = 1;
+  let most = Math.max(...chances.map((x, k) => Math.log(x) - rho * (least + k)));
+  changed.forEach((text, i) => {
+    const [p, q, w, r] = [share(text), share(second[i]), weights[i], attributes[i].categories.length];
+    most += Math.max(Math.log1p(-p) + Math.log(r), Math.log(p - q + q * Math.exp(rho)) + rho * w + Math.log(r / (r - 1)));
+    f = f.map((x, k) => x * (1 - p) + (k < w ? 0 : f[k - w] * (p - q)) + (k <= w ? 0 : f[k - w - 1] * q));
+  });
+  const a = chances.reduce((sum, x, k) => sum + x * f[least + k], 0);
+  return [a, most - Math.log(a)];
+}
+
+function costOfTrials({ balls, count, ends, uniform }, attributes) {
+  const limits = [0, ...ends.map(share), 1];
+  const costs = balls.map((ball) => costOfBall(ball, attributes));
+  const u = share(uniform);
+  const none = costs.map(([a]) => Math.exp(count * Math.log1p(-a)));
+  const tried = balls.map((_, k) => (1 - u) * (limits[k + 1] - limits[k]));
+  const alpha = u + tried.reduce((sum, x, k) => sum + x * none[k], 0);
+  return logSum([0, ...costs.map(([, most], k) => Math.log(tried[k] * (1 - none[k])) - Math.log(alpha) + most)]);
 }
 
 const isNumbers = (list, limit) => isSet(list) && list.length && list.every((x) => isBelow(x, limit));
@@ -97,7 +161,7 @@ function readQuestions({ attributes, bits, ends, questions }) {
     return { ...question, sizes, parts };
   });
   must(read.reduce((sum, { parts }) => sum + 2 ** parts.length, 0) <= 2 ** 20, "patterns");
-  return { ends: limits, questions: read };
+  return [{ ends: limits, questions: read }, Math.max(...read.map(costOf(bits)))];
 }
 
 // the patterns of matches with their weights, unlikely ones first
@@ -169,7 +233,7 @@ function checkEpsilon({ attributes, epsilon, questions }, truth) {
 
 const numberBelow = (n) => {
   for (;;) {
-    const w = n > 1 ? parseInt(hex(random(4)), 16) : 0;
+    const w = n > 1 ? randomWords(new Uint32Array(1))[0] : 0;
     // the rest would favour some numbers
     if (w < 2 ** 32 - (2 ** 32 % n)) return w % n;
   }
@@ -233,9 +297,10 @@ export function draw(deployment, answers, asked) {
   return { table, cells: subsets.join("|") };
 }
 
-export function randomize({ attributes, bits, layers }, answers) {
-  must(layers, "a file of questions: use draw");
+export function randomize({ attributes, bits, layers, trials }, answers) {
+  must(layers || trials, "a file of questions: use draw");
   const codes = codesOf(attributes, answers);
+  if (trials) return drawTrials(trials, attributes, codes);
   let s = 0;
   for (const { kind, attribute, size, texts, lists } of layers) {
     const word = kind === "uniform" || wordOf(bits);
@@ -247,6 +312,35 @@ export function randomize({ attributes, bits, layers }, answers) {
     s = lists[way][s];
   }
   return codes.map((code, i) => attributes[i].categories[code]);
+}
+
+const isWordBelow = (words, limits, k) => +(words[k] < limits[k] || (words[k] === limits[k] && words[k + 1] < limits[k + 1]));
+
+// every trial is made, since how many are made must not show the answer
+function drawTrials({ balls, count, ends, uniform }, attributes, codes) {
+  const isUniform = wordOf(64) < uniform;
+  const place = wordOf(64);
+  const { least, weights, changed, second, accepted } = balls[ends.filter((x) => x <= place).length];
+  const halves = (list) => Uint32Array.from(list.flatMap((x) => pieces(x, 8)), (x) => parseInt(x, 16));
+  const [limits, heavier, limit] = [changed, second, accepted].map(halves);
+  const m = weights.length;
+  const words = new Uint32Array(2 * m + 1);
+  let chosen;
+  for (let trial = 0; trial < count; trial++) {
+    randomWords(words);
+    const set = new Uint8Array(m);
+    let total = -least;
+    for (let i = 0; i < m; i++) {
+      set[i] = isWordBelow(words, limits, 2 * i);
+      total += set[i] * weights[i] + isWordBelow(words, heavier, 2 * i);
+    }
+    if (words[2 * m] < limit[total]) chosen ??= set;
+  }
+  return codes.map((code, i) => {
+    const { categories } = attributes[i];
+    const [free, step] = [numberBelow(categories.length), 1 + numberBelow(categories.length - 1)];
+    return categories[isUniform || !chosen ? free : chosen[i] ? (code + step) % categories.length : code];
+  });
 }
 
 const spent = (entries) => entries.reduce((sum, x) => sum + nats(x.epsilon), 0n);

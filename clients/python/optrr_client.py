@@ -22,9 +22,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import re
 import stat
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +59,11 @@ MOST_SUBSETS = 12
 MOST_PATTERNS = 1 << 20
 MOST_CELLS = 1 << 16
 MOST_CELL_BITS = 62
+# Limits of a file of trials: how many, and attributes times totals, for whose sums a client takes some seconds.
+MOST_TRIALS = 1 << 12
+MOST_TRIAL_SUMS = 1 << 24
+# Relative error of sums of positive doubles for each attribute: five times what rounding can add.
+_ROUNDING = 2.0**-49
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
 _EPSILON = r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}"
 _DIGEST = r"[0-9a-f]{64}"
@@ -64,6 +71,10 @@ _KEYS = {
     "file": {"format", "software", "design", "attributes", "bits", "layers", "epsilon", "digest"},
     "attribute": {"name", "categories"},
     "epsilon": {"total", "attributes", "conditional"},
+    "file of trials": {"format", "software", "design", "attributes", "bits", "trials", "epsilon", "digest"},
+    "trials": {"balls", "count", "ends", "uniform"},
+    "ball": {"acceptance", "least", "log_ratio", "second_thresholds", "thresholds", "weights"},
+    "epsilon of trials": {"total", "attributes", "conditional"},
     "file of questions": {
         "format",
         "software",
@@ -148,6 +159,84 @@ class _Question(NamedTuple):
             yield sorted([own[i], *others[: k - 1]] if pattern >> i & 1 else others[:k])
 
 
+class _Ball(NamedTuple):
+    """One ball of a file of trials: as in the file, thresholds as whole numbers."""
+
+    sizes: Sequence[int]
+    weights: Sequence[int]
+    thresholds: Sequence[int]
+    second: Sequence[int]
+    least: int
+    acceptance: Sequence[int]
+    log_ratio: int
+
+    @property
+    def end(self) -> int:
+        """Totals up to the largest that is accepted."""
+        return self.least + len(self.acceptance)
+
+    def trial(self, take: Take) -> list[bool] | None:
+        """Which attributes change in one trial; None where it is not accepted."""
+        m = len(self.sizes)
+        words = struct.unpack(f">{m}QI", _taken(take, 8 * m + 4))
+        changed = [word < limit for word, limit in zip(words, self.thresholds, strict=False)]
+        heavier = sum(word < limit for word, limit in zip(words, self.second, strict=False))
+        place = heavier + sum(w for w, moves in zip(self.weights, changed, strict=True) if moves) - self.least
+        return changed if 0 <= place < len(self.acceptance) and words[m] < self.acceptance[place] else None
+
+    def cost(self) -> tuple[float, float]:
+        """The chance that a trial is accepted, and ln of the largest density of what is: sums of positive doubles."""
+        rho, chances = self.log_ratio / 2**40, [x / 2**32 for x in self.acceptance]
+        most = max(math.log(x) - rho * (self.least + k) for k, x in enumerate(chances) if x)
+        f = [1.0] + [0.0] * (self.end - 1)
+        for r, w, first, second in zip(self.sizes, self.weights, self.thresholds, self.second, strict=True):
+            p, q = first / 2**64, second / 2**64
+            kept, change = (1 - p) * r, (p - q + q * math.exp(rho)) * r / (r - 1)
+            most += max(math.log(kept) if kept else -math.inf, math.log(change) + rho * w if change else -math.inf)
+            light, heavy = [0.0] * w + f, [0.0] * (w + 1) + f
+            f = [(1 - p) * x + (p - q) * y + q * z for x, y, z in zip(f, light, heavy, strict=False)]
+        a = math.fsum(x * y for x, y in zip(chances, f[self.least :], strict=True))
+        _require(0 < a < 1, "no trial is ever accepted, or every one is")
+        return a, most - math.log(a)
+
+
+class _Trials(NamedTuple):
+    """Balls that are drawn by rejection, where the share of each ends, and how many trials there are."""
+
+    balls: Sequence[_Ball]
+    ends: Sequence[int]
+    uniform: int
+    count: int
+
+    def drawn(self, codes: Sequence[int], take: Take) -> list[int]:
+        """The randomized codes. Every trial is made, so that the stream's use says nothing of the answer."""
+        is_uniform = int.from_bytes(_taken(take, 8), "big") < self.uniform
+        place = int.from_bytes(_taken(take, 8), "big")
+        ball = self.balls[sum(end <= place for end in self.ends)]
+        made = [ball.trial(take) for _ in range(self.count)]
+        chosen = next((changed for changed in made if changed is not None), None)
+        out = []
+        for i, (code, r) in enumerate(zip(codes, ball.sizes, strict=True)):
+            free, step = _below(r, take), 1 + _below(r - 1, take)
+            out.append(free if is_uniform or chosen is None else (code + step) % r if chosen[i] else code)
+        return out
+
+    def total(self) -> Decimal:
+        """The total epsilon, in nats, rounded up (docs/deployment-format.md, §9)."""
+        u, ends = self.uniform / 2**64, [0, *self.ends, 1 << 64]
+        tried = [(1 - u) * (high - low) / 2**64 for low, high in pairwise(ends)]
+        costs = [ball.cost() for ball in self.balls]
+        none = [math.exp(self.count * math.log1p(-a)) for a, _ in costs]
+        alpha = u + math.fsum(x * y for x, y in zip(tried, none, strict=True))
+        _require(alpha > 0 and all(x < 1 for x in none), "an answer is never uniform")
+        logs = [math.log(s * (1 - f) / alpha) + most for s, f, (_, most) in zip(tried, none, costs, strict=True)]
+        largest = max(0.0, *logs)
+        total = largest + math.log(math.fsum(math.exp(x - largest) for x in (0.0, *logs)))
+        return _UP.quantize(
+            Decimal(total + (2 * self.count + 3) * len(self.balls[0].sizes) * _ROUNDING), Decimal("1e-15")
+        )
+
+
 class Sampler:
     """A checked deployment file: its total epsilon is not below the truth. Its other ones are as stated, and not used."""
 
@@ -159,9 +248,10 @@ class Sampler:
         self.categories: list[list[str | None]] = [a["categories"] for a in content["attributes"]]
         self.epsilon = Decimal(content["epsilon"]["total"])
         self.bits: int = content["bits"]
-        asks = "questions" in content
-        self._layers = [] if asks else _layers(content["layers"], self.bits, len(self.names))
-        self._questions = _questions(content["questions"], self.bits, [len(x) for x in self.categories]) if asks else []
+        asks, sizes = "questions" in content, [len(x) for x in self.categories]
+        self._trials = _trials(content["trials"], self.bits, sizes) if "trials" in content else None
+        self._layers = _layers(content["layers"], self.bits, len(self.names)) if "layers" in content else []
+        self._questions = _questions(content["questions"], self.bits, sizes) if asks else []
         self._ends = _ends(content["ends"], self.bits, len(self._questions)) if asks else []
         _require(self._work() <= MOST_WORK, "its exact sums would take too long; export the design to a smaller size")
         self._codes = [{c: k for k, c in enumerate(x)} for x in self.categories]
@@ -200,6 +290,8 @@ class Sampler:
         """The randomized codes; ``take`` hands out the next bytes of the stream, and only tests give another one."""
         if self._questions:
             raise Refused("this design asks one question, whose answer is no record; use draw()")
+        if self._trials is not None:
+            return self._trials.drawn(codes, take)
         out, s, width = list(codes), 0, self.bits // 8
         for kind, i, thresholds, seconds, ways in self._layers:
             if kind == "choice":
@@ -238,6 +330,8 @@ class Sampler:
 
     def total(self) -> Decimal:
         """The total epsilon of what is drawn, in nats, rounded up in the 15th place: from the integers alone."""
+        if self._trials is not None:
+            return self._trials.total()
         if self._questions:
             return max(self._asked_total(x) for x in self._questions)
         top = bottom = [1]
@@ -463,7 +557,7 @@ def _content(text: bytes) -> dict[str, Any]:
         content, same = None, False
     _require(same and isinstance(content, dict), "it is no canonical JSON object")
     _require(content.get("format") == FORMAT, f"its format is not {FORMAT}")
-    kind = " of questions" if "questions" in content else ""
+    kind = next((f" of {key}" for key in ("questions", "trials") if key in content), "")
     _keys(content, f"file{kind}")
     bare = {k: v for k, v in content.items() if k != "digest"}
     _require(content["digest"] == hashlib.sha256(_canonical(bare)).hexdigest(), "its digest differs")
@@ -547,6 +641,36 @@ def _layer(record: Any, bits: int) -> _Layer:
     return _Layer("change", record["attribute"], a, b, lists)
 
 
+def _trials(record: Any, bits: int, sizes: Sequence[int]) -> _Trials:
+    _keys(record, "trials")
+    balls, count = record["balls"], record["count"]
+    _require(bits == 64, "trials have words of 64 bits")
+    _require(isinstance(balls, list) and bool(balls), "it has no balls")
+    _require(type(count) is int and 0 < count <= MOST_TRIALS, "the number of trials is out of range")
+    read = [_ball(ball, sizes) for ball in balls]
+    work = sum(ball.end * len(sizes) for ball in read)
+    _require(work <= MOST_TRIAL_SUMS, "its sums would take too long; export the design to a smaller size")
+    ends = _thresholds(record["ends"], 64, len(read) - 1)
+    _require(all(x < y for x, y in pairwise(ends)), "the ends of the balls do not increase")
+    (uniform,) = _thresholds(record["uniform"], 64, 1, zero=True)
+    return _Trials(read, ends, uniform, count)
+
+
+def _ball(record: Any, sizes: Sequence[int]) -> _Ball:
+    _keys(record, "ball")
+    least, log_ratio, weights, text = (record[key] for key in ("least", "log_ratio", "weights", "acceptance"))
+    _require(all(type(x) is int and abs(x) < 1 << 53 for x in (least, log_ratio)), "a number of a ball is out of range")
+    _require(_matches("([0-9a-f]{8})+", text), "acceptance is not in the form of the format")
+    acceptance = _thresholds(text, 32, len(text) // 8, zero=True)
+    _require(0 <= least < MOST_TRIAL_SUMS and any(acceptance), "no total of a ball is accepted")
+    _require(isinstance(weights, list) and len(weights) == len(sizes), "weights and attributes differ")
+    end = least + len(acceptance)
+    _require(all(type(w) is int and 0 <= w <= end for w in weights), "a weight is out of range")
+    first, second = (_thresholds(record[key], 64, len(sizes), zero=True) for key in ("thresholds", "second_thresholds"))
+    _require(all(x <= y for x, y in zip(second, first, strict=True)), "a second threshold is above the first")
+    return _Ball(sizes, weights, first, second, least, acceptance, log_ratio)
+
+
 def _questions(records: Any, bits: int, sizes: Sequence[int]) -> list[_Question]:
     _require(isinstance(records, list) and bool(records), "it has no questions")
     read = [_question(x, bits, sizes) for x in records]
@@ -579,11 +703,11 @@ def _question(record: Any, bits: int, sizes: Sequence[int]) -> _Question:
     return _Question(members, asked, parts, chosen, threshold, likely)
 
 
-def _thresholds(text: Any, bits: int, count: int) -> list[int]:
+def _thresholds(text: Any, bits: int, count: int, *, zero: bool = False) -> list[int]:
     width = bits // 4
     _require(_matches("[0-9a-f]*", text) and len(text) == count * width, "thresholds are not in the form of the format")
     out = [int(text[k : k + width], 16) for k in range(0, len(text), width)]
-    _require(all(out), "a threshold is 0")
+    _require(zero or all(out), "a threshold is 0")
     return out
 
 

@@ -114,6 +114,15 @@ def small(rng: np.random.Generator) -> Law:
     return BallLaw(np.array([3, 2]), [np.array([0]), np.array([1])], balls, float(rng.uniform(1, 2)))
 
 
+def tried(rng: np.random.Generator) -> BallLaw:
+    """Two balls over six attributes with weights rounded at random, one of them soft, drawn by rejection."""
+    sizes, weights = np.array([2, 3, 5, 2, 4, 7]), rng.integers(3, 12, 6)
+    ball = WeightedBall(weights, np.array([0.5, 0.0, 0.25, 0.8, 0.0, 0.3]), np.array([14, 18]), np.array([1.0, 0.0]))
+    other = WeightedBall(weights[::-1].copy(), np.zeros(6), np.array([20, 21]), np.array([1.0, 0.0]))
+    balls = [MixedBall(0.75, ball), MixedBall(0.25, other)]
+    return BallLaw(sizes, [np.array([i]) for i in range(6)], balls, float(rng.uniform(2, 4)))
+
+
 LAWS: dict[str, Callable[[np.random.Generator], Law]] = {
     "product": product,
     "uniform": uniform,

@@ -21,16 +21,18 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from asked import ASKED, asked_of  # noqa: E402
-from laws import LAWS, law_of  # noqa: E402
-from reference import Bytes, Source, answered, randomized, thresholds  # noqa: E402
-from refusals import refused_files, refused_questions, refused_records  # noqa: E402
+from laws import LAWS, law_of, tried  # noqa: E402
+from reference import Bytes, Source, answered, randomized, thresholds, tried_in_turn  # noqa: E402
+from refusals import refused_files, refused_questions, refused_records, refused_trials  # noqa: E402
 
 from optrr.core.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.core.mechanisms.mechanism import Mechanism  # noqa: E402
-from optrr.devices.deployment_file import DeploymentFile, canonical, digest_of  # noqa: E402
+from optrr.devices.deployment_file import DeployedTrials, DeploymentFile, canonical, digest_of  # noqa: E402
 from optrr.devices.export import deployment_of  # noqa: E402
+from optrr_solvers.sampling.trials import trials_of  # noqa: E402
 
 CASES = 16
+TRIALS = "trials-ball"
 # Cases for each kind of threshold that show it to be off by one, and how many streams are tried for them.
 _TELLING, _TRIES = 3, 50_000
 # Labels that need care: missing, quotes, control characters, beyond 16 bits, what JavaScript once did not take as text.
@@ -50,6 +52,11 @@ def content_of(name: str) -> dict[str, Any]:
     """The JSON object of the deployment of a law, or of questions, the same whatever version of optrr writes it."""
     if name in ASKED:
         made: DeploymentFile = asked_of(name, domain_for)
+    elif name == TRIALS:
+        ball = tried(np.random.default_rng(9))
+        mechanism, trials = Mechanism(domain_for(ball.sizes.tolist()), ball), trials_of(ball)
+        assert trials is not None
+        made = DeployedTrials.of(mechanism.domain, trials, mechanism.digest.partition(":")[2], "optrr")
     else:
         law = law_of(name)
         made = deployment_of(Mechanism(domain_for(law.sizes.tolist()), law))
@@ -107,8 +114,11 @@ def drawn(content: dict[str, Any], codes: list[int], source: Source) -> Any:
     """What comes out of a record: randomized labels, or an answer to a question."""
     if "questions" in content:
         return answered(content, codes, source)
-    labels = [a["categories"] for a in content["attributes"]]
-    return [x[c] for x, c in zip(labels, randomized(content, codes, source), strict=True)]
+    labels, walk = (
+        [a["categories"] for a in content["attributes"]],
+        tried_in_turn if "trials" in content else randomized,
+    )
+    return [x[c] for x, c in zip(labels, walk(content, codes, source), strict=True)]
 
 
 def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -> list[dict[str, Any]]:
@@ -116,7 +126,8 @@ def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -
     raised = copy.deepcopy(content)
     for layer in holders(raised):
         if layer.get(key):
-            layer[key] = "".join(f"{x + 1:0{content['bits'] // 4}x}" for x in thresholds(layer[key], content["bits"]))
+            bits = 32 if key == "acceptance" else content["bits"]
+            layer[key] = "".join(f"{x + 1:0{bits // 4}x}" for x in thresholds(layer[key], bits))
     labels = [a["categories"] for a in content["attributes"]]
     out = []
     for _ in range(_TRIES):
@@ -133,6 +144,8 @@ def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -
 
 def holders(content: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects of a file that thresholds stand in."""
+    if "trials" in content:
+        return [content["trials"], *content["trials"]["balls"]]
     return content["layers"] if "layers" in content else [content, *content["questions"]]
 
 
@@ -141,10 +154,10 @@ def vectors_of(name: str) -> dict[str, Any]:
     content = content_of(name)
     rng = np.random.default_rng(len(name))
     cases = [case_of(content, rng) for _ in range(CASES)]
-    for key in ("threshold", "second_threshold", "ends"):
+    for key in ("threshold", "second_threshold", "ends", "thresholds", "second_thresholds", "acceptance", "uniform"):
         if any(holder.get(key) for holder in holders(content)):
             cases += telling_cases(content, rng, key)
-    about = ({**LAWS, **ASKED}[name].__doc__ or "").strip()
+    about = ({**LAWS, **ASKED, TRIALS: tried}[name].__doc__ or "").strip()
     return {"about": about, "deployment": canonical(content).decode(), "cases": cases}
 
 
@@ -156,10 +169,11 @@ def write(name: str, value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Write all vector files."""
-    for name in (*LAWS, *ASKED):
+    for name in (*LAWS, *ASKED, TRIALS):
         write(name, vectors_of(name))
     base = content_of("small")
     files = refused_files(base) + refused_questions(content_of("questions-small"))
+    files += refused_trials(content_of(TRIALS))
     write("refused-files", {"about": "A client refuses every one of these files.", "files": files})
     write("refused-records", refused_records(base))
 

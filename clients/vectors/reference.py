@@ -69,6 +69,31 @@ def randomized(content: dict[str, Any], codes: list[int], source: Source) -> lis
     return out
 
 
+def tried_in_turn(content: dict[str, Any], codes: list[int], source: Source) -> list[int]:
+    """The randomized codes of a record, of a file of trials (§9)."""
+    trials, sizes = content["trials"], [len(a["categories"]) for a in content["attributes"]]
+    (uniform,), ends = thresholds(trials["uniform"], 64), thresholds(trials["ends"], 64)
+    v = source.word(64, [uniform], [])
+    w = source.word(64, ends, ends)
+    ball = trials["balls"][len([end for end in ends if end <= w])]
+    first, second = thresholds(ball["thresholds"], 64), thresholds(ball["second_thresholds"], 64)
+    acceptance = thresholds(ball["acceptance"], 32)
+    limits, accepted = {ball["least"] + k: limit for k, limit in enumerate(acceptance)}, []
+    for _ in range(trials["count"]):
+        words = [source.word(64, [a, b], first) for a, b in zip(first, second, strict=True)]
+        changed = [u < a for u, a in zip(words, first, strict=True)]
+        total = sum(x for x, moves in zip(ball["weights"], changed, strict=True) if moves)
+        total += sum(u < b for u, b in zip(words, second, strict=True))
+        if source.word(32, [limits.get(total, 0)], acceptance) < limits.get(total, 0):
+            accepted.append(changed)
+    out = []
+    for i, (code, r) in enumerate(zip(codes, sizes, strict=True)):
+        free, step = source.below(r), source.below(r - 1)
+        changes = accepted and accepted[0][i]
+        out.append(free if v < uniform or not accepted else (code + 1 + step) % r if changes else code)
+    return out
+
+
 def answered(content: dict[str, Any], codes: list[int], source: Source) -> dict[str, Any]:
     """The ``table`` and the ``cells`` that a record is answered with, of a file of questions."""
     bits, ends = content["bits"], thresholds(content["ends"], content["bits"])

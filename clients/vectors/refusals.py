@@ -34,6 +34,17 @@ def refused_questions(base: Content) -> list[dict[str, str]]:
     return files
 
 
+def refused_trials(base: Content) -> list[dict[str, str]]:
+    """The same, from a file of trials."""
+    files = []
+    for why, spoil in _TRIALS.items():
+        content = copy.deepcopy(base)
+        spoil(content)
+        text = canonical(content | {"digest": digest_of(content)}).decode()
+        files.append({"why": f"trials: {why}", "text": text})
+    return files
+
+
 def refused_records(base: Content) -> dict[str, Any]:
     """Answers that a client must refuse for one deployment."""
     good = {a["name"]: a["categories"][0] for a in base["attributes"]}
@@ -257,4 +268,51 @@ _QUESTIONS: dict[str, Callable[[Content], None]] = {
     "a total with too few places": _set(("epsilon", "total"), lambda x: x[:-1]),
     "a negative total": _set(("epsilon", "total"), lambda x: "-" + x),
     "a total that is a number": _set(("epsilon", "total"), 3),
+}
+
+
+def _likelier(content: Content) -> None:
+    """Answers that are uniform half as often, under the label of before."""
+    trials = content["trials"]
+    trials["uniform"] = f"{int(trials['uniform'], 16) // 2:016x}"
+
+
+def _exchanged(content: Content) -> None:
+    ball = content["trials"]["balls"][0]
+    ball["thresholds"], ball["second_thresholds"] = ball["second_thresholds"], ball["thresholds"]
+
+
+_BALL = ("trials", "balls", 0)
+_TRIALS: dict[str, Callable[[Content], None]] = {
+    "layers beside them": _set(("layers",), []),
+    "a key too many": _set(("trials", "share"), 1),
+    "a key too many in a ball": _set((*_BALL, "share"), 1),
+    "no balls": _set(("trials", "balls"), []),
+    "an object of balls": _set(("trials", "balls"), _numbered),
+    "a ball too few": _set(("trials", "balls"), lambda x: x[1:]),
+    "ends that are 0": _set(("trials", "ends"), "0" * 16),
+    "no weights": _drop(*_BALL, "weights"),
+    "an object of weights": _set((*_BALL, "weights"), _numbered),
+    "a weight too few": _set((*_BALL, "weights"), lambda x: x[1:]),
+    "a negative weight": _set((*_BALL, "weights", 0), -1),
+    "a weight that is true": _set((*_BALL, "weights", 0), True),
+    "a weight beyond all totals": _set((*_BALL, "weights", 0), 1 << 30),
+    "a threshold too few": _set((*_BALL, "thresholds"), lambda x: x[16:]),
+    "upper-case digits": _set((*_BALL, "thresholds"), lambda x: "A" + x[1:]),
+    "a second threshold above the first": _exchanged,
+    "no acceptance": _set((*_BALL, "acceptance"), ""),
+    "an acceptance of 0 alone": _set((*_BALL, "acceptance"), "0" * 8),
+    "half an acceptance": _set((*_BALL, "acceptance"), lambda x: x[4:]),
+    "no trials": _set(("trials", "count"), 0),
+    "too many trials": _set(("trials", "count"), 4097),
+    "a number of trials that is text": _set(("trials", "count"), "5"),
+    "a negative total": _set((*_BALL, "least"), -1),
+    "more totals than the format has": _set((*_BALL, "least"), (1 << 24) - 1),
+    "a ratio beyond 53 bits": _set((*_BALL, "log_ratio"), 1 << 53),
+    "a ratio of more": _set((*_BALL, "log_ratio"), lambda x: 2 * x),
+    "another number of bits": _set(("bits",), 128),
+    "fewer uniform answers": _likelier,
+    "more changes": _set((*_BALL, "thresholds"), lambda x: "f" * 15 + "e" + x[16:]),
+    "a total below the truth": _lower_total,
+    "a total with too few places": _set(("epsilon", "total"), lambda x: x[:-1]),
 }

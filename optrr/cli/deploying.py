@@ -10,7 +10,7 @@ from optrr.allocation.sampled_tables import load_asking
 from optrr.cli.inputs import PUBLIC_KEY, split_names
 from optrr.cli.options import argument, command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import give, progress, warn, watched
+from optrr.cli.printing import give, warn, watched
 from optrr.core import files
 from optrr.core.design import require_signed
 from optrr.core.errors import not_installed
@@ -35,14 +35,14 @@ def export(
 ) -> None:
     """Write the deployment file of DESIGN for clients.
 
-    If the mechanism is too large, it is solved again on a coarser grid, or every attribute is randomized on its own; the design
-    to estimate with is then written beside OUTPUT. DESIGN may be sampled tables, one of which each client answers.
+    If the weights of the mechanism are too fine for a client, coarser ones take their place; the design to estimate with is then
+    written beside OUTPUT. DESIGN may be sampled tables, one of which each client answers.
 
     Example: optrr export design.json -o sampler.json
     """
     held = require_signed(content_of(design_file, "design file"), public_key)
     chosen = None if attributes is None else split_names(attributes)
-    made = files.export(load_asking(held), output, max_bytes=max_bytes, form=form, attributes=chosen, progress=progress)
+    made = files.export(load_asking(held), output, max_bytes=max_bytes, form=form, attributes=chosen)
     warn(made.warnings)
     give(made)
 

@@ -59,18 +59,17 @@ def save(made: Any, path: str | Path) -> None:
     _of(made, "save", "is for studies and has no file")(made, path)
 
 
-def export(  # noqa: PLR0913 (what, where to, how large, which form of what, and progress)
+def export(
     design: Any,
     path: str | Path,
     *,
     max_bytes: int = MOST_BYTES,
     form: str = "deployment",
     attributes: Iterable[str] | None = None,
-    progress: Callable[[str, float | None], None] | None = None,
 ) -> Any:
     """Write the deployment file of a design or of sampled tables, by which a client randomizes one respondent's record.
 
-    If a design's own mechanism is too large, another one takes its place. Reports are then estimated with another design,
+    If the weights of a design's noise distribution are too fine for a client, coarser ones take their place. Reports are then estimated with another design,
     which is written beside the file and returned.
 
     Parameters
@@ -86,8 +85,6 @@ def export(  # noqa: PLR0913 (what, where to, how large, which form of what, and
         json), or POR's linear program (npz).
     attributes : iterable of str, optional
         Attributes of a matrix or of change sets; all by default.
-    progress : callable, optional
-        Called with a text and the share of the work that is done.
 
     Returns
     -------
@@ -109,7 +106,7 @@ def export(  # noqa: PLR0913 (what, where to, how large, which form of what, and
     """
     if form == "deployment":
         function = _of(design, "export", "has no deployment file")
-        return function(design, path, max_bytes=max_bytes, progress=progress)
+        return function(design, path, max_bytes=max_bytes)
     return _of(design, "tabulate", f"has no {form}")(design, path, form, attributes)
 
 

@@ -1,6 +1,6 @@
 """Deployment files: writing, reading, and refusing what does not fit together (``docs/deployment-format.md``).
 
-A file holds an automaton, or questions, of which everybody answers one, drawn at random (§8). What is checked here is the form
+A file holds an automaton, trials (§9), or questions, of which everybody answers one (§8). What is checked here is the form
 and that the parts fit: every attribute once, every next state there, every threshold in range. Whether the ε are true is
 :mod:`optrr.devices.verify`'s question.
 
@@ -29,12 +29,13 @@ from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance import DEPLOYMENT, Given
 from optrr.core.records import whole_file
-from optrr.devices.exact import epsilons, log_ceiling, work
+from optrr.devices.exact import epsilons, log_ceiling, places, work
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
-from optrr_solvers.arrays import IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
-from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, WORD_BITS, ChoiceLayer, Layer, Layers
+from optrr_solvers.sampling.trials import MOST_TRIALS, TrialBall, Trials
 
 # Digits of a number; every one in a file is far below.
 _MOST_DIGITS = 20
@@ -87,6 +88,12 @@ FORMAT = "optrr-deployment/1"
 # Operations on words that are done at once: a few seconds; and bits of thresholds of questions: about a second.
 _MOST_HERE, _MOST_BITS_HERE = 1 << 30, 1 << 20
 _FORMULAS = "exact integers"
+# Attributes times totals of a file of trials; part of the format. A client in plain Python takes some seconds for so many.
+MOST_TRIAL_SUMS = 1 << 24
+# ... and so many take half a second here.
+MOST_SUMS = 1 << 23
+# What the last digits of sums may differ by between machines, in nats.
+_MACHINES = Decimal("1e-10")
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
 _EPSILON = re.compile(r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}")
@@ -152,6 +159,27 @@ class _AutomatonRecord(_FrameRecord, kw_only=True):
     epsilon: StatedEpsilons
 
 
+class _BallRecord(msgspec.Struct, forbid_unknown_fields=True):
+    acceptance: str
+    least: int
+    log_ratio: int
+    second_thresholds: str
+    thresholds: str
+    weights: list[int]
+
+
+class _DrawRecord(msgspec.Struct, forbid_unknown_fields=True):
+    balls: list[_BallRecord]
+    count: int
+    ends: str
+    uniform: str
+
+
+class _TrialsRecord(_FrameRecord, kw_only=True):
+    trials: _DrawRecord
+    epsilon: StatedEpsilons
+
+
 class _QuestionRecord(msgspec.Struct, forbid_unknown_fields=True):
     attributes: list[int]
     subset_sizes: list[int]
@@ -189,6 +217,11 @@ class DeploymentFile(ABC):
     @abstractmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> Self:
         """What canonical JSON holds, right in form; raises InvalidInput where it is not, or its parts do not fit together."""
+
+    @property
+    @abstractmethod
+    def drawn_by(self) -> str:
+        """What a client does for one record, in a few words."""
 
     @abstractmethod
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
@@ -259,6 +292,11 @@ class Deployment(DeploymentFile):
             },
         }
 
+    @property
+    def drawn_by(self) -> str:
+        """The size of the automaton."""
+        return f"{self.automaton.states} states"
+
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
         """Of the total, the attributes and what the others tell of each."""
         stated, exact = self.stated, epsilons(self.automaton)
@@ -279,6 +317,92 @@ class Deployment(DeploymentFile):
         record, domain = _converted(content, _AutomatonRecord, FORMAT)
         _check_stated(record.epsilon, domain.m)
         return cls(domain, _automaton(record, domain.sizes), record.epsilon, record.design, record.software, intact)
+
+
+@dataclass(frozen=True, eq=False)
+class DeployedTrials(DeploymentFile):
+    """A deployment file of balls that are drawn by rejection (§9), with the ε that it states."""
+
+    domain: Domain
+    trials: Trials
+    stated: StatedEpsilons
+    design: str
+    software: str
+    intact: bool = True
+
+    @classmethod
+    def of(cls, domain: Domain, trials: Trials, design: str, software: str) -> "DeployedTrials":
+        """The file of these trials, with labels of what they draw."""
+        total, attributes = (_stated_above(x) for x in (np.array([trials.epsilon]), _attribute_epsilons(trials)))
+        conditional = total * trials.m  # nothing smaller is known from the integers
+        return cls(domain, trials, StatedEpsilons(total[0], attributes, conditional), design, software)
+
+    def parts(self) -> dict[str, Any]:
+        """The keys of this kind of file."""
+        t = self.trials
+        return {
+            "bits": WORD_BITS,
+            "trials": {
+                "balls": [_ball_record(ball) for ball in t.balls],
+                "count": t.count,
+                "ends": "".join(f"{end:016x}" for end in t.ends),
+                "uniform": f"{t.uniform:016x}",
+            },
+            "epsilon": {
+                "total": self.stated.total,
+                "attributes": list(self.stated.attributes),
+                "conditional": list(self.stated.conditional),
+            },
+        }
+
+    @property
+    def drawn_by(self) -> str:
+        """The number of trials."""
+        return f"{self.trials.count} trials"
+
+    def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
+        """Of the total, the attributes, and the total again for what the others tell of each."""
+        total = places(Decimal(self.trials.epsilon))
+        own = [places(Decimal(x)) for x in _attribute_epsilons(self.trials).tolist()]
+        how = "sums of positive doubles, rounded up"
+        return [
+            ("total epsilon", [self.stated.total], [total], how),
+            ("attribute epsilons", self.stated.attributes, own, how),
+            ("conditional epsilons", self.stated.conditional, [total] * self.trials.m, "at most the total"),
+        ]
+
+    @property
+    def is_heavy(self) -> bool:
+        """By attributes times totals."""
+        return self.trials.work > MOST_SUMS
+
+    @classmethod
+    def of_content(cls, content: dict[str, Any], intact: bool) -> "DeployedTrials":
+        """As of every :class:`DeploymentFile`."""
+        record, domain = _converted(content, _TrialsRecord, "a file of trials")
+        _check_stated(record.epsilon, domain.m)
+        return cls(domain, _trials(record, domain.sizes), record.epsilon, record.design, record.software, intact)
+
+
+def _ball_record(ball: TrialBall) -> dict[str, Any]:
+    return {
+        "acceptance": ball.acceptance.astype(">u4").tobytes().hex(),
+        "least": ball.least,
+        "log_ratio": ball.log_ratio,
+        "second_thresholds": ball.second.astype(">u8").tobytes().hex(),
+        "thresholds": ball.thresholds.astype(">u8").tobytes().hex(),
+        "weights": ball.weights.tolist(),
+    }
+
+
+def _attribute_epsilons(trials: Trials) -> FloatArray:
+    flips = trials.flips
+    return np.log((trials.sizes - 1) * (1 - flips) / flips)
+
+
+def _stated_above(epsilons: FloatArray) -> tuple[str, ...]:
+    """Decimal texts that another machine's sums, which end in other last digits, do not exceed."""
+    return tuple(f"{places(Decimal(x) + _MACHINES):f}" for x in epsilons.tolist())
 
 
 @dataclass(frozen=True)
@@ -334,6 +458,11 @@ class DeployedQuestions(DeploymentFile):
             ],
             "epsilon": {"total": self.total},
         }
+
+    @property
+    def drawn_by(self) -> str:
+        """The number of questions."""
+        return f"{len(self.questions)} questions"
 
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
         """Of the total."""
@@ -406,7 +535,9 @@ def _subset(text: str, r: int, k: int) -> list[int]:
 
 
 # What a deployment file holds.
-Deployed: TypeAlias = Deployment | DeployedQuestions
+Deployed: TypeAlias = Deployment | DeployedTrials | DeployedQuestions
+# The kind of a file by the key that only it has.
+_KINDS: dict[str, type[DeploymentFile]] = {"questions": DeployedQuestions, "trials": DeployedTrials}
 
 
 def decoded_deployment(raw: bytes, source: Given) -> Deployed:
@@ -417,7 +548,9 @@ def decoded_deployment(raw: bytes, source: Given) -> Deployed:
     """
     try:
         content, intact = _known_content(raw)
-        return (DeployedQuestions if "questions" in content else Deployment).of_content(content, intact)
+        kind: Any = next((_KINDS[key] for key in content if key in _KINDS), Deployment)
+        deployed: Deployed = kind.of_content(content, intact)
+        return deployed
     except InvalidInput as error:
         raise InvalidInput(f"deployment file {source}: {error}") from error
 
@@ -596,6 +729,43 @@ def _refuse(k: int, why: str) -> NoReturn:
     raise InvalidInput(f"layer {k}: {why}")
 
 
+def _trials(record: _TrialsRecord, sizes: IntArray) -> Trials:
+    draw = record.trials
+    if record.bits != WORD_BITS:
+        raise InvalidInput(f"bits is {record.bits}; trials have {WORD_BITS}")
+    balls = tuple(_ball(k, x, sizes) for k, x in enumerate(draw.balls))
+    ends = _numbers(draw.ends, WORD_BITS, len(balls) - 1, "trials")
+    if any(low >= high for low, high in pairwise(ends)):
+        raise InvalidInput("trials: their ends do not increase")
+    (uniform,) = _numbers(draw.uniform, WORD_BITS, 1, "trials", 0)
+    made = Trials(balls, ends, uniform, draw.count)
+    if made.work > MOST_TRIAL_SUMS or not 0 < draw.count <= MOST_TRIALS:
+        raise InvalidInput(
+            f"trials: give 1 to {MOST_TRIALS} of them, and totals that times {sizes.size} are at most {MOST_TRIAL_SUMS}"
+        )
+    return made
+
+
+def _ball(k: int, record: _BallRecord, sizes: IntArray) -> TrialBall:
+    where, m = f"ball {k}", sizes.size
+    thresholds, second = (
+        np.array(_numbers(text, WORD_BITS, m, where, 0), dtype=np.uint64)
+        for text in (record.thresholds, record.second_thresholds)
+    )
+    if np.any(second > thresholds):
+        raise InvalidInput(f"{where}: a second threshold is above the first")
+    acceptance = np.array(_numbers(record.acceptance, 32, len(record.acceptance) // 8, where, 0), dtype=np.uint32)
+    end = record.least + acceptance.size
+    if not acceptance.any() or not 0 <= record.least < MOST_TRIAL_SUMS:
+        raise InvalidInput(f"{where}: no total is accepted")
+    if len(record.weights) != m or not all(0 <= w <= end for w in record.weights):
+        raise InvalidInput(f"{where}: its weights are not {m} numbers of 0..{end}")
+    if abs(record.log_ratio) >= 1 << 53:
+        raise InvalidInput(f"{where}: its log_ratio has more than 53 bits")
+    weights = np.array(record.weights, dtype=np.int64)
+    return TrialBall(sizes, weights, thresholds, second, record.least, acceptance, record.log_ratio)
+
+
 def _question(k: int, record: _QuestionRecord, domain: Domain, bits: int) -> DeployedQuestion:
     members, where = record.attributes, f"question {k}"
     if not members or len(set(members)) < len(members) or not all(0 <= i < domain.m for i in members):
@@ -610,11 +780,11 @@ def _question(k: int, record: _QuestionRecord, domain: Domain, bits: int) -> Dep
     return DeployedQuestion(tuple(members), report, threshold)
 
 
-def _numbers(text: str, bits: int, count: int, where: str) -> tuple[int, ...]:
+def _numbers(text: str, bits: int, count: int, where: str, least: int = 1) -> tuple[int, ...]:
     width = bits // 4
     if len(text) != count * width or not _HEXADECIMAL.fullmatch(text):
         raise InvalidInput(f"{where}: not {count} thresholds of {width} lower-case hexadecimal digits")
     out = tuple(int(text[at : at + width], 16) for at in range(0, len(text), width))
-    if not all(out):
+    if any(x < least for x in out):
         raise InvalidInput(f"{where}: a threshold is 0, for which no finite epsilon holds")
     return out

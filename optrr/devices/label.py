@@ -12,7 +12,7 @@ from optrr.core.design import Design, load_design
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms import Mechanism
 from optrr.core.provenance import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
-from optrr.devices.deployment_file import DeployedQuestions, Deployment
+from optrr.devices.deployment_file import DeployedQuestions, DeployedTrials, Deployment
 from optrr.devices.planting import Codes
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
@@ -28,7 +28,9 @@ _MOST_SUMS = 1 << 22
 # Attributes whose sets of changes are tabled at once.
 _MOST_TABLED = 10
 
-Labelling: TypeAlias = Label | QueryLabel | Design | Mechanism | Deployment | DeployedQuestions | str | os.PathLike[str]
+Labelling: TypeAlias = (
+    Label | QueryLabel | Design | Mechanism | Deployment | DeployedTrials | DeployedQuestions | str | os.PathLike[str]
+)
 
 
 @singledispatch
@@ -99,6 +101,17 @@ def _of_deployment(deployed: Deployment) -> Label:
         max(1, min(_MOST_TABLED, (_MOST_SUMS // widest).bit_length() - 1)),
         randomize,
     )
+
+
+@label_of.register
+def _of_trials(deployed: DeployedTrials) -> Label:
+    trials = deployed.trials
+
+    def randomize(codes: Codes) -> None:
+        trials.randomize(codes, SystemSource())
+
+    most = max(1, min(_MOST_TABLED, (_MOST_SUMS // max(ball.end for ball in trials.balls)).bit_length() - 1))
+    return Label(deployed.domain, float(deployed.stated.total), trials.flips, trials.changes, most, randomize)
 
 
 def change_probabilities(automaton: Layers, chosen: Sequence[int]) -> FloatArray:

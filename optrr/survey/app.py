@@ -35,7 +35,7 @@ from optrr.core.display import Result, epsilon_text
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
-from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment
+from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeployedTrials, Deployment
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
@@ -215,7 +215,8 @@ def _kind_of(over: Any) -> Any:
 
 
 _kind_of.register(DeployedQuestions, _AnswerReports)
-_kind_of.register(Deployment, lambda deployed: _RecordReports(deployed.domain))
+for _kind in (Deployment, DeployedTrials):
+    _kind_of.register(_kind, lambda deployed: _RecordReports(deployed.domain))
 
 
 def _longest(attribute: Attribute) -> int:

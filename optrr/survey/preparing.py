@@ -36,7 +36,7 @@ from optrr.core.provenance import (
     instead_of_design,
     kind_of,
 )
-from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
+from optrr.devices.deployment_file import Deployed, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles
 from optrr_solvers import SolveOptions
@@ -52,7 +52,7 @@ class Survey:
     design: Design | SampledTables
     design_file: Content
     wording: Wording
-    deployment: Deployment | DeployedQuestions
+    deployment: Deployed
     warnings: tuple[str, ...] = ()
 
     @property

@@ -39,9 +39,12 @@ def test_there_are_vectors_for_every_kind_of_layer() -> None:
     layers = [x for name in vectors.NAMES for x in json.loads(vectors.read(name)["deployment"])["layers"]]
     assert {x["kind"] for x in layers} == {"change", "uniform", "choice"}
     assert any("second" in x for x in layers)
+    assert [MAKE.TRIALS] == vectors.TRIALS
     assert sorted(MAKE.LAWS) == vectors.NAMES and sorted(MAKE.ASKED) == vectors.QUESTIONS and len(vectors.NAMES) >= 24
     base, asked = MAKE.content_of("small"), MAKE.content_of("questions-small")
-    assert vectors.read("refused-files")["files"] == MAKE.refused_files(base) + MAKE.refused_questions(asked)
+    refused = MAKE.refused_files(base) + MAKE.refused_questions(asked)
+    refused += MAKE.refused_trials(MAKE.content_of(MAKE.TRIALS))
+    assert vectors.read("refused-files")["files"] == refused
     assert vectors.read("refused-records") == MAKE.refused_records(base)
 
 
@@ -49,7 +52,7 @@ def test_there_are_vectors_for_every_kind_of_layer() -> None:
     "name",
     [
         pytest.param(n, marks=pytest.mark.slow if n == vectors.LONG else ())
-        for n in (*vectors.NAMES, *vectors.QUESTIONS)
+        for n in (*vectors.NAMES, *vectors.QUESTIONS, *vectors.TRIALS)
     ],
 )
 def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> None:
@@ -70,7 +73,7 @@ def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> No
         assert at[0] == len(stream)
 
 
-@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
+@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS, *vectors.TRIALS])
 def test_a_file_is_written_as_it_was_read(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
     assert decoded_deployment(text, name).to_bytes() == text + b"\n"

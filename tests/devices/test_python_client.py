@@ -68,7 +68,7 @@ def failures(module: object, name: str) -> int:
     return wrong
 
 
-@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
+@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS, *vectors.TRIALS])
 def test_passes_the_vectors_and_fails_if_the_stream_is_short_by_a_byte(name: str) -> None:
     assert failures(client, name) == 0
     vector = vectors.read(name)
@@ -153,7 +153,7 @@ def mutated(before: str, after: str, tmp_path: Path) -> object:
 @pytest.mark.parametrize("error", PLANTED)
 def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
     wrong = mutated(*PLANTED[error], tmp_path)
-    assert any(failures(wrong, name) for name in (*vectors.NAMES, *vectors.QUESTIONS))
+    assert any(failures(wrong, name) for name in (*vectors.NAMES, *vectors.QUESTIONS, *vectors.TRIALS))
 
 
 class Repeating(Stream):

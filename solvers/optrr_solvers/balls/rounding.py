@@ -25,8 +25,6 @@ from optrr_solvers.certificates import grid_bound
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate, lower_bound
 from optrr_solvers.certificates.grid_bound import MAX_WINDOW, WeightedClasses
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.base import Law
-from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.tilting import wrapping_distance
 from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, GridTooFine, WeightedBall, soft
 from optrr_solvers.problem import Problem
@@ -213,10 +211,10 @@ class CoarseBalls:
         self._points: dict[float, list[tuple[Pool, Point]]] = {}
 
     @property
-    def states(self) -> float:
-        """Roughly the states of the automaton on a grid of one nat: half the radius for every attribute."""
+    def radius(self) -> float:
+        """Roughly the radius, in nats."""
         classes = self._pools[-1].classes
-        return float(classes.radius(classes.epsilons)) * float(classes.counts.sum()) / 2
+        return float(classes.radius(classes.epsilons))
 
     def law(self, unit: float, width: float) -> BallLaw | None:
         """The ball with weights in multiples of ``unit`` and a radius of that standard deviation, in nats.
@@ -250,32 +248,3 @@ class CoarseBalls:
                 made.append((pool, point))
             self._points[width] = made
         return self._points[width]
-
-
-class CoarseBlocks:
-    """Independent balls for ``count`` blocks of attributes: fewer states than one ball, each block paying for itself.
-
-    Attributes of like ε_i share a block, which costs less than mixing them.
-    """
-
-    def __init__(self, problem: Problem, count: int) -> None:
-        order = np.argsort(problem.epsilons, kind="stable")
-        self._members = [np.sort(part) for part in np.array_split(order, count)]
-        self._balls = [CoarseBalls(Problem(problem.sizes[part], problem.epsilons[part])) for part in self._members]
-
-    @property
-    def states(self) -> float:
-        """Roughly the states of the automaton on a grid of one nat."""
-        return sum(balls.states for balls in self._balls)
-
-    def law(self, unit: float, width: float) -> Law | None:
-        """One ball after another on one grid; the ball itself for a single block. None where the grid is too coarse."""
-        laws = []
-        for balls in self._balls:
-            law = balls.law(unit, width)
-            if law is None:
-                return None
-            laws.append(law)
-        if len(laws) == 1:
-            return laws[0]
-        return BlockLaw([(part.tolist(), law) for part, law in zip(self._members, laws, strict=True)])

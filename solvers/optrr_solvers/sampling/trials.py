@@ -1,0 +1,338 @@
+"""Weighted balls drawn by rejection, in whole numbers and with the same work for every record (design §7).
+
+A ball law answers uniformly with probability α; else it draws a change set S from one of its balls, μ(S) E[G(X)]/E_μ[t], where
+the total X = Σ_{i∈S} W_i has weights rounded at random (:mod:`optrr_solvers.laws.weighted_ball`). For any ρ > 0
+
+    μ(S) G(X) ∝ [Π_{i∉S} (1 − p_i) Π_{i∈S} p_i] · G(X) ρ^{X},      p_i/(1 − p_i) = (r_i − 1) E[ρ^{−W_i}],
+
+so one trial is a draw of independent changes, which is accepted with probability a(X) ∝ G(X) ρ^X. The device chooses a ball k
+with probability s_k, makes ``count`` trials whatever happens, and takes the first that was accepted. If none was, it answers
+uniformly; that happens with probability F_k = (1 − a_k)^count, where a_k = E[a(X)] is the chance of one trial, and takes the
+place of a part of α: with probability u, where α = u + (1 − u) Σ s_k F_k, the device answers uniformly anyway. So the number of
+trials is the least for which the F_k fit into α, and costs nothing. With β_k = (1 − u) s_k (1 − F_k) the chance of ball k,
+
+    q_S = α + Σ_k β_k Pr_k(S and accepted)/(a_k μ(S))
+        ≤ α + Σ_k β_k A_k Π_i max((1 − p_i) r_i, p_i E[ρ^{W_i}] r_i/(r_i − 1))/a_k,
+
+with A the largest a(x) ρ^{−x} (for falling profiles equality holds up to rounding), and q_S ≥ α. All of this is computed from
+the integers. Sums have positive terms, so doubles err by less than ``ROUNDING`` for each attribute.
+
+A file of m attributes holds m weights and thresholds of each ball, and one acceptance for each total near its radius. A draw
+takes m·count words; the sums take m·end operations, with ``end`` the largest total that is accepted, of all balls together.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.laws.ball import BallLaw
+from optrr_solvers.laws.base import BoolArray
+from optrr_solvers.laws.weighted_ball import WeightedBall
+from optrr_solvers.randomness import BitSource, Words, bounded, fill
+
+# The unit of ln ρ in a file.
+LOG_UNIT = 2.0**-40
+# Words are 64 bits for changes and 32 for acceptance.
+WORD, ACCEPTANCE = 2.0**64, 2.0**32
+# Relative error of a sum for each attribute, and of a ratio: five times what rounding of doubles can add.
+ROUNDING = 2.0**-49
+# Most trials of one answer: a second of work at a thousand attributes.
+MOST_TRIALS = 1 << 12
+# Balls hold all of a law that is not uniform, but for so much.
+_REST = 1e-12
+# ln ρ times the radius, at most: all of a ball's mass is at its edge then.
+_STEEPEST = 2500.0
+# Records that are drawn at once, times attributes.
+_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class TrialBall:
+    """One ball: a trial of it.
+
+    Parameters
+    ----------
+    sizes, weights
+        r_i and the whole part of W_i, shape (m,).
+    thresholds, second
+        an attribute changes where a word of 64 bits is below the first, and weighs one more where it is below the second.
+    least, acceptance
+        a total x is accepted where a word of 32 bits is below ``acceptance[x - least]``; totals beyond the table never are.
+    log_ratio
+        ln ρ in units of 2^-40.
+    """
+
+    sizes: IntArray
+    weights: IntArray
+    thresholds: Words
+    second: Words
+    least: int
+    acceptance: NDArray[np.uint32]
+    log_ratio: int
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return self.sizes.size
+
+    @property
+    def end(self) -> int:
+        """Number of totals up to the largest that is accepted."""
+        return self.least + self.acceptance.size
+
+    @cached_property
+    def _changed(self) -> FloatArray:
+        """p_i."""
+        return self.thresholds / WORD
+
+    @cached_property
+    def _heavier(self) -> FloatArray:
+        """The part of p_i that weighs one more."""
+        return self.second / WORD
+
+    @cached_property
+    def accepted(self) -> FloatArray:
+        """a(x) for the totals 0..end − 1."""
+        return np.concatenate([np.zeros(self.least), self.acceptance / ACCEPTANCE])
+
+    def passed(self, f: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
+        """The chances of every total after attribute i, where it is kept and where it changes."""
+        changed = np.zeros(self.end)
+        p, q, a = self._changed[i], self._heavier[i], int(self.weights[i])
+        if a < self.end:
+            changed[a:] = (p - q) * f[: self.end - a]
+        if a + 1 < self.end:
+            changed[a + 1 :] += q * f[: self.end - a - 1]
+        return (1 - p) * f, changed
+
+    def totals(self, attributes: Iterable[int]) -> FloatArray:
+        """The chances of every total of these attributes."""
+        f = np.zeros(self.end)
+        f[0] = 1.0
+        for i in attributes:
+            kept, changed = self.passed(f, i)
+            f = kept + changed
+        return f
+
+    @cached_property
+    def chance(self) -> float:
+        """a, the chance that one trial is accepted."""
+        return float(self.totals(range(self.m)) @ self.accepted)
+
+    @cached_property
+    def log_density(self) -> float:
+        """ln of the largest density of what is accepted, over the uniform law's: an upper bound."""
+        rho = self.log_ratio * LOG_UNIT
+        x = np.arange(self.least, self.end)
+        with np.errstate(divide="ignore"):
+            largest = float(np.max(np.log(self.acceptance / ACCEPTANCE) - rho * x))
+            p, q, r = self._changed, self._heavier, self.sizes
+            weighted = np.log((p - q) + q * math.exp(rho)) + rho * self.weights
+            steps = np.maximum(np.log1p(-p) + np.log(r), weighted + np.log(r / (r - 1)))
+        return largest + math.fsum(steps) - math.log(self.chance)
+
+    def changes(self, chosen: Sequence[int]) -> FloatArray:
+        """Probability of each set of the chosen attributes that changes in an accepted trial, shape (2^k,)."""
+        tables = [self.totals(sorted(set(range(self.m)) - set(chosen)))]
+        for i in chosen:
+            tables = [part for table in tables for part in self.passed(table, i)]
+        return np.array([table @ self.accepted for table in tables]) / self.chance
+
+    @cached_property
+    def flips(self) -> FloatArray:
+        """Probability that each attribute changes in an accepted trial: a pass forwards and one backwards, 8·m·end bytes."""
+        before = np.zeros((self.m + 1, self.end))
+        before[0, 0] = 1.0
+        for i in range(self.m):
+            kept, changed = self.passed(before[i], i)
+            before[i + 1] = kept + changed
+        after, inside = self.accepted, np.zeros(self.m)
+        for i in reversed(range(self.m)):
+            p, q, a = self._changed[i], self._heavier[i], int(self.weights[i])
+            moved = np.zeros(self.end)
+            moved[: max(0, self.end - a)] = (p - q) * after[a:]
+            moved[: max(0, self.end - a - 1)] += q * after[a + 1 :]
+            inside[i] = before[i] @ moved
+            after = (1 - p) * after + moved
+        return inside / self.chance
+
+    def trial(self, n: int, source: BitSource) -> tuple[BoolArray, BoolArray]:
+        """Change sets of n trials, shape (n, m), and which of them are accepted."""
+        words = _words(source, n * self.m).reshape(n, self.m)
+        sets = words < self.thresholds
+        totals = (sets @ self.weights) + (words < self.second).sum(axis=1)
+        inside = (totals >= self.least) & (totals < self.end)
+        limits = self.acceptance[np.where(inside, totals - self.least, 0)]
+        return sets, inside & ((_words(source, n) >> np.uint64(32)) < limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What a device draws with.
+
+    Parameters
+    ----------
+    balls
+        at least one.
+    ends
+        the ball is the one whose number is how many of these a word of 64 bits is not below; one fewer than balls.
+    uniform
+        the answer is uniform where a word of 64 bits is below this.
+    count
+        number of trials, at least 1.
+    """
+
+    balls: tuple[TrialBall, ...]
+    ends: tuple[int, ...]
+    uniform: int
+    count: int
+
+    @property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,)."""
+        return self.balls[0].sizes
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return self.sizes.size
+
+    @property
+    def work(self) -> int:
+        """Operations of the sums."""
+        return sum(ball.m * ball.end for ball in self.balls)
+
+    @cached_property
+    def chances(self) -> tuple[float, FloatArray]:
+        """α, the chance of a uniform answer, and β_k, that of each ball."""
+        u = self.uniform / WORD
+        bounds = np.array([0, *self.ends, 1 << 64], dtype=object)
+        shares = np.array([float(x) for x in np.diff(bounds)]) / WORD
+        none = np.exp([self.count * math.log1p(-ball.chance) for ball in self.balls])
+        return u + (1 - u) * float(shares @ none), (1 - u) * shares * (1 - none)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats: an upper bound, and reached up to rounding where the balls have falling profiles."""
+        alpha, beta = self.chances
+        excess = np.log(beta) - math.log(alpha) + [ball.log_density for ball in self.balls]
+        # F = (1 − a)^count has the error of a, times count
+        return float(np.logaddexp(0.0, logsumexp(excess))) + (2 * self.count + 3) * self.m * ROUNDING
+
+    def changes(self, chosen: Sequence[int]) -> FloatArray:
+        """Probability of each set of the chosen attributes that changes, shape (2,)*k; time O(m·end + 2^k·end) a ball."""
+        (alpha, beta), free = self.chances, np.ones(1)
+        for i in chosen:
+            free = np.outer(free, [1 / self.sizes[i], 1 - 1 / self.sizes[i]]).ravel()
+        inside = sum(b * ball.changes(chosen) for b, ball in zip(beta, self.balls, strict=True))
+        return np.asarray(alpha * free + inside).reshape((2,) * len(chosen))
+
+    @cached_property
+    def flips(self) -> FloatArray:
+        """Probability that each attribute changes, shape (m,)."""
+        alpha, beta = self.chances
+        inside = sum(b * ball.flips for b, ball in zip(beta, self.balls, strict=True))
+        return np.asarray(alpha * (1 - 1 / self.sizes) + inside)
+
+    def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize records, shape (n, m), in place; stops at the first trial that is accepted, as no device may."""
+        n = max(1, _CELLS // self.m)
+        for first in range(0, len(codes), n):
+            self._randomize(codes[first : first + n], source)
+
+    def _randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        n = len(codes)
+        # none is chosen where the answer is uniform
+        chosen = np.searchsorted(np.array(self.ends, dtype=np.uint64), _words(source, n), side="right")
+        chosen[_words(source, n) < np.uint64(self.uniform)] = -1
+        changed, drawn = np.zeros((n, self.m), dtype=bool), np.zeros(n, dtype=bool)
+        for k, ball in enumerate(self.balls):
+            waiting = np.flatnonzero(chosen == k)
+            for _ in range(self.count):
+                if not waiting.size:
+                    break
+                sets, accepted = ball.trial(waiting.size, source)
+                changed[waiting[accepted]], drawn[waiting[accepted]] = sets[accepted], True
+                waiting = waiting[~accepted]
+        for i, r in enumerate(self.sizes.tolist()):
+            free, step = bounded(source, n, r), 1 + bounded(source, n, r - 1)
+            moved = np.where(changed[:, i], (codes[:, i] + step) % r, codes[:, i])
+            codes[:, i] = np.where(drawn, moved, free)
+
+
+def trials_of(law: BallLaw) -> Trials | None:
+    """The trials of a law; None where it would need more than :data:`MOST_TRIALS`, or its balls are not all of it."""
+    shares = np.array([mixed.share for mixed in law.balls])
+    if law.log_ratio == 0 or math.fsum(shares) < 1 - _REST:
+        return None
+    alpha, beta = law.mixture
+    balls = [_ball_of(mixed.ball, law) for mixed in law.balls]
+    chances = np.array([ball.chance for ball in balls])
+    if not np.all((chances > 0) & (chances < 1)):
+        return None
+    count = max(1, math.ceil(math.log(alpha) / math.log1p(-float(chances.max()))))
+    while count <= MOST_TRIALS:
+        none = np.exp(count * np.log1p(-chances))
+        # the chances to try each ball, of which the rest is for uniform answers
+        tried = beta / (1 - none)
+        if tried.sum() <= 1:
+            break
+        count += max(1, count // 16)
+    else:
+        return None
+    ends = tuple(_whole(x) for x in np.cumsum(tried)[:-1] / tried.sum())
+    return Trials(tuple(balls), ends, math.ceil((1 - float(tried.sum())) * WORD), count)
+
+
+def _ball_of(ball: WeightedBall, law: BallLaw) -> TrialBall:
+    floors, fractions = ball.floors[law.class_of], ball.fractions[law.class_of]
+    log_ratio = round(_best_log_ratio(ball, law.sizes, floors, fractions) / LOG_UNIT)
+    rho = log_ratio * LOG_UNIT
+    # of a change: as likely as it is under ρ, and heavier as often as the rounding says
+    lighter, heavier = (1 - fractions) * np.exp(-rho * floors), fractions * np.exp(-rho * (floors + 1))
+    odds = (law.sizes - 1) * (lighter + heavier)
+    chances = odds / (1 + odds)
+    part = np.divide(heavier, lighter + heavier, out=np.zeros_like(heavier), where=heavier > 0)
+    thresholds = np.array([_whole(x) for x in chances], dtype=np.uint64)
+    second = np.array([_whole(x) for x in chances * part], dtype=np.uint64)
+    x = np.arange(ball.end)
+    with np.errstate(divide="ignore"):
+        logs = np.log(ball.profile(x)) + rho * x
+    accepted = np.floor(np.exp(logs - logs.max()) * (ACCEPTANCE - 1))
+    least, last = np.flatnonzero(accepted)[[0, -1]].tolist()
+    table = accepted[least : last + 1].astype(np.uint32)
+    # where one change is too many its weight does not matter
+    weights = np.minimum(floors, last + 1)
+    return TrialBall(law.sizes, weights, thresholds, np.minimum(second, thresholds), least, table, log_ratio)
+
+
+def _best_log_ratio(ball: WeightedBall, sizes: IntArray, floors: IntArray, fractions: FloatArray) -> float:
+    """ln ρ at which a trial is accepted most often: where the bound of its chance, ln E[ρ^{−X}] + max ln(G ρ^x), is least."""
+    x = np.arange(ball.end)
+    with np.errstate(divide="ignore"):
+        profile = np.log(ball.profile(x))
+
+    def cost(log_rho: float) -> float:
+        weights = (1 - fractions) * np.exp(-log_rho * floors) + fractions * np.exp(-log_rho * (floors + 1))
+        return float(np.log1p((sizes - 1) * weights).sum() + np.max(profile + log_rho * x))
+
+    bounds = (0.0, _STEEPEST / max(1, ball.end))
+    return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-9}).x)
+
+
+def _whole(chance: float) -> int:
+    """A probability as a whole number of 2^-64, rounded to nearest, at most 2^64 − 1."""
+    return min(round(float(chance) * WORD), (1 << 64) - 1)
+
+
+def _words(source: BitSource, n: int) -> Words:
+    out = np.empty(n, dtype=np.uint64)
+    fill(source, out)
+    return out
