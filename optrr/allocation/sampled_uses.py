@@ -63,14 +63,13 @@ def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
 
 
 def export_questions(
-    asking: SampledTables, path: str | Path, *, max_bytes: int = MOST_BYTES, progress: object = None
+    asking: SampledTables, path: str | Path, *, max_bytes: int = MOST_BYTES
 ) -> Exported:
     """Write the deployment file of sampled tables; see :func:`optrr.export`.
 
     Raises InvalidInput as :func:`questions_of`; where it has more than ``max_bytes`` compressed bytes, or a design would be
     written over.
     """
-    del progress  # it takes no time
     path = Path(path)
     check_deployment_path(path)
     made = questions_of(asking)

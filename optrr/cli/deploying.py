@@ -35,8 +35,8 @@ def export(
 ) -> None:
     """Write the deployment file of DESIGN for clients.
 
-    If the weights of the mechanism are too fine for a client, coarser ones take their place; the design to estimate with is then
-    written beside OUTPUT. DESIGN may be sampled tables, one of which each client answers.
+    If the weights of the mechanism are too fine for a client, coarser ones take their place; the design to estimate with
+    is then written beside OUTPUT. DESIGN may be sampled tables, one of which each client answers.
 
     Example: optrr export design.json -o sampler.json
     """

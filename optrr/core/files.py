@@ -69,8 +69,8 @@ def export(
 ) -> Any:
     """Write the deployment file of a design or of sampled tables, by which a client randomizes one respondent's record.
 
-    If the weights of a design's noise distribution are too fine for a client, coarser ones take their place. Reports are then estimated with another design,
-    which is written beside the file and returned.
+    If the weights of a design's noise distribution are too fine for a client, coarser ones take their place.
+    Reports are then estimated with another design, which is written beside the file and returned.
 
     Parameters
     ----------
