@@ -62,9 +62,7 @@ def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
     return [questions_of(asking)]
 
 
-def export_questions(
-    asking: SampledTables, path: str | Path, *, max_bytes: int = MOST_BYTES
-) -> Exported:
+def export_questions(asking: SampledTables, path: str | Path, *, max_bytes: int = MOST_BYTES) -> Exported:
     """Write the deployment file of sampled tables; see :func:`optrr.export`.
 
     Raises InvalidInput as :func:`questions_of`; where it has more than ``max_bytes`` compressed bytes, or a design would be

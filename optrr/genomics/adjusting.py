@@ -40,7 +40,7 @@ _DETERMINED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _Together:
     """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means.
 
     ``alone`` counts people who are left out because nobody else has what a covariate says of them.
@@ -53,7 +53,7 @@ class _Group:
     alone: int
 
     @classmethod
-    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> "_Group":
+    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> "_Together":
         n = values.rows.size
         number = copies(kind, n, male)
         people = number > 0
@@ -100,10 +100,10 @@ class AdjustedScan:
         return EffectKernel(self.kernel.sizes, eigenvalues, self.kernel.names)
 
     @cached_property
-    def groups(self) -> dict[str, _Group]:
+    def groups(self) -> dict[str, _Together]:
         """By kind of chromosome."""
         male = None if self.cohort.male is None else self.cohort.male[self.values.rows]
-        return {kind: _Group.of(kind, self.values, male) for kind in map(str, set(self.kinds))}
+        return {kind: _Together.of(kind, self.values, male) for kind in map(str, set(self.kinds))}
 
     @cached_property
     def kinds(self) -> NDArray[np.object_]:
@@ -115,7 +115,7 @@ class AdjustedScan:
         """The model without a variant of everybody in a group with people, for variants without missing calls."""
         return {kind: self.model(group, None) for kind, group in self.groups.items() if group.people.any()}
 
-    def model(self, group: _Group, reports: adjusted.UnbiasedReports | None) -> adjusted.Residuals:
+    def model(self, group: _Together, reports: adjusted.UnbiasedReports | None) -> adjusted.Residuals:
         """Without the variant; of the people who are called, or of everybody."""
         trait = self.trait_of(group)
         if trait is not None:
@@ -124,7 +124,7 @@ class AdjustedScan:
         own = self.of_status(group) if reports is None else reports
         return adjusted.status_model(group.columns, own.called, own.cases.sum(axis=0))
 
-    def of_status(self, group: _Group) -> adjusted.UnbiasedReports:
+    def of_status(self, group: _Together) -> adjusted.UnbiasedReports:
         """Of the first variant, as if its genotypes were known: what they say of the status is what all say."""
         eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
@@ -135,7 +135,7 @@ class AdjustedScan:
 
     def blocks(
         self, wanted: NDArray[np.bool_] | None = None
-    ) -> Iterator[tuple[IntArray, _Group, Codes, adjusted.Residuals | None]]:
+    ) -> Iterator[tuple[IntArray, _Together, Codes, adjusted.Residuals | None]]:
         """Variants of one group and kind at a time, with the model they share, or None where calls are missing.
 
         None of a group without people, as men are among women for chromosome Y.
@@ -158,15 +158,15 @@ class AdjustedScan:
                         shared = None if incomplete else self.shared[kind]
                         yield at[own][some], group, theirs[:, some], shared
 
-    def reports(self, at: IntArray, group: _Group, codes: Codes) -> adjusted.UnbiasedReports:
+    def reports(self, at: IntArray, group: _Together, codes: Codes) -> adjusted.UnbiasedReports:
         """Of a block's variants."""
         return adjusted.UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
 
-    def trait_of(self, group: _Group) -> FloatArray | None:
+    def trait_of(self, group: _Together) -> FloatArray | None:
         """The trait of a group's people, of a linear regression."""
         return self.values.trait[group.people] if self.is_linear and self.values.trait is not None else None
 
-    def p_values(self, at: IntArray, group: _Group, codes: Codes, scores: adjusted.AdjustedScores) -> FloatArray:
+    def p_values(self, at: IntArray, group: _Together, codes: Codes, scores: adjusted.AdjustedScores) -> FloatArray:
         """Of a block's variants."""
         statistic = scores.statistic
         if self.is_linear:
