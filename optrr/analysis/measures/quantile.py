@@ -20,7 +20,6 @@ from math import isfinite, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from optrr.analysis.measures import quantities
 from optrr.analysis.measures.measure import Measures, Row
@@ -120,6 +119,8 @@ class _DistributionTests:
 
     def _within(self, j: int, q: float, tail: float, side: int) -> float:
         """The limit within bin j, whose one edge is rejected and the other is not."""
+        from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and tables need none of it)
+
         low, high = self.scale.values[j : j + 2]
         if not isfinite(low) or not isfinite(high):
             return float(low if side else high)

@@ -50,7 +50,6 @@ from functools import cached_property
 from math import copysign, inf, isfinite, sqrt
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from optrr.core.estimation import Expansion, Sampling, column_sums, invert, projection, row_sums
@@ -62,6 +61,8 @@ def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
 
     λ = observed/(1 + μ off), with the multiplier that makes the mean 0 (Owen, Biometrika 75, 1988). None where there are none.
     """
+    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and tables need none of it)
+
     low, high = float(off.min()), float(off.max())
     if not low < 0 < high:
         return None

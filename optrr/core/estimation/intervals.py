@@ -43,7 +43,6 @@ from math import log, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, ndtr, xlogy
 
 from optrr.core.estimation import statistics
@@ -314,6 +313,8 @@ class _Logarithms(TracedPath):
 
         if excess(0.0) >= 0:
             return at(0.0)
+        from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and tables need none of it)
+
         for low, high in pairwise(chain([0.0], outward(1.0, 1.0, 2.0, _LARGEST_SCALE))):
             if excess(high) >= 0:
                 return at(float(brentq(excess, low, high, xtol=_SCALE * high)))
