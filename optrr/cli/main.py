@@ -70,6 +70,8 @@ _TABLE = {
 }
 # What they name is imported when a command is called, so that --help needs none of it.
 COMMANDS = {name: (heading, f"optrr.cli.{home}", text) for name, (heading, home, text) in _TABLE.items()}
+# Objects that are made between two searches for garbage.
+_GARBAGE = 100_000
 # What people who begin need; `optrr` alone lists them.
 _MOST_USED = ("plan", "design", "randomize", "estimate", "test")
 _GROUPS = {"gwas": "Association studies of randomized genotypes.", "waves": "Repeated reports of the same people."}
@@ -92,8 +94,7 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
         full = self.prefix + cmd_name
         if full in COMMANDS:
-            with _no_collection():
-                command: click.Command = resolve_name(COMMANDS[full][1])
+            command: click.Command = resolve_name(COMMANDS[full][1])
             return command
         group = _LazyGroup(cmd_name, help=_GROUPS[full])
         group.prefix = f"{full} "
@@ -109,18 +110,6 @@ class _LazyGroup(click.Group):
         for heading, each in rows.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(widest), text) for name, text in each.items()])
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No search for garbage meanwhile: what is imported stays, and looking through it is a tenth of a short command's time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _print_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
@@ -163,6 +152,8 @@ def cli(ctx: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit."""
+    # what is imported stays, and looking through it for garbage is a tenth of a short command's time
+    gc.set_threshold(_GARBAGE)
     keep_for_ourselves()
     sys.exit(run(arguments))
 

@@ -190,7 +190,7 @@ class Command(click.Command):
         rest = super().parse_args(ctx, args)
         for name, needed in self._needs.items():
             if ctx.params[needed] in (None, False, ()):
-                refuse(ctx, with_options(f"needs ``{needed}``; give it too, or leave it out"), name)
+                refuse_options(with_options(f"needs ``{needed}``; give it too, or leave it out"), name)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -219,13 +219,9 @@ def _short(flags: str, text: str) -> tuple[str, str]:
 command = Command
 
 
-def refuse(context: click.Context, why: str, *names: str) -> None:
-    """Raise InvalidInput with the option and ``why`` for one of these that the command line gives, by default value too."""
+def refuse_options(why: str, *names: str) -> None:
+    """Raise InvalidInput with the option and ``why`` for one of these parameters that the running command line gives."""
+    context = click.get_current_context()
     for param in context.command.params:
         if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
             raise InvalidInput(f"{param.opts[-1]} {why}")
-
-
-def refuse_options(why: str, *names: str) -> None:
-    """:func:`refuse` those of the running command's options."""
-    refuse(click.get_current_context(), why, *names)
