@@ -19,7 +19,7 @@ from math import log, log2
 import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Counts, Domain, count, design
+from optrr import Constraints, Counts, Domain, count, design
 from optrr.core.domain.datasets import adult, adult_domain
 from optrr.core.estimation.derived import derive
 from optrr.core.estimation.simplex import projection
@@ -68,7 +68,9 @@ class Setting:
         domain = Domain.of(dict(zip("abcd", (*self.table.shape, 3), strict=False)))
         if self.kind == "laplace":
             return MatrixMechanism(domain, tuple(laplace(a.size, self.epsilon) for a in domain))
-        wish = {"kronecker": {"method": "kronecker"}, "pairs": {"preserve": "pairs"}}[self.kind]
+        wish = {"kronecker": {"method": "kronecker"}, "pairs": {"constraints": Constraints(preserve="pairs")}}[
+            self.kind
+        ]
         return design(domain, [self.epsilon] * self.table.ndim + [1.0], **wish).mechanism
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from writing import markdown, three_decimals, write
 
-from optrr import design
+from optrr import Constraints, design
 from optrr.core.inference.groups import naive_pearson
 from optrr.core.inference.nullfit import score_tests, trend_contrast
 from optrr.core.mechanisms.kernel import EffectKernel
@@ -18,7 +18,11 @@ from optrr.core.mechanisms.kernel import EffectKernel
 QUICK = True
 SEED = 1
 SHAPES = ((2, 2), (3, 2), (6, 3))
-MECHANISMS = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"preserve": "pairs"}}
+MECHANISMS = {
+    "kronecker": {"method": "kronecker"},
+    "optimal": {},
+    "pairs": {"constraints": Constraints(preserve="pairs")},
+}
 RUNS = 20_000
 ALLOWED = (0.035, 0.065)
 COLUMNS = ("score", "trend", "naive_pearson")

@@ -20,7 +20,7 @@ from math import exp, log, prod
 import numpy as np
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Domain, design
+from optrr import Constraints, Domain, design
 from optrr.core.estimation.score_interval import cell_intervals
 from optrr.core.mechanisms.kernel import Kernel
 from optrr.core.mechanisms.matrix import MatrixMechanism
@@ -34,7 +34,7 @@ SHAPES = ((10,), (4, 4, 3), (6, 5), (2, 2, 2, 2), (3, 3))
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 KINDS = ("kronecker", "optimal", "pairs", "matrix")
 MOST_CELLS = 48
-WISHES = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"preserve": "pairs"}}
+WISHES = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"constraints": Constraints(preserve="pairs")}}
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import weighted_coverage
 from regression_coverage import attribute
 from writing import markdown, measure_all, three_decimals, write_text
 
-from optrr import Domain, Mechanism, design
+from optrr import Constraints, Domain, Mechanism, design
 from optrr.analysis.equations import estimated, tail, test
 from optrr.analysis.regression.building import DistinctReports, distinct_sampled, every_combination
 from optrr.analysis.regression.fitting import equations, model
@@ -40,7 +40,7 @@ class WeightedSetting(weighted_coverage.Setting):
         each = [attribute(f"x{k}", size, False) for k, size in enumerate(sizes)]
         outcome = attribute("y", r, self.family == "linear")
         domain = Domain((*each, replace(outcome, ordered=self.family in ("linear", "ordered"))))
-        how = {"preserve": "pairs"} if self.kind == "pairs kept" else {"method": "kronecker"}
+        how = {"constraints": Constraints(preserve="pairs")} if self.kind == "pairs kept" else {"method": "kronecker"}
         return design(domain, list(self.epsilon), **how).mechanism
 
     @property

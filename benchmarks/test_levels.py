@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from writing import markdown, three_decimals, write
 
-from optrr import InvalidInput, design
+from optrr import Constraints, InvalidInput, design
 from optrr.core.inference.associations import association
 from optrr.core.inference.groups import goodness_tests, homogeneity_tests
 from optrr.core.inference.simulation import Simulation
@@ -35,7 +35,11 @@ RUNS = 20_000
 # Runs of a row that was not within the limits: with so many, a true 0.1 % stays within them but once in 10^12.
 MORE_RUNS = 200_000
 RULE = Simulation(hits=1, most=999)
-MECHANISMS = {"kronecker": {"method": "kronecker"}, "optimum": {}, "pairs": {"preserve": "pairs"}}
+MECHANISMS = {
+    "kronecker": {"method": "kronecker"},
+    "optimum": {},
+    "pairs": {"constraints": Constraints(preserve="pairs")},
+}
 SHAPES = ((2, 2), (3, 2), (3, 3), (4, 3))
 WITHIN_5, WITHIN_01 = (0.04, 0.06), (0.0005, 0.002)
 ASSOCIATIONS = ("independence", "trend", "likelihood-ratio")

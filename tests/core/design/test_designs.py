@@ -31,8 +31,8 @@ SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
     ("domain", "epsilons", "wishes"),
     [
         (SMALL, [1.0, 0.5, 2.0], {}),
-        (SMALL, [1.0, 0.5, 2.0], {"preserve": "pairs", "conditional_cap": {"age": 0.8}}),
-        (SMALL, 1.0, {"preserve": [("age", "sex")]}),
+        (SMALL, [1.0, 0.5, 2.0], {"constraints": Constraints(preserve="pairs", conditional_cap={"age": 0.8})}),
+        (SMALL, 1.0, {"constraints": Constraints(preserve=[("age", "sex")])}),
         ({f"a{i}": 3 for i in range(40)}, 0.5, {}),
         ({f"a{i}": 2 + i % 2 for i in range(40)}, 0.5, {}),
         (SMALL, 1.0, {"method": "kronecker"}),

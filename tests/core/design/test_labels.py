@@ -35,9 +35,15 @@ def requested(kind: str, m: int, rng: np.random.Generator) -> optrr.Design:
         sizes, asked = np.full(m, sizes[0]), np.full(m, asked[0])
     if kind == "classes of two":
         sizes, asked = np.resize(sizes[:2], m), np.resize(asked[:2], m)
-    wishes = {"pairs": {"preserve": "pairs"}, "caps": {"conditional_cap": 3.5}, "total": {"total": 2.0}}.get(kind, {})
+    limits = {"pairs": {"preserve": "pairs"}, "caps": {"conditional_cap": 3.5}}.get(kind, {})
     method = kind if kind in ONE_METHOD else "auto"
-    return design({f"a{i}": int(r) for i, r in enumerate(sizes)}, asked, method=method, **wishes)
+    return design(
+        {f"a{i}": int(r) for i, r in enumerate(sizes)},
+        asked,
+        total=2.0 if kind == "total" else None,
+        method=method,
+        constraints=Constraints(**limits),
+    )
 
 
 def designs(count: int, most: int) -> Iterator[tuple[str, optrr.Design]]:
@@ -104,7 +110,7 @@ def random_design(rng: np.random.Generator) -> optrr.Design | None:
         wishes["conditional_cap"] = max(epsilons.values()) * float(1 + rng.choice([0, 1e-3, 0.1, 1, 10]))
     method = str(rng.choice(["auto", "auto", *METHODS]))
     try:
-        return design(sizes, epsilons, method=method, **wishes)
+        return design(sizes, epsilons, method=method, constraints=Constraints(**wishes))
     except (Infeasible, InvalidProblem, MethodTooLarge, SolveFailed, optrr.core.errors.InvalidInput):
         return None
 

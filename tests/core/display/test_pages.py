@@ -347,7 +347,6 @@ COMMANDS = {
     "model": ["model", "out.csv", *CALL, "grade,other", "--terms", "grade*other"],
     "regress": ["regress", "out.csv", *CALL[:2], "--formula", "other ~ C(grade)", "--family", "linear"],
     "allocate": ["allocate", "spec.json", "--total-epsilon", "2", "--n", "5000", "--preserve", "pairs"],
-    "compare": ["compare", "spec.json"],
 }
 
 
