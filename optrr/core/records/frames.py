@@ -307,7 +307,7 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
         return data
     if nw.dependencies.is_pandas_dataframe(data):
         data = _plain_pandas(data)
-    elif is_frame(data) and not nw.dependencies.is_into_dataframe(data):
+    elif speaks_arrow(data) and not nw.dependencies.is_into_dataframe(data):
         data = pa.table(data)
     if isinstance(data, pa.Table):
         checked_names(data.column_names)
@@ -325,27 +325,10 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
     return cast("nw.DataFrame[Any]", frame)
 
 
-def is_frame(data: object) -> bool:
-    """Whether this is one table in memory, or speaks Arrow (an iterable of batches does not)."""
-    import narwhals as nw  # noqa: PLC0415 (as above)
-
-    # a RecordBatchReader speaks Arrow too, but it is a stream: reading it as a table would take all its memory
-    speaks_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    return nw.dependencies.is_into_dataframe(data) or (speaks_arrow and not isinstance(data, pa.RecordBatchReader))
-
-
-def is_lazy(data: object) -> bool:
-    """Whether this is a polars LazyFrame, whose records are computed when they are asked for."""
-    import narwhals as nw  # noqa: PLC0415 (as above)
-
-    return nw.dependencies.is_polars_lazyframe(data)
-
-
-def is_stream(data: object) -> bool:
-    """Whether this is no table of a library that narwhals holds in memory, and streams Arrow each time it is asked."""
-    import narwhals as nw  # noqa: PLC0415 (as above)
-
-    return hasattr(data, "__arrow_c_stream__") and not nw.dependencies.is_into_dataframe(data)
+def speaks_arrow(data: object) -> bool:
+    """Whether this is a table or a batch that speaks Arrow each time it is asked; a reader is used up by the first."""
+    spoken = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return spoken and not isinstance(data, pa.RecordBatchReader)
 
 
 def _plain_pandas(data: Any) -> Any:

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -148,7 +148,8 @@ def shuffled(
     else:
         return
     with tempfile.TemporaryFile(dir=folder) as file:
-        buckets: list[list[_Piece]] = [[] for _ in range(_BUCKETS)]
+        # where some records of each bucket lie in the file, as Arrow streams, and their bytes
+        buckets: list[list[tuple[int, int]]] = [[] for _ in range(_BUCKETS)]
         while table is not None:
             _deal(table, bits, file, buckets)
             del table  # before the next heap is gathered, so that memory holds one
@@ -173,14 +174,7 @@ def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]
         yield pa.Table.from_batches(held), False
 
 
-class _Piece(NamedTuple):
-    """Where some records of one bucket lie in the file, as an Arrow stream, in bytes."""
-
-    place: int
-    size: int
-
-
-def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[list[_Piece]]) -> None:
+def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[list[tuple[int, int]]]) -> None:
     """Put every record into one of the buckets at random."""
     chosen = bits.words(-(-table.num_rows // 8)).view(np.uint8)[: table.num_rows]
     # numpy sorts bytes by counting them
@@ -191,13 +185,13 @@ def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[li
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as stream:
                 stream.write_table(dealt.slice(start, end - start))
-            pieces.append(_Piece(file.tell(), file.write(sink.getvalue())))
+            pieces.append((file.tell(), file.write(sink.getvalue())))
 
 
-def _read(file: BinaryIO, pieces: Iterable[_Piece]) -> Iterator[pa.RecordBatch]:
-    for piece in pieces:
-        file.seek(piece.place)
-        yield from pa.ipc.open_stream(file.read(piece.size))
+def _read(file: BinaryIO, pieces: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    for place, size in pieces:
+        file.seek(place)
+        yield from pa.ipc.open_stream(file.read(size))
 
 
 def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput, in_one_line
-from optrr.core.records.frames import RECORDS, frame_batches, frame_of, frame_schema, is_frame, is_lazy, is_stream
+from optrr.core.records.frames import RECORDS, frame_batches, frame_of, frame_schema, speaks_arrow
 from optrr.core.records.reading.source import RecordsAt, Source, library, sound, streamed
 from optrr.core.records.spark import refuse_spark_frame
 
@@ -23,18 +23,21 @@ def in_memory(data: Any) -> Source:
 
     Raises InvalidInput for anything else, and for a stream without records.
     """
+    import narwhals as nw  # noqa: PLC0415 (takes longer to import than most files to read)
+
     refuse_spark_frame(data)
     name = f"the {type(data).__name__}"
-    if is_lazy(data):
+    if nw.dependencies.is_polars_lazyframe(data):
         # computed in pieces, each time its batches are asked for
         def computed(columns: list[str]) -> Iterator[pa.RecordBatch]:
             for piece in data.select(columns).collect_batches(chunk_size=RECORDS, maintain_order=True):
                 yield from frame_batches(frame_of(piece), columns)
 
         return Source(name, frame_schema(frame_of(data.collect_schema().to_frame())), computed)
-    if not is_frame(data):
+    known = nw.dependencies.is_into_dataframe(data)
+    if not known and not speaks_arrow(data):
         return streamed(name, _batches_of(data))
-    if is_stream(data):
+    if not known and hasattr(data, "__arrow_c_stream__"):
         # a DuckDB relation, an Ibis table, which stream anew each time
         def asked(columns: list[str]) -> Iterator[pa.RecordBatch]:
             return (batch.select(columns) for batch in pa.RecordBatchReader.from_stream(data))
