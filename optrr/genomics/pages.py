@@ -41,13 +41,15 @@ def scan_page(associations: Associations, asked: ReportedDesign, title: str, giv
         figure_svg(manhattan(associations.variants, p_value)),
         description=manhattan_text(associations.variants, p_value),
     )
+    people = int(associations.n.max())
+    lead = f"{associations.headline()}; up to {people} people each, valid under the mechanism.", asked.spent_said
     spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
     sections = [
         Section("Along the genome", [along]),
         Section("QQ plot", [Chart(figure_svg(qq({f"{associations.test} test": p_value})), spread)]),
         Section("Top variants", [associations.shown()]),
     ]
-    return _page(title, _remarks(associations), sections, given, int(associations.n.max()), _lead(associations, asked))
+    return _page(title, _remarks(associations), sections, given, people, lead)
 
 
 def _page(  # noqa: PLR0913 (what stands on every page of genotypes)
@@ -63,15 +65,6 @@ def _page(  # noqa: PLR0913 (what stands on every page of genotypes)
         return Page(title, [*to_know, *sections], lead)
     sources = [given.told(), given.was_asked(people), given.check()]
     return Page(title, [*warnings(given.doubts), *to_know, *sections, *sources], lead)
-
-
-def _lead(associations: Associations, asked: ReportedDesign) -> tuple[str, ...]:
-    """What was tested, and at which ε."""
-    people = int(associations.n.max())
-    what = f"{len(associations.variants)} variants, up to {people} people each"
-    form = " in score form" if associations.test != "linear" else " (linear regression of a trait)"
-    adjusted = f", adjusted for public covariates ({associations.adjusted_for})" if associations.adjusted_for else ""
-    return f"{what}; {associations.test} test{form}{adjusted}, valid under the mechanism.", asked.spent_said
 
 
 def _remarks(result: Associations | VariantReport) -> list[Part]:

@@ -18,7 +18,6 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -247,23 +246,12 @@ def people_needed(test: SeenOfVariant, scan: PlannedScan, frequency: float, leve
         return math.inf
 
 
-@singledispatch
 def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
     """The tests that a design's scan makes of a variant, one for each report that a variant may have.
 
     Raises InvalidInput as :meth:`SeenInRecords.of`.
     """
-    raise NotImplementedError
-
-
-@tests_of.register
-def _(way: Design) -> list[SeenOfVariant]:
-    return [SeenInRecords.of(way)]
-
-
-@tests_of.register
-def _(way: SampledVariants) -> list[SeenOfVariant]:
-    return [*SeenInAnswers.of(way)]
+    return [*SeenInAnswers.of(way)] if isinstance(way, SampledVariants) else [SeenInRecords.of(way)]
 
 
 @dataclass(frozen=True)

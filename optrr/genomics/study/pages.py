@@ -1,4 +1,4 @@
-"""A study as one page: what was compared, what it cost, what was found, and the naive test's failure as a warning."""
+"""A study as one page: what was compared, what it cost, what was found, and warnings."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from optrr.core.display import (
     figure_svg,
     legend_below,
     new_figure,
+    warned,
 )
 from optrr.genomics.study.result import Study
 
@@ -36,16 +37,13 @@ _MEASURES = (
     "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association), "
     "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the estimate "
     "from the unbiased table; bias: the same with its sign. A small error does not say that a protocol tells much: an answer "
-    "that is always 0 has {zero}."
+    "that is always 0 has {zero}. The naive test takes randomized counts for true ones: it rejects too often "
+    "wherever the mechanism itself makes genotype and status dependent, as every one does that is better than independent "
+    "randomized response."
 )
 _NO_COVERAGE = (
     "Coverage is left out: 95 % intervals count the chance that draws people, and here the same people are asked in every "
     "repeat. "
-)
-_NAIVE = (
-    "A test that takes randomized counts for true ones rejects too often wherever the mechanism itself makes genotype and "
-    "status dependent, as every mechanism that is better than independent randomized response does. Where it keeps its level, "
-    "its χ² is still not that of the people."
 )
 _TABLES = {
     "Tests": ("predicted_noncentrality_ratio", "noncentrality_ratio", "power", "power_bonferroni", "power_genome_wide"),
@@ -70,8 +68,6 @@ _LEAST_KEPT = 1e-5
 
 def study_page(study: Study, title: str) -> Page:
     """The report."""
-    naive = naive_warning(study)
-    lead = (_who(study), study.options.errors_said, _ACCOUNTING, *([naive] if study.naive_failures else []))
     coverage = "" if study.options.draws_people else _NO_COVERAGE
     charts = [
         Chart(figure_svg(_curve(study, measure)), f"Figure {k}. {_caption(study, measure)}")
@@ -81,10 +77,10 @@ def study_page(study: Study, title: str) -> Page:
         Section("Cost", _cost(study)),
         Section("What is found", [Text(_MEASURES.format(zero=study.zero_said, coverage=coverage)), *charts]),
         Section("Tables", _tables(study)),
-        Section("The naive test", [Text(naive, bool(study.naive_failures)), Text(_NAIVE)]),
         Section("Made from", [Table(["what", "value"], [*study.left_out.items(), ("seed", study.options.seed)])]),
     ]
-    return Page(title, sections, lead)
+    to_know = [Section("To know", warned(study.warnings))] if study.warnings else []
+    return Page(title, [*to_know, *sections], (_who(study), study.options.errors_said, _ACCOUNTING))
 
 
 def _who(study: Study) -> str:
@@ -106,10 +102,7 @@ def _cost(study: Study) -> list[Part]:
     rows = [list(row.values()) for row in study.to_arrow().select(_COST).to_pylist()]
     note = "The joint eigenvalue is the share of a variant's association that remains visible to those who report it."
     heads = [name.replace("_", " ") for name in _COST]
-    parts: list[Part] = [Table(heads, rows, "What each protocol buys for the same total, in nats", note)]
-    if study.unavailable:
-        parts.append(Table(["total", "protocol", "why it is not here"], study.unavailable, "Not available"))
-    return parts
+    return [Table(heads, rows, "What each protocol buys for the same total, in nats", note)]
 
 
 def _tables(study: Study) -> list[Part]:
@@ -124,22 +117,6 @@ def _tables(study: Study) -> list[Part]:
 
 def _is_known(study: Study, measure: str) -> bool:
     return any(math.isfinite(o.measures[measure][0]) for o in study.outcomes)
-
-
-def naive_warning(study: Study) -> str:
-    """What the naive test did where nothing was associated, in a sentence or two."""
-    worst = max(study.naive_failures, key=lambda o: o.measures["naive_type_one"][0], default=None)
-    if worst is None:
-        return (
-            "In this run the naive test kept its level within Monte Carlo error. It does so where the mechanism randomizes "
-            "genotype and status independently, or where one of them is nearly uniform, and not elsewhere."
-        )
-    return (
-        f"WARNING: the naive test is wrong on these data. For {worst.method} at total epsilon "
-        f"{worst.total:g} it calls {100 * worst.measures['naive_type_one'][0]:.1f} % of the variants associated when "
-        f"nothing is, at a stated level of {100 * study.options.alpha:g} %. Use an ordinary χ² or trend test only "
-        "where the mechanism randomizes genotype and status independently."
-    )
 
 
 def _curve(study: Study, measure: str) -> "Figure":
