@@ -24,12 +24,12 @@ __all__ = ["export", "load", "reports", "save", "sign", "verify"]
 MOST_BYTES = 64 * 1024
 
 
-def _of(made: Any, operation: str, remedy: str) -> Callable[..., Any]:
+def _of(made: Any, operation: str, problem: str, kinds: str = "a design or sampled tables") -> Callable[..., Any]:
     """The function for an object. Raises InvalidInput if its kind has none."""
     kind = getattr(made, "file_format", "")
     function = function_of(kind, operation) if kind else None
     if function is None:
-        raise InvalidInput(f"{getattr(made, 'name', type(made).__name__)} {remedy}; give a design or sampled tables")
+        raise InvalidInput(f"{getattr(made, 'name', type(made).__name__)} {problem}; give {kinds}")
     return function
 
 
@@ -107,7 +107,7 @@ def export(
     if form == "deployment":
         function = _of(design, "export", "has no deployment file")
         return function(design, path, max_bytes=max_bytes)
-    return _of(design, "tabulate", f"has no {form}")(design, path, form, attributes)
+    return _of(design, "tabulate", f"has no {form}", "a design of whole records")(design, path, form, attributes)
 
 
 def load(path: Given, *, limited: bool = True) -> Any:

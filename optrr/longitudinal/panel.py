@@ -246,7 +246,7 @@ class Panel:
         combination[last] += 1
         combination[first] -= 1
         if not combination.any():
-            raise InvalidInput("a change is between two different rounds; give at least two")
+            raise InvalidInput("a change is between two different waves; give at least two")
         return self._estimated("change", combination, confidence)
 
 

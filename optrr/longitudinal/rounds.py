@@ -85,7 +85,7 @@ class Key:
     @staticmethod
     def load(path: str | Path) -> Key:
         """Read a key file. Raises InvalidInput where it is none."""
-        text = read_named(path, "the key").decode("ascii", "replace").replace("\r\n", "\n")
+        text = read_named(path, "the secret").decode("ascii", "replace").replace("\r\n", "\n")
         if not _HEXADECIMAL.fullmatch(text):
             raise InvalidInput(
                 f"{path} is no secret: it is not a line of 64 hexadecimal digits; make one with ``new_secret``"
@@ -101,7 +101,7 @@ class Key:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError as error:
             raise InvalidInput(
-                f"{path} exists already, and permanent answers may depend on it; choose another name"
+                f"{path} exists already, and memoized responses may depend on it; choose another name"
             ) from error
         except OSError as error:
             reason = in_one_line(error.strerror or error)

@@ -66,8 +66,7 @@ def sharpened(law: Law, epsilon: float) -> Law:
     """
     if not 0 < law.epsilon < epsilon:
         raise InvalidInput(
-            f"one report costs {law.epsilon:.6g} nats and all of them may cost {epsilon:g}; the second must be larger, and the "
-            "first above 0"
+            f"``lifetime_epsilon`` {epsilon:g}: must be larger than the {law.epsilon:.6g} nats of one report, and these above 0"
         )
     return law.sharpened(epsilon)
 

@@ -177,7 +177,7 @@ def test_what_questions_cannot_be_exported_to_is_one_line(asked, tmp_path, capsy
     base = ["export", str(asking), "-o", str(path)]
     capsys.readouterr()
     for words, said in (
-        ([*base, "--form", "matrix", "--attributes", "sex"], "has no matrix; give a design"),
+        ([*base, "--form", "matrix", "--attributes", "sex"], "has no matrix; give a design of whole records"),
         ([*base, "--max-bytes", "300"], "--max-bytes 300: the deployment file of 3 questions takes "),
         (["export", str(asking), "-o", str(asking)], "is a design, by which"),
         (["export", str(asking), "-o", str(tmp_path / "x.csv")], ".json"),
