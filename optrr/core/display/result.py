@@ -17,7 +17,7 @@ import numpy as np
 from optrr.core.display.charts import interval_figure
 from optrr.core.display.parts import OneTable, Part, Table, Text, parts_html, warned
 from optrr.core.display.terminal import parts_text
-from optrr.core.display.text import MISSING, amount, one_line
+from optrr.core.display.text import MISSING, amount, epsilon_text, one_line
 from optrr.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Rows of a table in notebooks and on terminals; the table itself and the JSON object have all.
 SHOWN = 60
+# Decimals of an ε in a table.
+_DECIMALS = 4
 
 
 class Result(ABC):
@@ -127,13 +129,16 @@ class TableResult(Result):
         """The result as an Arrow table."""
 
     def shown(self, most: int | None = None) -> Table:
-        """The table as people read it, or its first rows: what :meth:`to_arrow` holds, and a word for missing categories."""
+        """The table as people read it, or its first rows: a word for missing categories, and every ε rounded up."""
         table, rows_in_all = self._head(most)
         keys = self._keys()
-        rows = [
-            [MISSING if k < keys and value is None else value for k, value in enumerate(row.values())]
-            for row in table.to_pylist()
-        ]
+
+        def read(k: int, name: str, value: Any) -> Any:
+            if k < keys:
+                return MISSING if value is None else value
+            return epsilon_text(value, _DECIMALS) if name.endswith("epsilon") and isinstance(value, float) else value
+
+        rows = [[read(k, *item) for k, item in enumerate(row.items())] for row in table.to_pylist()]
         # columns of our own are words; those of genetics have the field's names
         names = [
             name.replace("_", " ") if k >= keys and name.islower() else name

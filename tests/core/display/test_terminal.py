@@ -4,11 +4,12 @@ import io
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import optrr
 from optrr.core.display import Table, number_format, table_text
-from optrr.core.display.result import Result
+from optrr.core.display.result import Result, TableResult
 
 COLUMNS = ["way", "standard error", "records", "what it says of the people who were asked"]
 ROWS = [
@@ -90,3 +91,16 @@ def test_printing_shows_the_numbers():
     out = io.StringIO()
     print(made, file=out)
     assert "1.0000" in out.getvalue() and out.getvalue() == f"{made}\n" and "rich" not in sys.modules
+
+
+def test_an_epsilon_in_a_table_is_never_below_what_is_spent():
+    class Spent(TableResult):
+        def headline(self):
+            return "spent"
+
+        def to_arrow(self):
+            return pa.table(
+                {"what": ["a", "b"], "epsilon": [0.12341, 1.0], "conditional_epsilon": [2.00000001, np.inf]}
+            )
+
+    assert Spent().shown().cells == [["a", "0.1235", "2.0001"], ["b", "1.0000", "inf"]]
