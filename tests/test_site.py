@@ -239,7 +239,7 @@ def test_plots_of_a_page_have_an_alt_text(page: Path) -> None:
 def test_a_part_of_a_specification_is_read_as_printed(block: str, tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(block + '[[attributes]]\nname = "asked"\nsize = 2\nepsilon = 1.0\n', encoding="utf-8")
-    assert optrr.read_specification(file).domain.names == ("asked",)
+    assert optrr.read_specification(file).domain.names[-1] == "asked"
 
 
 SHOWN = [

@@ -48,7 +48,8 @@ class RecordsAt:
         directories such as ``year=2024`` are columns), a database (``duckdb:FILE``, ``sqlite:FILE``, ``postgresql://…``), or
         ``-`` for standard input.
     format
-        the kind of file, where its name does not say it: a name of :data:`optrr.core.records.reading.registry.FORMATS`.
+        the kind of file, where its name does not say it: ``csv``, ``parquet``, ``jsonl``, ``arrow``, ``excel``, ``spss`` or
+        ``stata``.
     decimal, date_format
         of CSV: the decimal separator, such as ",", and how dates are written, such as "%d.%m.%Y".
     delimiter, encoding
