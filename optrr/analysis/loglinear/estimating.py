@@ -146,6 +146,11 @@ class LogLinear(TableResult):
         random_state
             of the tables that the score test's p-value may be drawn from.
 
+        Returns
+        -------
+        Comparison
+            The score test, the likelihood ratio, AIC and BIC.
+
         Raises
         ------
         InvalidInput

@@ -5,22 +5,12 @@ that of all change sets, ``TableLaw``, stands beside ``Law``. Those with a ``kin
 them: one weighted ball and its sums, totals of weights, samplers, tilts.
 """
 
-from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.base import Law, TableLaw
-from optrr_solvers.laws.block import BlockLaw
-from optrr_solvers.laws.count import CountLaw
-from optrr_solvers.laws.few_changes import FewChangesLaw
-from optrr_solvers.laws.product import ProductLaw
-from optrr_solvers.laws.weighted_ball import WeightedBall
-
-__all__ = [
-    "BallLaw",
-    "BlockLaw",
-    "CountLaw",
-    "FewChangesLaw",
-    "Law",
-    "MixedBall",
-    "ProductLaw",
-    "TableLaw",
-    "WeightedBall",
-]
+from optrr_solvers.laws.ball import BallLaw as BallLaw
+from optrr_solvers.laws.ball import MixedBall as MixedBall
+from optrr_solvers.laws.base import Law as Law
+from optrr_solvers.laws.base import TableLaw as TableLaw
+from optrr_solvers.laws.block import BlockLaw as BlockLaw
+from optrr_solvers.laws.count import CountLaw as CountLaw
+from optrr_solvers.laws.few_changes import FewChangesLaw as FewChangesLaw
+from optrr_solvers.laws.product import ProductLaw as ProductLaw
+from optrr_solvers.laws.weighted_ball import WeightedBall as WeightedBall

@@ -127,10 +127,6 @@ class WeightedBall:
         step = np.clip((totals - self.knots[at]) / (self.knots[at + 1] - self.knots[at]), 0.0, 1.0)
         return np.asarray(self.levels[at] + step * (self.levels[at + 1] - self.levels[at]))
 
-    def band(self) -> FloatArray:
-        """G at every total from the first knot to the last, in order."""
-        return self.profile(np.arange(self.knots[0], self.knots[-1] + 1))
-
 
 def soft(floors: IntArray, fractions: FloatArray, radius: float, width: float, most_knots: int = 4096) -> WeightedBall:
     """A radius with a normal law of the given standard deviation (``width``, in units of the grid)."""

@@ -22,6 +22,7 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import splu
 
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, SolveFailed
@@ -101,6 +102,20 @@ def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) ->
         basic_rows=np.array([s == basic for s in basis.row_status]),
         iterations=int(highs.getInfo().simplex_iteration_count),
     )
+
+
+def solved_again(
+    program: LinearProgram, answer: BasicAnswer, right: FloatArray, method: str
+) -> tuple[FloatArray, FloatArray]:
+    """Values and multipliers from the basis in double precision; tight rows equal ``right``. Raises SolveFailed."""
+    columns, tight = np.flatnonzero(answer.basic_columns), np.flatnonzero(~answer.basic_rows)
+    if columns.size != tight.size:
+        raise SolveFailed(f"{method}: HiGHS returned an incomplete basis")
+    factors = splu(sp.csc_array(program.matrix[tight][:, columns]))
+    values, multipliers = np.zeros(program.cost.size), np.zeros(right.size)
+    values[columns] = factors.solve(right[tight])
+    multipliers[tight] = factors.solve(program.cost[columns], trans="T")
+    return values, multipliers
 
 
 def _failed(method: str, reason: str) -> str:

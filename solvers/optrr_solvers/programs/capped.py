@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates.certificate import Certificate
@@ -73,13 +72,7 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
         raise SolveFailed(
             "reduced: the caps leave too thin a set to resolve; raise them a little, or use method 'kronecker'"
         ) from error
-    columns, tight = np.flatnonzero(answer.basic_columns), np.flatnonzero(~answer.basic_rows)
-    if columns.size != tight.size:
-        raise SolveFailed("reduced: HiGHS returned an incomplete basis")
-    factors = splu(sp.csc_array(program.matrix[tight][:, columns]))
-    values, multipliers = np.zeros(program.cost.size), np.zeros(program.row_lower.size)
-    values[columns] = factors.solve(program.row_lower[tight])
-    multipliers[tight] = factors.solve(program.cost[columns], trans="T")
+    values, multipliers = backend.solved_again(program, answer, program.row_lower, "reduced")
     density = np.maximum(1 + math.exp(log_scale) * values[:-1], 1.0)
     return LatticeOptimum(
         _within(np.log(density).reshape(lattice.shape), caps),

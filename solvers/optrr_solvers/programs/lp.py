@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.base import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.partition import singles
@@ -180,15 +179,7 @@ def _scaled(lattice: Lattice) -> tuple[LinearProgram, float]:
 def _by_highs(lattice: Lattice) -> tuple[FloatArray, FloatArray, int]:
     program, log_scale = _scaled(lattice)
     answer = backend.solve(program, method="lp")
-    columns = np.flatnonzero(answer.basic_columns)
-    tight = np.flatnonzero(~answer.basic_rows)
-    if columns.size != tight.size:
-        raise SolveFailed("lp: HiGHS returned an incomplete basis")
-    factors = splu(sp.csc_array(program.matrix[tight][:, columns]))
     # tight rows sit at their upper side: 0 for monotonicity, −E_μ[g] for accuracies
-    values = np.zeros(program.cost.size)
-    values[columns] = factors.solve(program.row_upper[tight])
-    multipliers = np.zeros(program.row_upper.size)
-    multipliers[tight] = factors.solve(program.cost[columns], trans="T")
+    values, multipliers = backend.solved_again(program, answer, program.row_upper, "lp")
     density = 1 + np.exp(log_scale) * np.append(values, 0.0)
     return np.maximum(density, 1.0), multipliers[-lattice.problem.m :], answer.iterations
