@@ -217,7 +217,8 @@ class Exported(Result):
 
     def headline(self) -> str:
         """The file and its numbers."""
-        said = [f"{name.replace('_', ' ')} {value}" for name, value in self.numbers.items()]
+        numbers = {name: epsilon_text(x) if isinstance(x, float) else x for name, x in self.numbers.items() if x}
+        said = [f"{name.replace('_', ' ')} {value}" for name, value in numbers.items()]
         return f"{self.output}: {', '.join(said)}"
 
     def summary(self) -> dict[str, Any]:
