@@ -47,10 +47,7 @@ def estimate(
     probabilities: str | None = option(
         "For quantiles: numbers between 0 and 1, 0.5 unless given.", "--at", metavar="Q,…"
     ),
-    reference: tuple[str, ...] = option(
-        "Category that others are compared with, the first one unless given; repeatable.", metavar="A=CATEGORY"
-    ),
-    scores: tuple[str, ...] = inputs.SCORES,
+    coding: tuple[tuple[str, ...], tuple[str, ...]] = group(inputs.coding),
     method: Method | None = option("Method of the table; unbiased unless given."),
     poisoning: int | None = option(
         "Also how far K fake reports, or fewer, can move each cell.", type=click.IntRange(min=1), metavar="K"
@@ -72,8 +69,9 @@ def estimate(
     """
     names = () if attributes is None else inputs.split_names(attributes)
     reports = run.open(collapse, names)
-    domain, numbers, measured = reports.asking.domain, inputs.scores_of(scores), statistic not in (None, *_METHODS)
-    references = inputs.by_name("reference", reference, str, domain.names)
+    domain, measured = reports.asking.domain, statistic not in (None, *_METHODS)
+    references = inputs.by_name("reference", coding[0], str, domain.names)
+    numbers = inputs.scores_of(coding[1])
     given: dict[str, Any] = {
         "attributes": names,
         "of": inputs.categories_of("of", of, domain),

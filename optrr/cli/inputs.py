@@ -178,6 +178,16 @@ SCORES = option(
 )
 
 
+def coding(
+    reference: tuple[str, ...] = option(
+        "Category that others are compared with, the first one unless given; repeatable.", metavar="A=CATEGORY"
+    ),
+    scores: tuple[str, ...] = SCORES,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands for the categories of attributes, as options say it."""
+    return reference, scores
+
+
 def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list[float]]:
     """The scores of each attribute, as :func:`by_name`."""
     return by_name("scores", texts, partial(numbers, "scores"), names)

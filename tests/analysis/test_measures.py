@@ -264,7 +264,7 @@ def test_simultaneous_intervals_are_wider_and_results_are_tables() -> None:
 @pytest.mark.parametrize(
     ("name", "comparing", "said"),
     [
-        ("lift", Comparing(), "there is no measure 'lift'"),
+        ("lift", Comparing(), "``statistic``: 'lift' is unknown"),
         ("gamma", Comparing(reference="a"), "takes no reference"),
         ("means", Comparing(reference_outcome="x"), "takes no reference outcome"),
         ("risk-ratio", Comparing(scores=[0, 1, 2, 3]), "takes no scores"),

@@ -31,7 +31,7 @@ from optrr.core.display import (
 )
 from optrr.core.domain import Category, Domain, checked_scores, told_scores
 from optrr.core.errors import InvalidInput
-from optrr.core.estimation import EstimatedTable, check_confidence, check_records
+from optrr.core.estimation import STATISTICS, EstimatedTable, check_confidence, check_records
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -288,10 +288,12 @@ def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
 
 def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     if name not in MEASURES:
-        raise InvalidInput(f"there is no measure {name!r}; choose among {', '.join(MEASURES)}")
+        raise InvalidInput(f"``statistic``: {name!r} is unknown; choose among {', '.join((*MEASURES, *STATISTICS))}")
     sizes = tuple(map(int, domain.sizes))
     if len(sizes) != 2:
-        raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
+        raise InvalidInput(
+            f"``attributes``: {name} is of two, groups and outcomes, and {len(sizes)} are named; name two"
+        )
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
     unused = {
@@ -301,7 +303,7 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     }
     for option, given in unused.items():
         if given:
-            raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
+            raise InvalidInput(f"``coding``: {name} takes no {option.replace('_', ' ')}; leave it out")
 
 
 def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:

@@ -168,14 +168,12 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = [float(q) for q in np.atleast_1d(np.asarray(probabilities, dtype=np.float64))]
     wrong = [q for q in wanted if not 0 < q < 1]
     if wrong or not wanted:
-        raise InvalidInput(
-            f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5"
-        )
+        raise InvalidInput(f"``probabilities``: {wrong or 'none is given'}; give numbers between 0 and 1, such as 0.5")
     outcome, given = table.domain.attributes[0], dict(where or {})
     if outcome.name in given:
         # its own categories restricted would be another scale, and who did not answer has no place on any
         raise InvalidInput(
-            f"quantiles of {outcome.name!r} are among people of all its categories; restrict by other attributes"
+            f"``where``: quantiles of {outcome.name!r} are of all its categories; restrict by other attributes"
         )
     if None in outcome.codes:
         given = dict(complete_where(table.domain.subset(outcome.name), given))

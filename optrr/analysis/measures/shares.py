@@ -185,9 +185,7 @@ class _Cells:
     @staticmethod
     def without_missing(table: Domain, name: str, where: Among) -> "_Cells":
         if name not in table.names:
-            raise InvalidInput(
-                f"{name!r} is no attribute of the table, so none of its answers are missing; name one that is"
-            )
+            raise InvalidInput(f"``missing``: {name!r} is no attribute of the table; name one that is")
         answers = answers_of(table, name, where)
         codes = tuple(table[name].codes[text] for text in table[name].texts if text is not None)
         others = [each for each in table.names if each != name]

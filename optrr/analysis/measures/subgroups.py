@@ -52,8 +52,8 @@ class Kept:
         alone = next((name for name in names if name in codes and len(codes[name]) < 2), None)
         if alone is not None:
             raise InvalidInput(
-                f"of {alone!r} only one category is kept; keep two or more, or leave it out of the table, whose condition it "
-                "stays"
+                f"``where``: keeps one category of {alone!r} alone; keep two or more, or leave it out of the table, whose "
+                "condition it stays"
             )
         table = tuple(_only(counted[name], codes.get(name)) for name in names)
         sizes = tuple(int(r) for r in counted.sizes)
@@ -82,9 +82,7 @@ def kept_codes(domain: Domain, where: Among) -> dict[str, list[int]]:
     """The codes that are kept of each attribute, in order. Raises InvalidInput for what is not counted or declared."""
     unknown = [name for name in where if name not in domain.names]
     if unknown:
-        raise InvalidInput(
-            f"people are restricted by {unknown[0]!r}, which is not among the counted {listed(domain.names)}; count it, too"
-        )
+        raise InvalidInput(f"``where``: {unknown[0]!r} is none of the counted {listed(domain.names)}; count it, too")
     return {name: _codes(domain[name], as_list(kept)) for name, kept in where.items()}
 
 
@@ -106,7 +104,9 @@ def as_list(kept: Category | Sequence[Category]) -> list[Category]:
 
 def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
     if not kept:
-        raise InvalidInput(f"no category of {attribute.name!r} is kept; name one, or leave {attribute.name!r} out")
+        raise InvalidInput(
+            f"``where``: keeps no category of {attribute.name!r}; name one, or leave {attribute.name!r} out"
+        )
     return sorted({code_of(attribute, each) for each in kept})
 
 
@@ -147,8 +147,8 @@ def complete_where(domain: Domain, where: Among | None) -> Among:
     missing = [each for each in domain if None in each.codes]
     if not missing:
         raise InvalidInput(
-            f"no attribute of {listed(domain.names)} declares a missing value, and all cases are complete; leave out complete "
-            "cases"
+            f"``missing``: no attribute of {listed(domain.names)} declares a missing value, so all cases are complete; leave "
+            "it out"
         )
     answers = {each.name: [c for c in each.categories if c is not None] for each in missing if each.name not in given}
     return {**given, **answers}
@@ -173,13 +173,13 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
     """
     two = domain.names[:2]
     if name not in two:
-        raise InvalidInput(f"{name!r} is none of {listed(two)}, so none of their answers are missing; name one of them")
+        raise InvalidInput(f"``missing``: {name!r} is none of {listed(two)}; name one of them")
     answers, place = answers_of(domain, name, where), two.index(name)
     if measure not in _IGNORABLE[place]:
         fitting = ", ".join(_IGNORABLE[place])
         raise InvalidInput(
-            f"{measure} is not that of everybody where answers about {name!r} are left out; {fitting} are with it as "
-            f"{'the outcome' if place else 'the groups'}, or take those who answered"
+            f"``missing``: {measure} is not that of everybody where answers about {name!r} are missing at random; choose "
+            f"{fitting} with it as {'the outcome' if place else 'the groups'}, or complete cases"
         )
     return {**where, name: answers}, said_missing_at_random(name, [two[1 - place]])
 
@@ -187,12 +187,10 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
 def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
     """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
     if name in where:
-        raise InvalidInput(
-            f"people are restricted by their answers about {name!r}; leave it out of among, or of ignorable"
-        )
+        raise InvalidInput(f"``where``: restricts {name!r}, which is missing at random; leave it out of one of them")
     if None not in domain[name].codes:
         raise InvalidInput(
-            f"attribute {name!r} declares no missing value, so that everybody answered; leave out ignorable"
+            f"``missing``: attribute {name!r} declares no missing value, so everybody answered; leave it out"
         )
     return [c for c in domain[name].categories if c is not None]
 

@@ -184,7 +184,7 @@ def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
     [
         (lambda r: r.proportion({"income": "much"}), "has no category"),
         (lambda r: r.proportion({"wealth": "much"}), "there is no attribute"),
-        (lambda r: r.proportion({"income": "low"}, where={"sex": []}), "no category of 'sex' is kept"),
+        (lambda r: r.proportion({"income": "low"}, where={"sex": []}), "keeps no category of 'sex'"),
         (lambda r: r.proportion({"income": list(("low", ">=50K", "top", None))}), "same whatever people answered"),
         (
             lambda r: r.proportion({"income": ["low", ">=50K", "top", None]}, where={"sex": "F"}),
@@ -246,7 +246,7 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
         (lambda: reports.table("sex", missing=optrr.MissingAtRandom("income")), "no attribute of the table"),
         (
             lambda: reports.table("income", missing=optrr.MissingAtRandom("income"), where={"income": ["low", "top"]}),
-            "leave it out of among",
+            "leave it out of one of them",
         ),
     ):
         with pytest.raises(InvalidInput, match=said):
@@ -310,7 +310,7 @@ def test_answers_to_questions_have_the_same() -> None:
 
 def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:
     reports = reported(people(500, 1))
-    with pytest.raises(InvalidInput, match="among people of all its categories; restrict by other attributes"):
+    with pytest.raises(InvalidInput, match="of all its categories; restrict by other attributes"):
         reports.quantiles("age", where={"age": list(AGES[:2])})
 
 
