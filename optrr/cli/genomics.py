@@ -79,7 +79,7 @@ def design(
     source = None if variants is None or _is_number(variants) else Path(variants)
     if total is None and (variants is None or purpose == "association"):
         raise InvalidInput("no epsilon is given; add --total-epsilon or --variant-epsilon")
-    if total is not None and variants is not None and source is None:
+    if purpose == "genotypes" and total is not None and variants is not None and source is None:
         raise InvalidInput(
             f"``variants`` {variants}: with a total only ratios count; name a file, or leave one of them out"
         )
