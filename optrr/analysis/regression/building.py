@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SampleMoments:
-    """Of the N distinct reports of a sample: M (N, N), the ``squares`` q (N,) of their weights over the square of all weights.
-
-    ``degrees`` of freedom of M, and ``kish``: the records that would say as much if weights were equal.
-    """
-
-    moments: FloatArray
-    squares: FloatArray
-    degrees: float
-    kish: float
-
-    def of(self, counted: FloatArray) -> FloatArray:
-        """The second moments, (k, k), of what each report counts, (N, k)."""
-        return np.asarray(counted.T @ self.moments @ counted)
-
-
-@dataclass(frozen=True, eq=False)
 class DistinctReports:
     """Distinct reports ``codes`` (N, m) of the attributes that a regression names, and how often each occurs in B data sets.
 
@@ -52,7 +35,7 @@ class DistinctReports:
     numbers: FloatArray
     mechanism: Randomizer
     origins: "tuple[Origin, ...]" = ()
-    sample: SampleMoments | None = None
+    sample: WeightedReports | None = None
 
     @property
     def n(self) -> FloatArray:
@@ -266,12 +249,6 @@ def distinct_sampled(
     cells[rows] = places.ravel()
     weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
     weighted.check_enough()
-    moments = SampleMoments(
-        moments=(weighted.n - 1) * weighted.covariance,
-        squares=weighted.squares,
-        degrees=weighted.degrees,
-        kish=weighted.kish,
-    )
     codes = np.stack(np.unravel_index(seen, tuple(sample.domain.sizes)), axis=1).astype(np.int64)
     counted = DistinctReports(sample.domain, codes, numbers[None].astype(np.float64), mechanism, sample.origins)
-    return counted, replace(counted, numbers=(weighted.n * weighted.shares)[None], sample=moments)
+    return counted, replace(counted, numbers=(weighted.n * weighted.shares)[None], sample=weighted)

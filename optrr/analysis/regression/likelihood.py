@@ -73,9 +73,10 @@ from scipy.linalg import cho_solve
 from scipy.special import expit, softmax
 
 from optrr.analysis.equations import Equations
-from optrr.analysis.regression.building import DistinctReports, SampleMoments, check_size, columns_of
+from optrr.analysis.regression.building import DistinctReports, check_size, columns_of
 from optrr.analysis.regression.formulas import Predictors
 from optrr.analysis.weighted import expected_squares, independent_records, root, under_hypothesis
+from optrr.analysis.weighting.linearised import WeightedReports
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.mechanisms import Kernel, ProductKernel, unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -631,7 +632,7 @@ def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.b
 class WeightedLikelihoodEquations(LikelihoodEquations):
     """The pseudo-likelihood of one sample; ``places`` (N,) of its distinct reports in the tables."""
 
-    sample: SampleMoments = field(kw_only=True)
+    sample: WeightedReports = field(kw_only=True)
     places: IntArray = field(kw_only=True)
 
     @property
@@ -647,7 +648,7 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         counted = half @ np.swapaxes(own, 1, 2)
         shares, expected = self.shares.reshape(1, -1), at.expected.reshape(1, -1)
         ratio = under_hypothesis(
-            half @ self.sample.of(own[0, self.places])[None] @ half,
+            half @ self.sample.second_moments(own[0, self.places])[None] @ half,
             independent_records(counted, self._squares, shares),
             independent_records(counted, expected_squares(self._squares, shares, expected), expected),
         )
@@ -664,7 +665,7 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         law, expected = _freed(at.k, at.law, at.ratio)
         freed = replace(at, law=law, expected=expected, curvature=[])
         factor = self.n / (self.n - self.parameters)
-        spread = self.sample.of(freed.own.reshape(-1, self.parameters)[self.places])
+        spread = self.sample.second_moments(freed.own.reshape(-1, self.parameters)[self.places])
         return freed.efficient[1], np.asarray(factor[:, None, None] * spread)
 
     def log_likelihood(self, theta: FloatArray) -> None:

@@ -224,7 +224,7 @@ def linear_equations(
             g[:, each_product.places] += each_product.at(rows)
         mean += shares[:, rows] @ g
         if reports.sample:
-            second[0] = reports.sample.of(g) + np.outer(mean, mean)
+            second[0] = reports.sample.second_moments(g) + np.outer(mean, mean)
         elif len(shares) == 1:
             second[0] += (g * shares[0, rows, None]).T @ g
         else:

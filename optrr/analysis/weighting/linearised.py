@@ -218,6 +218,10 @@ class WeightedReports:
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
+    def second_moments(self, counted: FloatArray) -> FloatArray:
+        """M of one of n records, (k, k), of what each report counts, (R, k)."""
+        return np.asarray((self.n - 1) * (counted.T @ self.covariance @ counted))
+
     def check_enough(self) -> None:
         """Raise TooFewRecords where the weights leave fewer records than show a variance."""
         if self.kish < _FEWEST:
