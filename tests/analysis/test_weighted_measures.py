@@ -213,7 +213,7 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
     table = read_table(reports.places[0], reports.mechanism, ["sex", "level"], optrr.PublicColumns("w", None, "school"))
     weighted = table.sampling
     assert isinstance(weighted, WeightedSampling) and weighted.shown is not None
-    np.testing.assert_allclose(weighted.shown.effects, np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(weighted.reports.effects, np.eye(6), atol=1e-9)
     assert weighted.shown.degrees == pytest.approx(len(frame) - 1) and weighted.shown.unsure == pytest.approx(0)
     plain, law = Sampling(table.kernel, table.n), np.random.default_rng(1).dirichlet(np.ones(6))
     for of in ("covariance", "padded", "noise"):
@@ -221,7 +221,7 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
     seen = table.observed.ravel()
     np.testing.assert_allclose(weighted.mechanism_noise(seen), plain.mechanism_noise(seen), atol=1e-14)
     np.testing.assert_allclose(weighted.spread(law, np.arange(6.0)), plain.spread(law, np.arange(6.0)), atol=1e-14)
-    known = replace(table, sampling=replace(weighted, shown=replace(weighted.shown, degrees=1e12)))
+    known = replace(table, sampling=replace(weighted, reports=replace(weighted.reports, degrees=1e12)))
     for name in MEASURES:
         expected = reports.measure(name, "sex", "level")
         exact = optrr.analysis.measure(known, name)

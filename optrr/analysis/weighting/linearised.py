@@ -218,6 +218,25 @@ class WeightedReports:
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
+    @property
+    def weighting(self) -> float:
+        """By how much unequal weights alone make records fewer."""
+        return self.n / self.kish
+
+    @cached_property
+    def effects(self) -> FloatArray:
+        """E, the design effects, (R, R), by the module's formula."""
+        shares = self.shares
+        plain, own = np.diag(shares) - np.outer(shares, shares), (self.n - 1) * self.covariance
+        # where all reports are alike, only the weights are seen
+        together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else self.weighting
+        root = np.sqrt(padded(shares, self.kish))
+        effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
+        if self.kish < SEEN:
+            values, vectors = np.linalg.eigh(effects)
+            effects = (vectors * np.maximum(values, self.weighting)) @ vectors.T
+        return np.asarray(effects)
+
     def second_moments(self, counted: FloatArray) -> FloatArray:
         """M of one of n records, (k, k), of what each report counts, (R, k)."""
         return np.asarray((self.n - 1) * (counted.T @ self.covariance @ counted))
@@ -314,55 +333,24 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
 
 
 @dataclass(frozen=True, eq=False)
-class ShownDesign:
-    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
-
-    ``squares`` (R,) are n times those of :class:`WeightedReports`.
-    ``degrees`` are ν; ``unsure`` is how much of an excess kurtosis counts against them.
-    """
-
-    covariance: FloatArray
-    effects: FloatArray
-    weighting: float
-    squares: FloatArray
-    degrees: float
-    unsure: float
-
-    @staticmethod
-    def of(reports: WeightedReports) -> ShownDesign:
-        """By the module's formula."""
-        shares, weighting = reports.shares, reports.n / reports.kish
-        plain, own = np.diag(shares) - np.outer(shares, shares), (reports.n - 1) * reports.covariance
-        # where all reports are alike, only the weights are seen
-        together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
-        root = np.sqrt(padded(shares, reports.n / weighting))
-        effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
-        if reports.n / weighting < SEEN:
-            values, vectors = np.linalg.eigh(effects)
-            effects = (vectors * np.maximum(values, weighting)) @ vectors.T
-        unsure = reports.alone * min(weighting - 1, 1.0)
-        return ShownDesign(reports.covariance, effects, weighting, reports.n * reports.squares, reports.degrees, unsure)
-
-
-@dataclass(frozen=True, eq=False)
 class WeightedSampling(Sampling):
     """How weighted estimates vary; ``n`` is the number of records, or the one that is asked about."""
 
-    shown: ShownDesign = field(kw_only=True)
+    reports: WeightedReports = field(kw_only=True)
 
     def padded(self, observed: FloatArray) -> FloatArray:
         """(R,) with half an effective record more in every cell."""
-        return padded(observed, self.n / self.shown.weighting)
+        return padded(observed, self.n / self.reports.weighting)
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
         """Covariances of the reports with sums of them where reports have these probabilities."""
         root = np.sqrt(observed)
-        along = self.shown.effects @ (root * (directions - observed @ directions).T).T
+        along = self.reports.effects @ (root * (directions - observed @ directions).T).T
         return np.asarray((root * (along - np.multiply.outer(root, root @ along)).T).T / self.n)
 
     def mechanism_noise(self, observed: FloatArray) -> FloatArray:
         """Σ w² of what randomization adds to the covariance of each record's estimates, over (Σ w)²."""
-        squares = self.shown.squares / self.n
+        squares = self.reports.n * self.reports.squares / self.n
         true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()
         sums = np.eye(true.size) if self.sums is None else self.sums
         return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
@@ -370,7 +358,7 @@ class WeightedSampling(Sampling):
     def linearised(self, gradient: FloatArray) -> float:
         """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""
         along = self.influence @ gradient
-        return float(along @ self.shown.covariance @ along)
+        return float(along @ self.reports.covariance @ along)
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
         """The tail at the number of standard errors that has this one of the normal law, as V is uncertain: Student's."""
@@ -382,7 +370,9 @@ class WeightedSampling(Sampling):
         influence = influence - likely @ influence
         variance = float(likely @ influence**2)
         excess = float(likely @ influence**4) / variance**2 - 3 if variance > 0 else 0.0
-        return self.shown.degrees / (1 + self.shown.unsure * max(excess, 0.0) / 2)
+        # as much of the excess kurtosis counts as weights differ
+        unsure = self.reports.alone * min(self.reports.weighting - 1, 1.0)
+        return self.reports.degrees / (1 + unsure * max(excess, 0.0) / 2)
 
 
 def weighted_table(
@@ -402,7 +392,7 @@ def weighted_table(
     clusters = Clusters.of(sample.strata, lonely_psu)
     reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
     reports.check_enough()
-    sampling = WeightedSampling(kernel, reports.n, shown=ShownDesign.of(reports))
+    sampling = WeightedSampling(kernel, reports.n, reports=reports)
     said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
     observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, lonely_psu, clusters))
     return EstimatedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
