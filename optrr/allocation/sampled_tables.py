@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from optrr.allocation.combining import Answered, alone, answered_table, combined
 from optrr.allocation.supports import report_subsets, reported_epsilon
 from optrr.core.design import SAME, Asking, Check, Design, Verification, load_design, total_check
-from optrr.core.display import SOFTWARE, TableResult, amount, category_word, crossed, epsilon_text
+from optrr.core.display import SOFTWARE, TableResult, amount, crossed, epsilon_text
 from optrr.core.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.core.estimation import Estimate, check_confidence, estimate_of_supports
@@ -392,32 +392,6 @@ class SampledTables(Asking, TableResult):
                 raise InvalidInput(f"{source} holds no records; give at least one")
         notes = (*how.warnings(str(path)), *replaced)
         return FileRelease.written(path, people, provenance, self.domain, notes=notes)
-
-    def in_words(self, answers: Any) -> pa.Table:
-        """Answers that :meth:`randomize` or :meth:`release_file` wrote, a frame or a file, as people read them.
-
-        Columns ``about``, the table, and ``supports``, what is named: a list of cells; or, where subsets of each attribute are
-        named, of the categories of each attribute. Raises InvalidInput for answers of another way of asking.
-        """
-        (opened,) = OpenedRecords.of(self, answers).places
-        about: list[str] = []
-        supported: list[list[str]] = []
-        words = [
-            [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
-        ]
-        for asked, texts in self._sent(opened):
-            for k, text in zip(asked.tolist(), texts, strict=True):
-                shape, report = self.shapes[k], self.subset_reports[k]
-                subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
-                about.append(crossed(self.tables[k]))
-                if len(subsets) == len(shape):
-                    supported.append(
-                        [" or ".join(words[k][i][c] for c in members) for i, members in enumerate(subsets)]
-                    )
-                    continue
-                cells = zip(*np.unravel_index(subsets[0], shape), strict=True)
-                supported.append([crossed(words[k][i][c] for i, c in enumerate(cell)) for cell in cells])
-        return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""

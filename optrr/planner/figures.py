@@ -22,7 +22,6 @@ _EXACT, _INTERPOLATED = 4, 2
 PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
 # Decimals of an ε.
 _DECIMALS = 4
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Units of all charts' width.
 _WIDTH = 340
 _HEIGHT = 230
@@ -67,13 +66,6 @@ def digits(value: float, count: int) -> str:
     decimals = 0 if rounded == 0 else max(count - 1 - math.floor(math.log10(abs(rounded))), 0)
     text = f"{rounded:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def power_of_ten(value: float) -> str:
-    """A small number in two digits, such as 10⁻⁶ or 3.1 · 10⁻⁸."""
-    lead, _, exponent = f"{value:.1e}".partition("e")
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
-    return power if lead == "1.0" else f"{lead} · {power}"
 
 
 def interval_text(share: float, margin: float) -> str:

@@ -10,27 +10,13 @@ that factor (Kasiviswanathan and Smith, "On the Semantics of Differential Privac
 randomized response, and both ends are reached). The ε of several reports add up. The sentences speak of people instead of
 probabilities; each of their numbers is rounded to the side on which less privacy is promised.
 
-Elsewhere is with somebody who is trusted, or by the classical methods, at the same accuracy or the same ε: four comparisons,
-none of which is a promise of this software: a trusted shuffler, a trusted curator, randomized response for one yes/no
-question, and no protection at all. Local reports trust nobody but the person's own device; who accepts more trust needs a
-smaller ε for the same errors, so each comparison says whom it trusts.
-
-Letters: ε₀ of a local report and ε elsewhere, in nats; n people; r the chance that another person's report is a clone.
-
-Shuffling: by Feldman, McMillan and Talwar, "Hiding Among the Clones" (FOCS 2021), Theorem 3.1, where r n ≥ 16 ln(2/δ),
-
-    ε ≤ ln(1 + (e^ε₀−1)/(e^ε₀+1) · (8 √(ln(4/δ)/(r n)) + 8/(r n))).
-
-Every local report has r = e^−ε₀. Theorem 3.2 of their "Stronger Privacy Amplification by Shuffling" (SODA 2023) has r =
-2/(e^ε₀+1), which k-ary randomized response has; subsets, and designs for several attributes, mostly do not.
+Elsewhere is with a trusted curator, or without any protection: two comparisons, neither of which is a promise of this software.
+Local reports trust nobody but the person's own device; whoever accepts more trust needs a smaller ε for the same errors.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from optrr.core.display import factor_text
 from optrr.core.errors import InvalidInput
@@ -42,9 +28,6 @@ _PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _WHOLE = 1e-9
 # Ten operations or so err by a unit in the last place of a double each; an ε is never said to be smaller than it is.
 _OUTWARD = 1 + 2.0**-46
-# The same for a root that is searched to a few units in its twelfth digit.
-_ROOT = 1e-9
-_OTHER = "Another trust model: everybody trusts"
 # cells, standard error of a cell's share, and the part of it that is there without any randomizing
 WantedErrors = tuple[int, float, float]
 
@@ -167,128 +150,20 @@ def _check_prior(prior: float) -> None:
         raise InvalidInput(f"the prior belief is {prior}; give a probability above 0 and below 1")
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """One comparison: under which assumption, which ε (with δ where it is not 0) and which standard errors of a cell's share.
-
-    ``epsilon`` is None where the comparison has none: there is no protection, or the theorem does not reach so far.
-    """
-
-    name: str
-    assumption: str
-    epsilon: float | None
-    standard_errors: tuple[float, ...]
-    delta: float = 0.0
-
-
-def shuffled(epsilon: float, n: int, delta: float = 1e-6) -> float | None:
-    """Upper bound on the ε, at δ, of n shuffled reports of ``epsilon`` nats each, rounded up; None where r n is too small."""
-    _check(epsilon, n, delta)
-    rate = math.exp(-epsilon)
-    if rate * n < 16 * math.log(2 / delta):
-        return None
-    spread = 8 * math.sqrt(math.log(4 / delta) / (rate * n)) + 8 / (rate * n)
-    return min(epsilon, math.log1p(math.tanh(epsilon / 2) * spread) * _OUTWARD)
-
-
-def chance_of_failure(n: int) -> float:
-    """The δ that comparisons may have: 1e-6, and at most a hundredth of one person among all."""
-    return min(1e-6, 0.01 / n)
-
-
-def curator(tables: Sequence[WantedErrors], n: int, noise: str = "laplace", delta: float = 1e-6) -> float:
-    """The ε, rounded up, that a trusted curator needs who adds noise to every count of these tables for the same errors.
+def curator(tables: Sequence[WantedErrors], n: int) -> float:
+    """The ε, rounded up, with which Laplace noise of a trusted curator on every count of these tables has the same errors.
 
     One person's record, exchanged for another, changes two counts of each table by one. Noise of standard deviation
     n√(se² − sampling²) on a table's counts gives its shares their error, and each table gets just the noise it may have, so no
-    split of ε is better. With v = n²(se² − sampling²), the sum over the tables is
+    split of ε is better: Σ 2√2/(n√(se² − sampling²)) over the tables (Dwork, McSherry, Nissim and Smith 2006). Cleverer noise
+    may need less.
 
-    - ``laplace``: Σ 2√2/√v (Dwork, McSherry, Nissim and Smith 2006),
-    - ``gaussian``, at δ: with μ² = Σ 2/v the ε of Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) = δ (Balle and Wang 2018, Theorem 8).
-
-    A cleverer curator may need less. Raises InvalidInput for errors not above the sampling error, or other noise.
+    Raises InvalidInput for errors not above the sampling error.
     """
-    _check(0.0, n, delta)
-    deviations = []
     for cells, error, sampling in tables:
         if cells < 2 or not 0 <= sampling < error < math.inf:
             raise InvalidInput(
                 f"a table of {cells} cells with error {error:g}, of which sampling makes {sampling:g}, leaves no room for "
                 "noise; give at least 2 cells and an error above the sampling error"
             )
-        deviations.append(n * math.sqrt((error - sampling) * (error + sampling)))
-    if not deviations:
-        raise InvalidInput("there is no table to compare; give at least one")
-    if noise == "laplace":
-        return math.fsum(2 * math.sqrt(2) / d for d in deviations) * _OUTWARD
-    if noise == "gaussian":
-        return _gaussian_epsilon(math.sqrt(math.fsum(2 / d**2 for d in deviations)), delta)
-    raise InvalidInput(f"{noise!r} is no noise; take 'laplace' or 'gaussian'")
-
-
-def warner(epsilon: float, n: int, share: float = 0.5) -> tuple[float, float]:
-    """p = e^ε/(e^ε+1) of being asked the question and not its opposite (Warner 1965), and the standard error with n people.
-
-    No report on one yes/no question is more accurate at this ε. ``share`` is the true share of yes; ½ is the worst.
-    """
-    _check(epsilon, n)
-    if not 0 <= share <= 1:
-        raise InvalidInput(f"the share of yes is {share}; give a number from 0 to 1")
-    # the question is answered truly with probability tanh(ε/2), and otherwise by a fair coin
-    truth = math.tanh(epsilon / 2)
-    yes = truth * share + (1 - truth) / 2
-    return (1 + truth) / 2, math.sqrt(yes * (1 - yes) / n) / truth if truth > 0 else math.inf
-
-
-def comparisons(total: float, n: int, tables: Sequence[WantedErrors], delta: float = 1e-6) -> tuple[Elsewhere, ...]:
-    """All comparisons of local reports of ``total`` nats by n people, from which these tables are estimated.
-
-    ``tables`` are (cells, standard error of a cell's share, sampling error in it).
-    Raises InvalidInput for values outside the ranges of the single functions.
-    """
-    errors = tuple(error for _, error, _ in tables)
-    but = " but for a chance delta"
-    mixed = (
-        f"{_OTHER} somebody who mixes all reports and tells nobody whose is which, nor who was asked which question; the "
-        f"epsilon holds{but}."
-    )
-    curated = f"{_OTHER} one place that holds all true records and adds {{}} noise to counts; the epsilon holds{{}}."
-    bare = f"{_OTHER} all who see the true answers; only the choice of people makes errors."
-    alone = (
-        "The same trust model, but only one yes/no question, on which people spend all: chance decides who is asked the "
-        "question and who its opposite. Nothing is more accurate."
-    )
-
-    central = (
-        Elsewhere(
-            f"central {noise} noise", curated.format(noise, unless), curator(tables, n, noise.lower(), delta), errors, d
-        )
-        for noise, d, unless in (("Laplace", 0.0, ""), ("Gaussian", delta, but))
-    )
-    _, warner_error = warner(total, n)
-    return (
-        Elsewhere("shuffled reports", mixed, shuffled(total, n, delta), errors, delta),
-        *central,
-        Elsewhere("Warner's randomized response", alone, total, (warner_error,)),
-        Elsewhere("no protection", bare, None, tuple(sampling for *_, sampling in tables)),
-    )
-
-
-def _gaussian_epsilon(mu: float, delta: float) -> float:
-    def excess(epsilon: float) -> float:
-        first, second = log_ndtr([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
-        return float(math.exp(first) - math.exp(epsilon + second)) - delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    # zero-concentrated differential privacy gives an ε that is enough (Bun and Steinke 2016, Proposition 1.3)
-    enough = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta))
-    return float(brentq(excess, 0.0, enough, xtol=1e-14, rtol=1e-12)) * (1 + _ROOT)
-
-
-def _check(epsilon: float, n: int, delta: float = 0.5) -> None:
-    _check_epsilon(epsilon)
-    if not (1 <= n < math.inf and n == int(n)):
-        raise InvalidInput(f"there are {n} people; give a whole number from 1")
-    if not 0 < delta < 1:
-        raise InvalidInput(f"delta is {delta}; give a chance above 0 and below 1")
+    return math.fsum(2 * math.sqrt(2) / (n * math.sqrt((e - s) * (e + s))) for _, e, s in tables) * _OUTWARD

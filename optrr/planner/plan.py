@@ -137,7 +137,7 @@ class Plan(Result):
 
     def to_arrow(self) -> "pa.Table":
         """One row per wanted table: cells, and ± percentage points (95 % confidence) in all and by sampling alone."""
-        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
         tables = self.preview.tables
         return pa.table(

@@ -36,9 +36,8 @@ from optrr.planner.figures import (
     dots_chart,
     frontier_chart,
     interval_text,
-    power_of_ten,
 )
-from optrr.planner.meaning import Meaning, chance_of_failure, comparisons, surest
+from optrr.planner.meaning import Meaning, curator, surest
 from optrr.planner.plan_file import meaning_of
 from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, typical_margin
 from optrr.planner.question import Question
@@ -198,7 +197,7 @@ def _refused(preview: Preview, way: Strategy) -> str:
 
 
 def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
-    """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
+    """What the same margins would come to with a trusted curator, and without any protection."""
     wanted = [
         (t.cells, t.standard_error, t.sampling_margin / POINTS)
         for t in preview.tables
@@ -207,22 +206,18 @@ def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
     ]
     if not wanted:
         return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
-    point, n, delta = preview.point, preview.n, chance_of_failure(preview.n)
-    own = figures.points(_typical([error for _, error, _ in wanted]))
-    rows = [["this plan", figures.epsilon(point.epsilon), None, own, "only one's own device is trusted"]]
-    for other in comparisons(point.epsilon, n, wanted, delta):
-        unknown = "none" if other.name == "no protection" else "not proved"
-        epsilon = unknown if other.epsilon is None else figures.number(other.epsilon)
-        chance = power_of_ten(other.delta) if other.delta else None
-        rows.append([other.name, epsilon, chance, figures.points(_typical(other.standard_errors)), other.assumption])
-    limit = math.log(n / (16 * math.log(2 / delta))) if n > 16 * math.log(2 / delta) else 0.0
-    note = (
-        f"None of these is promised here. Mixing reports is proved to help up to a local epsilon of {limit:.3g} with so many "
-        "people (Feldman, McMillan and Talwar 2021)."
-    )
+    margin, bare = (figures.points(_typical([t[k] for t in wanted])) for k in (1, 2))
+    central = figures.number(curator(wanted, preview.n))
+    trusted = "one place that holds all true records and adds Laplace noise to counts"
+    rows = [
+        ["this plan", figures.epsilon(preview.point.epsilon), margin, "only one's own device"],
+        ["central Laplace noise", central, margin, trusted],
+        ["no protection", "none", bare, "all who see the true answers"],
+    ]
+    note = "The last two are not promised here."
     if len(preview.question.learn.tables) > len(wanted):
         note += f" They are about {amount(len(wanted), 'table')}."
-    return [Table(("what", "ε, nats", "δ", "± points", "who must be trusted"), rows, note=note, strong=(0,))]
+    return [Table(("what", "ε, nats", "± points", "who must be trusted"), rows, note=note, strong=(0,))]
 
 
 def _typical(standard_errors: Sequence[float]) -> float:

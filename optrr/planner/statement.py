@@ -97,7 +97,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
         Section("Alternatives considered", alternatives(preview, seen)),
         Section(
-            "What the same accuracy, or the same epsilon, comes to elsewhere",
+            "What the same accuracy comes to elsewhere",
             elsewhere_parts(preview, Figures(exact=True)),
         ),
         Section("How to verify this", _verified(asking)),

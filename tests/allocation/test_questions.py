@@ -183,14 +183,6 @@ def test_files_hold_questions(tmp_path):
             way.estimate(answers, pair).estimate,
             atol=1e-12,
         )
-    words = way.in_words(answers).to_pylist()
-    for row, answer in zip(words, answers.to_pylist(), strict=True):
-        k = answer["table"] - 1
-        assert row["about"] == " × ".join(way.tables[k])
-        if len(way.subset_reports[k].subset_sizes) > 1:
-            texts = [way.domain[name].texts for name in way.tables[k]]
-            subsets = [[int(c) for c in part.split()] for part in answer["cells"].split("|")]
-            assert row["supports"] == [" or ".join(t[c] for c in s) for t, s in zip(texts, subsets, strict=True)]
 
 
 def test_files_of_questions_are_verified(tmp_path, capsys):

@@ -41,29 +41,6 @@ def people(n, seed=3):
     )
 
 
-def test_answers_in_words_are_the_cells_that_their_numbers_name():
-    """Against the answers' own numbers, unravelled by hand; drawn from a seed."""
-    way, data = asking(0.5), people(400)
-    answers = way.randomize(data, random_state=4)
-    categories = {"a": ["x", "y", "(missing)"], "b": ["0", "1", "2", "3"], "c": ["0", "1"]}
-    read = way.in_words(answers).to_pylist()
-    assert len(read) == 400 and {row["about"] for row in read} == {"a × b", "c"}
-    for row, answer in zip(read, answers.to_pylist(), strict=True):
-        names = TABLES[answer["table"] - 1]
-        listed = [int(text) for text in answer["cells"].split()]
-        if names == ("c",):
-            assert row["supports"] == [categories["c"][k] for k in listed]
-        else:
-            assert row["supports"] == [f"{categories['a'][k // 4]} × {categories['b'][k % 4]}" for k in listed]
-    assert any(len(row["supports"]) > 1 for row in read)
-
-
-@pytest.mark.parametrize(("table", "cells"), [(3, "0"), (0, "0"), (2, "2"), (2, "-1"), (1, "12")])
-def test_an_answer_to_no_table_is_not_put_into_words(table, cells):
-    with pytest.raises(InvalidInput, match="read it by the file"):
-        asking().in_words(pa.table({"table": pa.array([table], pa.int32()), "cells": [cells]}))
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_from_advice_to_estimate_on_the_command_line(tmp_path, monkeypatch, capsys, suffix):
     monkeypatch.chdir(tmp_path)
