@@ -366,7 +366,7 @@ def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admit
     page = call(app, "GET", "/results?attribute=income&attribute=sex", **admitted)
     assert page.status == 200
     assert b"900 reports" in page.body
-    assert b"Test of independence: statistic" in page.body
+    assert b"Test of independence of income" in page.body
     crossed = count(codes, survey.design.domain, ["income", "sex"])
     assert poisoning(crossed, survey.design.mechanism, 1).hundredth.encode() in page.body
     tags = Read(page.body.decode()).with_attributes
