@@ -212,9 +212,9 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
     reports = reported(frame, epsilon)
     table = read_table(reports.places[0], reports.mechanism, ["sex", "level"], optrr.PublicColumns("w", None, "school"))
     weighted = table.sampling
-    assert isinstance(weighted, WeightedSampling) and weighted.shown is not None
+    assert isinstance(weighted, WeightedSampling)
     np.testing.assert_allclose(weighted.reports.effects, np.eye(6), atol=1e-9)
-    assert weighted.shown.degrees == pytest.approx(len(frame) - 1) and weighted.shown.unsure == pytest.approx(0)
+    assert weighted.reports.degrees == pytest.approx(len(frame) - 1) and weighted.reports.weighting == pytest.approx(1)
     plain, law = Sampling(table.kernel, table.n), np.random.default_rng(1).dirichlet(np.ones(6))
     for of in ("covariance", "padded", "noise"):
         np.testing.assert_allclose(getattr(weighted, of)(law), getattr(plain, of)(law), rtol=1e-8, atol=1e-14)
