@@ -4,7 +4,7 @@ State each attribute's accuracy (ε_i) and get the mechanism with the smallest t
 one, randomized records, and estimates with honest errors. In the order of use:
 
     declare     Domain, Attribute, Bins; read_specification, Specification; PublicColumns
-    design      design, Design, Wishes, SolveOptions; or from a total: allocate, tradeoff with a Workload
+    design      design, Design, Constraints, SolveOptions; or from a total: allocate with a Workload
     randomize   design.randomize(frame) or design.randomize(file, file)
     open        reports(data, design), Reports: tables, measures, tests, models, regressions, synthetic records;
                 Sample, MissingAtRandom, Bootstrap: how records were sampled, missing values, where p-values come from
@@ -26,7 +26,6 @@ from optrr.core.display import __version__ as __version__
 if TYPE_CHECKING:
     from optrr.allocation.allocating import Allocation, allocate
     from optrr.allocation.sampled_tables import SampledTables
-    from optrr.allocation.tradeoffs import Tradeoff, tradeoff
     from optrr.allocation.workload import Workload
     from optrr.core.design.designs import Design
     from optrr.core.design.solving import Constraints, design
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "allocation.allocating": ["Allocation", "allocate"],
     "allocation.sampled_tables": ["SampledTables"],
-    "allocation.tradeoffs": ["Tradeoff", "tradeoff"],
     "allocation.workload": ["Workload"],
     "core.design.designs": ["Design"],
     "core.design.solving": ["Constraints", "SolveOptions", "design"],
@@ -126,7 +124,6 @@ __all__ = [
     "SolveOptions",
     "Specification",
     "TooFewRecords",
-    "Tradeoff",
     "Verification",
     "Workload",
     "allocate",
@@ -141,7 +138,6 @@ __all__ = [
     "reports",
     "save",
     "test",
-    "tradeoff",
     "verify",
     "worksheet",
 ]

@@ -1,7 +1,6 @@
 """The reverse of design: from a total ε, or from required accuracies, to designs; and the most accurate protocol.
 
-``workload`` states which tables are wanted, ``allocating`` compares the ``strategies``, and ``result`` holds them;
-``tradeoffs`` are the curves.
+``workload`` states which tables are wanted, ``allocating`` compares the ``strategies``, and ``result`` holds them.
 """
 
 import lazy_loader as lazy

@@ -33,10 +33,9 @@ from optrr.allocation.strategies import (
     sufficient_ways,
     whole_record,
 )
-from optrr.allocation.workload import Workload, WorkloadLike, workload_of
+from optrr.allocation.workload import WorkloadLike, workload_of
 from optrr.core.design import Constraints, Declared, Design, Specification
 from optrr.core.display import brief, epsilon_text
-from optrr.core.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed, Status
 from optrr_solvers.allocation.best import Allocated, least_total, most_accurate
@@ -46,7 +45,7 @@ from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.auto import solve
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 
-__all__ = ["Allocation", "Prediction", "allocate", "law_error"]
+__all__ = ["Allocation", "Prediction", "allocate"]
 
 Progress = Callable[[float, float], None]
 
@@ -136,15 +135,6 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
         raise task.refusal(refusal)
     asked = Requested(task.domain, task.workload, nats, n, records_only, constraints, task.public)
     return Allocation(asked, tuple(protocols), best, law, refusal)
-
-
-def law_error(domain: Domain, total: float, workload: Workload, constraints: Constraints = Constraints()) -> float:
-    """The workload's error under the most accurate law of change sets of a total, in nats, with these constraints.
-
-    Raises as :func:`allocate`.
-    """
-    task = _Task(domain, workload, _nats(total), constraints=constraints)
-    return task.law(task.problem(total)).error
 
 
 def check_people(n: int | None) -> None:

@@ -113,14 +113,14 @@ def design(
 
 
 @command
-def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE, html: Path | None = REPORT) -> None:
+def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE) -> None:
     """Compare the designs of every applicable method.
 
     Example: optrr compare spec.toml --preserve pairs
     """
-    keep_specification(html)
     made = compare_methods(wanted, constraints=Constraints(preserve=preserve))
-    finish(made, lambda: None, None, html, "optrr.core.design:comparison_page")
+    warn(made.warnings)
+    give(made)
 
 
 @command

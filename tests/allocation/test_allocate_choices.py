@@ -71,6 +71,6 @@ def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, ca
     (note,) = (n for n in limited.design.solution.notes if "no law" in n)
     assert "no law of this total and these limits below" in note
     assert "no law of this total below" in free.design.solution.notes[-1]
-    said = page_html(allocation_page(limited, curves=False))
+    said = page_html(allocation_page(limited))
     assert "of its total and these limits" in said
-    assert "of its total and these limits" not in page_html(allocation_page(free, curves=False))
+    assert "of its total and these limits" not in page_html(allocation_page(free))

@@ -10,10 +10,9 @@ import pytest
 import optrr
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.cli.main import run
-from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
 from optrr.core.design.designs import Asking, Design
-from optrr.core.design.pages import comparison_page, design_page
+from optrr.core.design.pages import design_page
 from optrr.core.display.parts import page_html
 from optrr.core.display.text import bound_text
 from optrr.core.provenance.accounting import Release
@@ -111,8 +110,6 @@ def test_what_the_lower_bound_takes_for_granted_is_said() -> None:
         assert f"no mechanism with the requested accuracies{wanted} {least}" in said(design, "epsilon")
         page = page_html(design_page(design))
         assert f"No mechanism with these accuracies{wanted} {least}" in page
-    compared = compare(domain, 0.5, constraints=optrr.Constraints(preserve="pairs"))
-    assert "proves that no mechanism with these accuracies and preserved pairs" in page_html(comparison_page(compared))
 
 
 def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ from .infer import Proposing as Proposing
 from .infer import propose as propose
 from .pages import PAIRS as PAIRS
 from .pages import bought as bought
-from .pages import comparison_page as comparison_page
 from .pages import design_page as design_page
 from .signing import require_signed as require_signed
 from .signing import sign_file as sign_file

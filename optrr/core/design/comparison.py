@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from optrr.core.design.designs import Design
 from optrr.core.design.solving import Constraints, declared_epsilons, design
 from optrr.core.design.specification import Declared
-from optrr.core.display.charts import COLOURS, PAGE_WIDTH, new_figure
 from optrr.core.display.parts import Table
 from optrr.core.display.result import TableResult
 from optrr.core.display.text import amount, bound_text, epsilon_text
@@ -19,7 +18,6 @@ from optrr_solvers.allocation.any_mechanism import total_bound
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
 
 # Decimals of an epsilon, and the difference in nats within which two totals are called the same.
 _DECIMALS, _SAME = 4, 1e-9
@@ -36,6 +34,8 @@ class MethodComparison(TableResult):
     designs: tuple[Design, ...]
     failed: Mapping[str, str]
     total_bound: float
+
+    drawn = ("epsilon",)
 
     @property
     def best(self) -> Design:
@@ -89,15 +89,6 @@ class MethodComparison(TableResult):
         """The bound for every mechanism."""
         bound = bound_text(self.total_bound, _DECIMALS)
         return [f"any mechanism that estimates every attribute with as little variance has a total of at least {bound}"]
-
-    def plot(self) -> "Figure":
-        """The total of each method, as bars, and the largest lower bound as a line."""
-        figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(self.designs))
-        axes, shown = figure.subplots(), self.designs[::-1]
-        axes.barh([made.method for made in shown], [made.epsilon for made in shown], color=COLOURS[0], height=0.6)
-        axes.axvline(max(made.lower_bound for made in shown), color=COLOURS[1])
-        axes.set_xlabel("total epsilon, nats")
-        return figure
 
     def summary(self) -> dict[str, Any]:
         """The JSON object: the summaries of the designs, the methods that failed, and the bound for every mechanism."""

@@ -1,13 +1,9 @@
-"""The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it.
-
-The page that compares designs of several methods.
-"""
+"""The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from optrr.core.design.comparison import MethodComparison
 from optrr.core.design.designs import Design, requirements
 from optrr.core.display.charts import figure_svg
 from optrr.core.display.pages import CHARTED, ROWS, checked, told
@@ -15,10 +11,6 @@ from optrr.core.display.parts import Chart, Page, Part, Section, Table, Text, wa
 from optrr.core.display.text import amount, bound_text, changed_of_hundred, epsilon_text
 from optrr_solvers import Status
 
-_BOUNDS = (
-    "Lower bound: the method proves that no mechanism with these {} has a total below it. Baselines prove little; the line in "
-    "the chart is the best bound of all."
-)
 MEANING = (
     "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
     "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
@@ -108,24 +100,3 @@ def _pairs(design: Design) -> list[Section]:
         said = f"Visibility of every pair relative to Kronecker; the faintest is {first} × {second} with {ratio:.3g}"
         parts.append(Chart(figure_svg(design.plot_pairs()), description=said))
     return [Section("Pairs", parts)]
-
-
-def comparison_page(compared: MethodComparison, _file: str | None = None) -> Page:
-    """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
-    wanted = requirements(compared.best) if compared.designs else "accuracies"
-    parts: list[Part] = [
-        compared.shown(),
-        *map(Text, (_BOUNDS.format(wanted), *compared.sentences(), PAIRS, *compared.warnings)),
-    ]
-    if not compared.designs:
-        return Page("Methods compared", [Section("Methods", parts)])
-    best = compared.best
-    parts.append(
-        Chart(figure_svg(compared.plot()), "Total epsilon by method; the line is the best certified lower bound.")
-    )
-    lead = (
-        f"Total epsilon of {amount(best.domain.m, 'attribute')}, each to be as accurate as randomized response at the "
-        f"attribute epsilon asked for: {compared.headline()}."
-    )
-    beside = Section(f"Attributes under {best.method}", [best.shown().first(ROWS), Text(MEANING)])
-    return Page("Methods compared", [Section("Methods", parts), beside], [lead])

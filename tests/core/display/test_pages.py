@@ -22,9 +22,7 @@ import optrr.analysis.measures
 import optrr.core.estimation
 from optrr.allocation.pages import allocation_page
 from optrr.cli.main import run
-from optrr.core.design.comparison import compare
 from optrr.core.design.design_file import load_design
-from optrr.core.design.pages import comparison_page
 from optrr.core.display import parts, text
 from optrr.core.display.charts import figure_svg, interval_figure, new_figure
 from optrr.core.display.parts import Chart, Page, Section, Table, Text, page_html
@@ -83,10 +81,9 @@ def written_pages() -> Iterator[tuple[Page, int]]:
     """What allocate and compare write, on a domain whose names would break a careless page, and how many charts there are."""
     domain = optrr.Domain.of({"<b>": 2, "c&d": 3})
     allocation = optrr.allocate(domain, 2.0, n=1000)
-    yield allocation_page(optrr.allocate(domain, 2.0, n=1000, records_only=True), curves=False), 1
-    yield allocation_page(optrr.allocate(domain, standard_error=0.05, n=1000), curves=False), 1
-    yield allocation_page(allocation), 2
-    yield comparison_page(compare(domain, 1.0)), 1
+    yield allocation_page(optrr.allocate(domain, 2.0, n=1000, records_only=True)), 1
+    yield allocation_page(optrr.allocate(domain, standard_error=0.05, n=1000)), 1
+    yield allocation_page(allocation), 1
 
 
 @pytest.mark.slow
@@ -453,7 +450,6 @@ def legends(design: optrr.Design) -> dict[str, Figure]:
         "design": design.plot(),
         "allocation": optrr.allocate(DOMAIN, 2.0).plot(),
         "test": TestResult("trend", 2.0, 1, 0.16, 100).plot(),
-        "tradeoff": optrr.tradeoff(DOMAIN, [1.0, 2.0]).plot(),
     }
 
 

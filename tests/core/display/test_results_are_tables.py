@@ -86,7 +86,6 @@ MADE = {
     "Proposal": lambda: optrr.core.design.propose(
         pa.table({"a": [0, 1] * 9, "b": ["<i>x</i>", "y"] * 9}), optrr.core.design.Proposing()
     ),
-    "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), n=200),
     "Accounting": lambda: Accounting((Release.drawn(optrr.design(DOMAIN, 1.0)),)),
     "Counts": counts,
@@ -146,7 +145,6 @@ def keys_in(value):
 # Columns that a JSON object has in another form: names of several attributes, of a curve, or of both ends of a range.
 OTHER_NAMES = {
     "Accounting": {"from", "design", "release", "mechanism"},
-    "Tradeoff": {"curve"},
     "SampledTables": {"attributes", "share", "subset_sizes", "likely"},
     "Synthetic": {"a", "b"},
     "Poisoning": {f"{how}_{end}" for how in ("added", "replaced", "left_out") for end in ("lower", "upper")},
