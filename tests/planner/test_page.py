@@ -313,7 +313,7 @@ def test_everybody_can_use_it(browser, served, size):
 def test_on_paper_there_are_no_buttons_and_every_section(page):
     page.emulate_media(media="print")
     assert not [button for button in page.locator("button").all() if button.is_visible()]
-    for heading in ("What you will see", "What a person is told", "Ways of asking", "Compared with"):
+    for heading in ("What you will see", "What a person is told", "Protocols", "Compared with"):
         assert page.get_by_role("heading", name=heading).is_visible()
     dots = page.locator("svg .dot")
     assert dots.count() and all(dot.is_visible() for dot in dots.all())
