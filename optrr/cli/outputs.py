@@ -33,17 +33,10 @@ if TYPE_CHECKING:
     from optrr.core.reports import Reports
 
 
-__all__ = ["DESIGN", "OUTPUT", "PAGE", "TABBED", "Target"]
-
 _Made = TypeVar("_Made")
 
 # Suffixes by which other programs take a file for what it is not.
-_FORMATS = frozenset(
-    f".{name}"
-    for name in (
-        "arrow csv docx htm html json jsonl md npz parquet pdf png svg toml tsv txt xlsx yaml yml".split()  # noqa: SIM905
-    )
-)
+_FORMATS = "arrow csv docx htm html json jsonl md npz parquet pdf png svg toml tsv txt xlsx yaml yml"
 
 
 class Target(click.Path):
@@ -65,7 +58,7 @@ class Target(click.Path):
         if self.folder and path.exists() and not path.is_dir():
             raise InvalidInput(f"{path} is a file; name a folder for {self.what}")
         suffix = path.suffix.lower()
-        if self.suffixes and suffix not in self.suffixes and (suffix in _FORMATS or self is ESTIMATE):
+        if self.suffixes and suffix not in self.suffixes and (suffix[1:] in _FORMATS.split() or self is ESTIMATE):
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
         if self.drawn:
             from optrr.core.display import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
@@ -177,10 +170,7 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
 
 @dataclass(eq=False)
 class Analysis:
-    """A command that analyses records: what they were asked by, what is in doubt about them, and where its result goes.
-
-    The result comes from the call that Python has for it (:class:`optrr.core.reports.Reports`). It is given to the table's
-    file, to a page, and as JSON or text.
+    """A command that analyses records by a call of :class:`optrr.core.reports.Reports`: what it reads, and where results go.
 
     Raises InvalidInput where records would be written over.
     """
