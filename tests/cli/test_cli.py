@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.cli.demo import TABLES, demonstrate
 from optrr.cli.main import run
 from optrr.core.design.design_file import encoded_design
+from optrr.studies.demonstration import TABLES, demonstrate
 
 SPEC = """
 epsilon = 1.0
