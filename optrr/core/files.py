@@ -234,18 +234,33 @@ def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | N
 
 
 def reports(data: Any, design: Any) -> "Reports":
-    """Records or answers, opened once, bound to what they were asked by, or its file; every analysis starts from them.
+    """Open randomized records of a design for analyses.
 
     Parameters
     ----------
     data
-        what :func:`optrr.count` takes: a file, several, a frame, or a table of a database.
+        A file, several, a data frame, or a table of a database; answers, where people answer local queries.
+    design
+        The design that the records were randomized by, or its file.
+
+    Returns
+    -------
+    Reports
+        Its methods are the analyses; records are read once.
 
     Raises
     ------
     InvalidInput
-        as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
+        As :func:`load`; and, as soon as something is asked of them, for records that were randomized by another design, twice,
         or not at all.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"smokes": ["no", "yes"]}, 1.0)
+    >>> released = design.randomize(pandas.DataFrame({"smokes": ["no", "yes"] * 500}))
+    >>> optrr.reports(released, design).table("smokes").n
+    1000
     """
     made = load(design) if is_file(design) else design
     bound = getattr(made, "reports", None)

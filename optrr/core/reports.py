@@ -64,6 +64,17 @@ class Reports(OpenedRecords):
 
     Errors are :class:`optrr.InvalidInput`: for records of another design, for attributes that the design does not have, and as
     each analysis says.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"smokes": ["no", "yes"], "drinks": ["no", "yes"]}, 2.0)
+    >>> true = pandas.DataFrame({"smokes": ["no", "yes"] * 500, "drinks": ["no", "yes"] * 500})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> [type(result).__name__ for result in (reports.table("smokes"), reports.measure("odds-ratio", "smokes", "drinks"))]
+    ['Estimate', 'Measures']
+    >>> reports.test("smokes", "drinks").p_value < 0.001
+    True
     """
 
     asking: Any

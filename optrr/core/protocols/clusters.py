@@ -121,6 +121,16 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     ------
     InvalidInput
         for records of another design, limits out of range, or an unknown algorithm or matrix.
+
+    Examples
+    --------
+    >>> import optrr, pandas
+    >>> design = optrr.design({"smokes": ["no", "yes"], "drinks": ["no", "yes"], "left-handed": ["no", "yes"]}, 3.0)
+    >>> habits = {"smokes": ["no", "yes"] * 1000, "drinks": ["no", "yes"] * 1000}
+    >>> true = pandas.DataFrame(habits | {"left-handed": ["no", "no", "yes", "yes"] * 500})
+    >>> reports = optrr.reports(design.randomize(true, random_state=1), design)
+    >>> reports.cluster(max_combinations=4, min_dependence=0.5).clusters
+    (('smokes', 'drinks'), ('left-handed',))
     """
     first = reports.asking
     if not isinstance(first, Design):
