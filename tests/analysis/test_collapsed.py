@@ -1,4 +1,4 @@
-"""Pooled categories: beside matrices merged entry by entry, sums of cells, and records whose categories are merged before."""
+"""Collapsed categories: beside matrices merged entry by entry, sums of cells, and records merged before."""
 
 import warnings
 
@@ -34,8 +34,8 @@ def _quiet():
 def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
     """Chances of merged reports are those of any category of the group, whichever it is."""
     made = design(DOMAIN, [0.7, 1.5, 2.0], **wishes)
-    pooled = CollapsedAsking.declared(made, POOL | {"c": ["k", "m"]})
-    whole, small = made.mechanism.kernel(("a", "b", "c")), pooled.mechanism.kernel(("a", "b", "c"))
+    collapsed = CollapsedAsking.declared(made, POOL | {"c": ["k", "m"]})
+    whole, small = made.mechanism.kernel(("a", "b", "c")), collapsed.mechanism.kernel(("a", "b", "c"))
     assert small.sizes == (4, 2, 2)
     into = [{"p": 0, "q": 1, "y": 2, "x": 3, "z": 3}, {"no": 0, "yes": 1}, {"l": 0, "k": 1, "m": 1}]
     cells = [
@@ -50,15 +50,15 @@ def test_the_kernel_is_the_matrix_merged_entry_by_entry(wishes):
         np.testing.assert_allclose(merged[cell], wanted, atol=1e-12)
 
 
-def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
+def test_estimates_are_sums_of_cells_and_say_what_was_collapsed():
     made = design(DOMAIN, 2.0, constraints=Constraints(preserve="pairs"))
     reports = made.reports(made.randomize(records(5000, 1), random_state=1))
-    whole, pooled = reports.table("a", "b").estimate, reports.collapsed(POOL)
-    table = pooled.table("a", "b")
+    whole, collapsed = reports.table("a", "b").estimate, reports.collapsed(POOL)
+    table = collapsed.table("a", "b")
     assert table.domain["a"].categories == ("p", "q", "y", REST)
     np.testing.assert_allclose(table.estimate, np.vstack([whole[[0, 1, 3]], whole[2] + whole[4]]), atol=1e-12)
     with pytest.warns(OptrrWarning, match=r"a: x, z collapsed as \(rest\)"):
-        pooled.measure("cramers-v", "a", "b")
+        collapsed.measure("cramers-v", "a", "b")
 
 
 def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
@@ -83,7 +83,7 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
     small = design(Domain.of({"a": ["p", "q", "y", REST], "b": ["no", "yes"], "c": ["k", "l", "m"]}), 30.0)
     merged = small.reports(small.randomize(true.set_column(0, "a", [texts]), random_state=1))
     weights = pa.array(np.random.default_rng(4).uniform(0.5, 2.0, 3000))
-    pooled = made.reports(made.randomize(true, random_state=1)).collapsed(POOL)
+    collapsed = made.reports(made.randomize(true, random_state=1)).collapsed(POOL)
     for ask in (
         lambda r: r.measure("cramers-v", "a", "b").value,
         lambda r: r.test("a", "b").statistic,
@@ -91,7 +91,7 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         lambda r: r.model("a*b").coefficients,
         lambda r: r.regress("b ~ a + c").to_pandas()["estimate"].to_numpy(float),
     ):
-        np.testing.assert_allclose(ask(pooled), ask(merged), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(ask(collapsed), ask(merged), rtol=1e-4, atol=1e-6)
     ours = made.reports(made.randomize(true, random_state=1).append_column("w", weights)).collapsed(POOL)
     theirs = small.reports(
         small.randomize(true.set_column(0, "a", [texts]), random_state=1).append_column("w", weights)
@@ -116,7 +116,7 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         (None, "give one such as 1%"),
     ],
 )
-def test_what_cannot_be_pooled_is_refused(pool, said):
+def test_what_cannot_be_collapsed_is_refused(pool, said):
     made = design(DOMAIN, 2.0)
     reports = made.reports(made.randomize(records(200, 5), random_state=1))
     with pytest.raises(InvalidInput, match=said):

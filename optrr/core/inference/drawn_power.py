@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 
-from optrr.core.display.result import Result
 from optrr.core.estimation.distributions import chi2
 from optrr.core.inference.simulation import chi_square_holds, least_equal
 from optrr_solvers.arrays import FloatArray
@@ -49,24 +48,13 @@ DrawSurveys = Callable[[int, int, np.random.Generator], FloatArray]
 TestTables = Callable[[FloatArray, np.random.Generator], tuple[FloatArray, FloatArray]]
 
 
-@dataclass(frozen=True, repr=False)
-class PredictedPower(Result):
+@dataclass(frozen=True)
+class PredictedPower:
     """A ``power``, its ``source``, and its ``standard_error`` where it was drawn: None where it was not."""
 
     power: float
     source: Source
     standard_error: float | None = None
-
-    drawn = ("power",)
-
-    def row_names(self) -> list[str]:
-        """Where the power comes from."""
-        return [self.source]
-
-    def headline(self) -> str:
-        """The power, how precise it is, and where it comes from."""
-        error = "" if self.standard_error is None else f", standard error {self.standard_error:.2g}"
-        return f"power {self.power:.4g}{error}, {self.source}"
 
 
 @dataclass(frozen=True, eq=False)

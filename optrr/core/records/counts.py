@@ -384,7 +384,7 @@ class OpenedRecords:
 
     @property
     def mechanism(self) -> Any:
-        """What randomized them, as reports with pooled categories show it; None for answers to questions."""
+        """What randomized them, as reports with collapsed categories show it; None for answers to questions."""
         return getattr(self.asking, "mechanism", None)
 
     @property
