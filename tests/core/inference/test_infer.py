@@ -416,7 +416,7 @@ def test_on_the_boundary_the_level_is_the_nominal_one():
     a, b = (1 / np.arange(1, r + 1) for r in (6, 3))
     t = tables(kernel, np.outer(a / a.sum(), b / b.sum()), 1000, 300, 11)
     rng = np.random.default_rng(12)
-    drawn = {"calibration": "bootstrap", "bootstrap": 19, "random_state": rng}
+    drawn = {"calibration": Bootstrap(19, rng)}
     results = [test(Counts(domain, x), kernel, "likelihood-ratio", **drawn) for x in t]
     assert all(f.calibration == "bootstrap" for f in results)
     rejected = sum(f.p_value <= 0.05 for f in results)
