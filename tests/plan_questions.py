@@ -27,7 +27,7 @@ def school_question(learn: str = "pairs") -> Question:
 
 
 def _nothing() -> Any:
-    raise AssertionError("no way of asking is built")
+    raise AssertionError("no protocol is built")
 
 
 def invented(question: Question) -> Point:

@@ -369,7 +369,7 @@ class SampledTables(Asking, TableResult):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this way of asking.
+        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this protocol.
 
         Columns that are no attributes are refused, for the answers hold no others.
         """
@@ -425,7 +425,7 @@ class SampledTables(Asking, TableResult):
 
         Reports of devices (``design`` and ``id`` beside ``table`` and ``cells``) count once each, however often they were sent.
 
-        Raises InvalidInput for a table that no answers tell about, answers that this way of asking cannot give, or reports of
+        Raises InvalidInput for a table that no answers tell about, answers that this protocol cannot give, or reports of
         another design.
         """
         check_confidence(confidence)
@@ -560,7 +560,7 @@ class SampledTables(Asking, TableResult):
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
-    """Write the way of asking as a JSON file, whole or not at all."""
+    """Write the protocol as a JSON file, whole or not at all."""
     rows = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, strict=True)
     record = SampledTablesRecord(
         FORMAT,

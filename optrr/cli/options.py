@@ -36,7 +36,7 @@ _OWN = "Options"
 _SECTIONS = {
     _OWN: "",
     "Privacy": (
-        "attribute total-epsilon conditional-cap min-epsilon max-epsilon ceilings-from-spec report-epsilon lifetime-epsilon "
+        "attribute total-epsilon conditional-cap min-epsilon max-epsilon report-epsilon lifetime-epsilon "
         "variant-epsilon status-epsilon epsilon after limit drop drop-undeclared keep-order keep-names public "
         "signature public-key private-key secret new-secret"
     ),

@@ -82,7 +82,7 @@ class Plan(Result):
 
     @cached_property
     def allocation(self) -> Allocation:
-        """Every way of asking that was compared, the chosen one first of all; computed again where it is not known."""
+        """Every protocol that was compared, the chosen one first of all; computed again where it is not known."""
         return allocated(self.question)
 
     @property

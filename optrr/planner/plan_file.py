@@ -5,7 +5,7 @@
     [question]              as :meth:`optrr.planner.question.Question.state`
     [[seen]]                total, n, way, margin, over_bound of each alternative that was looked at
     [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
-                            digest of the way of asking, and digest of the question
+                            digest of the protocol, and digest of the question
     [[choice.tables]]       attributes and margin of each wanted table (the first 200)
     [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, where whole records are asked
 
@@ -38,7 +38,7 @@ FORMAT = "optrr-plan/1"
 MOST_SEEN = 50
 # Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
 SAME = 1e-6
-# The way of asking that was saved beside a plan.
+# The protocol that was saved beside a plan.
 _DESIGN = "design.json"
 
 
@@ -236,7 +236,7 @@ def _same(recorded: Any, recomputed: Any) -> bool:
 
 
 def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
-    """Whether two ways of asking have the same attributes, total and errors."""
+    """Whether two protocols have the same attributes, total and errors."""
     pairs = [(saved.epsilon, made.epsilon)]
     pairs += [(saved.table_error(t.attributes), t.error) for t in preview.point.tables]
     return saved.domain == made.domain and all(_same(*pair) for pair in pairs)

@@ -1,4 +1,4 @@
-"""What a choice buys: errors, intervals and smallest differences of every way of asking, at any total and number of people.
+"""What a choice buys: errors, intervals and smallest differences of every protocol, at any total and number of people.
 
 A :class:`Point` is what :func:`optrr.allocate` says at one total, without the number of people, which only divides. Between
 two points errors are interpolated, linearly in their logarithms over that of the total: a preview while a slider moves, and

@@ -63,7 +63,7 @@ class Shown:
     def fragments(self) -> dict[str, str]:
         """HTML by the place where it stands.
 
-        The ways of asking are left out while they are computed, so that those that are there, one of which was perhaps just
+        The protocols are left out while they are computed, so that those that are there, one of which was perhaps just
         chosen, stay.
         """
         question, preview, figures = self.question, self.preview, self.figures
@@ -171,7 +171,7 @@ def _beside(preview: Preview, way: Strategy, title: str, figures: Figures) -> tu
 
 
 def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
-    """Every way of asking, to choose from; the best alone where nothing is known yet."""
+    """Every protocol, to choose from; the best alone where nothing is known yet."""
     template = page_environment("optrr.planner").get_template("ways.html")
     if preview is None:
         return template.render(ways=[], best="", chosen=question.way)

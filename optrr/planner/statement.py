@@ -58,7 +58,7 @@ NOT_PROMISED = {
 # Commands that recompute a plan in its folder.
 VERIFYING = ("optrr verify design.json", "optrr verify plan.toml")
 _MARGIN = "± points"
-# Rows of the alternatives, so that a statement stands on two sheets, how many of them are ways of asking at least, and
+# Rows of the alternatives, so that a statement stands on two sheets, how many of them are protocols at least, and
 # characters of what one gives up.
 _COMPARED, _LEAST_WAYS, _GIVEN_UP = 9, 5, 100
 # Rows of the tables of questions and of crossed questions, so that all of it stands on two sheets; one line says how many are

@@ -16,7 +16,7 @@ from optrr.core.errors import OptrrError, in_one_line
 from optrr.planner.preview import LADDER, Point, allocated, point
 from optrr.planner.question import MOST_PEOPLE, Question
 
-# Allocations that are kept, so that another way of asking is seen at once: those of a ladder, and some beside it.
+# Allocations that are kept, so that another protocol is seen at once: those of a ladder, and some beside it.
 _ALLOCATIONS = 2 * len(LADDER)
 # Questions whose points are kept: as many as somebody goes back and forth between.
 _QUESTIONS = 8
@@ -38,7 +38,7 @@ Computing = Callable[[Question, Callable[[], None]], Point]
 
 
 class Points:
-    """Computes points; allocations are kept, and serve every way of asking."""
+    """Computes points; allocations are kept, and serve every protocol."""
 
     def __init__(self) -> None:
         self._allocations: OrderedDict[Hashable, Allocation] = OrderedDict()
@@ -154,7 +154,7 @@ class PlanWork:
                     asked.points[total] = made
 
     def _proceed(self, question: Question) -> None:
-        """Raise Superseded if nobody waits for the question; of another way of asking the same, its allocation is useful."""
+        """Raise Superseded if nobody waits for the question; of another protocol the same, its allocation is useful."""
         with self._changed:
             latest = next(reversed(self._asked))
             if self._closed or key_of(self._asked[latest].question)[0] != key_of(question)[0]:

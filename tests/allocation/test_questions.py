@@ -127,7 +127,7 @@ def test_what_is_drawn_has_these_chances(seed):
 
 
 def asked(sizes, total, whole=False):
-    """The mixture for all pairs, as a way of asking."""
+    """The mixture for all pairs, as a protocol."""
     mixed = mixture(pairs(np.asarray(sizes), singles(len(sizes))), total, whole=whole)
     domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)

@@ -41,7 +41,7 @@ class Given:
     Parameters
     ----------
     asking
-        the design, or another way of asking, that they were randomized by.
+        the design, or another protocol, that they were randomized by.
     design_file
         its file's name.
     inputs

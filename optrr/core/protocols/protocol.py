@@ -81,7 +81,7 @@ _BIAS = (
 class Protocol(FullRecords):
     """One multi-attribute protocol.
 
-    As a way of asking it promises what the unbiased estimate from its records has. The papers' own estimates, which take
+    As a protocol it promises what the unbiased estimate from its records has. The papers' own estimates, which take
     blocks for independent and are never negative, are those of :class:`optrr.core.protocols.Collector`.
 
     Every client runs the ``mechanism`` on its record. ``blocks`` are attribute names that are estimated jointly, a partition:
