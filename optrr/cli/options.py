@@ -37,15 +37,15 @@ _SECTIONS = {
     _OWN: "",
     "Privacy": (
         "attribute total-epsilon conditional-cap min-epsilon max-epsilon report-epsilon lifetime-epsilon "
-        "variant-epsilon status-epsilon epsilon after limit drop drop-undeclared keep-order keep-names public "
-        "signature public-key private-key secret new-secret"
+        "variant-epsilon status-epsilon epsilon after limit drop-undeclared keep-order keep-names public "
+        "public-key private-key secret new-secret"
     ),
     "Input": (
-        "design format delimiter encoding decimal date-format query where complete-cases missing-at-random collapse region "
+        "design format delimiter encoding decimal date-format query where complete-cases missing-at-random collapse "
         "phenotype id-column phenotype-column sex-column case control"
     ),
     "Sample": "weights strata psu unweighted lonely-psu by",
-    "Intervals": "confidence simultaneous tables",
+    "Intervals": "confidence simultaneous",
     "Output": "output html json strict random-state max-bytes help",
 }
 _SECTION = {f"--{name}": title for title, names in _SECTIONS.items() for name in names.split()}

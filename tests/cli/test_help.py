@@ -15,7 +15,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import COMMANDS, run
-from optrr.cli.options import command, option
+from optrr.cli.options import _SECTION, command, option
 from optrr.cli.printing import give
 from optrr.core.display import Result
 from optrr.core.errors import InvalidInput
@@ -39,6 +39,11 @@ def test_help_fits_the_terminal(name, width, monkeypatch, capsys):
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert not [line for line in lines[lines.index(headings[0]) :] if len(line) > width]
     assert "Output:" in headings and len(headings) == len(set(headings))
+
+
+def test_every_option_with_a_heading_of_its_own_is_a_command_s():
+    known = {o for name in COMMANDS for p in resolve_name(COMMANDS[name][1]).params for o in p.opts}
+    assert set(_SECTION) - known == {"--help"}
 
 
 def test_without_a_command_the_most_used_are_listed(capsys):
