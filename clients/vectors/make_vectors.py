@@ -29,7 +29,7 @@ from optrr.core.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.core.mechanisms.mechanism import Mechanism  # noqa: E402
 from optrr.devices.deployment_file import DeployedTrials, DeploymentFile, canonical, digest_of  # noqa: E402
 from optrr.devices.export import deployment_of  # noqa: E402
-from optrr_solvers.sampling.trials import trials_of  # noqa: E402
+from optrr_solvers.laws.trials import trials_of  # noqa: E402
 
 CASES = 16
 TRIALS = "trials-ball"

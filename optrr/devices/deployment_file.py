@@ -32,10 +32,10 @@ from optrr.core.records import whole_file
 from optrr.devices.exact import epsilons, log_ceiling, places, work
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.laws.trials import MOST_TRIALS, TrialBall, Trials
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
 from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, WORD_BITS, ChoiceLayer, Layer, Layers
-from optrr_solvers.sampling.trials import MOST_TRIALS, TrialBall, Trials
 
 # Digits of a number; every one in a file is far below.
 _MOST_DIGITS = 20

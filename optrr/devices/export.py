@@ -1,7 +1,7 @@
 """From a design to what a device runs, of at most a stated size, every ε recomputed from its integers.
 
 A design whose noise distribution has a small automaton is drawn by that. Other balls are drawn by rejection
-(:mod:`optrr_solvers.sampling.trials`), in files of some 30 bytes for each attribute. A ball whose weights are too fine for a
+(:mod:`optrr_solvers.laws.trials`), in files of some 30 bytes for each attribute. A ball whose weights are too fine for a
 client to check is solved again with coarser ones, for 1 % of ε at most up to a thousand attributes: the new design has the old
 one's certificate, and whoever collects answers must estimate with it.
 """
@@ -31,8 +31,8 @@ from optrr.devices.exact import epsilons, shortened
 from optrr_solvers import Status
 from optrr_solvers.balls.rounding import CoarseBalls
 from optrr_solvers.laws import BallLaw
+from optrr_solvers.laws.trials import Trials, trials_of
 from optrr_solvers.sampling.diagram import Layers
-from optrr_solvers.sampling.trials import Trials, trials_of
 from optrr_solvers.solution import checked
 
 
@@ -192,7 +192,7 @@ def _coarse(design: Design, totals: float) -> Design | None:
 
 def _has_automaton(design: Design, size: int) -> bool:
     """Whether the automaton's states alone do not take far more bytes, which is known before it is built."""
-    return design.law.diagram(size // LEAST_BYTES) is not None and design.law.automaton is not None
+    return design.law.diagram(max(size, MOST_BYTES) // LEAST_BYTES) is not None and design.law.automaton is not None
 
 
 def _replaceable(design: Design) -> bool:

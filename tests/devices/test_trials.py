@@ -15,8 +15,8 @@ from optrr.devices.deployment_file import DeployedTrials
 from optrr.devices.export import fitted_deployment
 from optrr.devices.verify import verify_deployment
 from optrr_solvers.laws import BallLaw, MixedBall, WeightedBall
+from optrr_solvers.laws.trials import ACCEPTANCE, WORD, TrialBall, Trials, trials_of
 from optrr_solvers.randomness import as_source
-from optrr_solvers.sampling.trials import ACCEPTANCE, WORD, TrialBall, Trials, trials_of
 
 
 def random_trials(rng: np.random.Generator, m: int) -> Trials:
