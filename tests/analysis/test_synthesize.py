@@ -427,7 +427,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     for wrong, line in (
         (numbers.iloc[:5], "u 3, v 2"),
         (numbers.drop(columns="estimate"), "no column 'estimate'"),
-        (numbers.assign(estimate="many"), "which is no number"),
+        (numbers.assign(estimate="many"), "is no number"),
     ):
         wrong.to_csv(tmp_path / "e.csv", index=False)
         assert run(["synthesize", "--combine", str(tmp_path / "e.csv")]) == 2
