@@ -177,7 +177,9 @@ def surveyed(
     errors, covered = [], []
     for _ in range(runs):
         chosen = codes[rng.integers(0, len(codes), n)]
-        answers = way.randomize(pa.table(dict(zip(names, chosen.T, strict=True))), int(rng.integers(1 << 30)))
+        answers = way.randomize(
+            pa.table(dict(zip(names, chosen.T, strict=True))), random_state=int(rng.integers(1 << 30))
+        )
         made = [way.estimate(answers, t) for t in tables]
         off = [n * float(np.sum((e.estimate - t) ** 2)) for e, t in zip(made, truths, strict=True)]
         errors.append(float(weights @ off))

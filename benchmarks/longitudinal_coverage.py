@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from writing import measure_all, write_csv, write_text
 
+from optrr import Constraints
 from optrr import design as one_report_design
 from optrr.longitudinal import LongitudinalDesign, Panel, longitudinal
 from optrr.longitudinal.panel import ABSENT
@@ -63,7 +64,7 @@ def setting(number: int) -> Setting:
     sizes = rng.integers(2, 6, int(rng.integers(1, 4)))
     domain = {f"a{i}": int(r) for i, r in enumerate(sizes)}
     asked = log_uniform(rng, 0.3, 6 if unequal else 2, sizes.size)
-    forever = one_report_design(domain, asked, preserve="pairs").epsilon * rng.uniform(1.2, 3)
+    forever = one_report_design(domain, asked, constraints=Constraints(preserve="pairs")).epsilon * rng.uniform(1.2, 3)
     made = longitudinal(domain, asked, forever, preserve="pairs")
     concentration = log_uniform(rng, *((0.05, 1) if unequal else (0.2, 2)))
     shares = rng.dirichlet(np.full(int(np.prod(sizes)), concentration))

@@ -126,7 +126,7 @@ def drawn_pairs() -> Iterator[dict[str, object]]:
             errors: dict[str, list[float]] = {}
 
             for run in range(RUNS):
-                answers = way.randomize(pa.table(dict(zip(plain.names, codes.T, strict=True))), run)
+                answers = way.randomize(pa.table(dict(zip(plain.names, codes.T, strict=True))), random_state=run)
                 tables = {p: way.estimate(answers, [plain.names[i] for i in p]).estimate.ravel() for p in pairs}
                 tables_of = {"mixture": tables, "mixture, projected": {p: projection(t) for p, t in tables.items()}}
                 tables_of |= {name: grids(name, codes, sizes, total, run) for name in GRIDS if installed(name)}

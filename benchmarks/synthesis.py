@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import norm, t
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Domain, design
+from optrr import Constraints, Domain, design
 from optrr.analysis.loglinear.fitting import Terms, fit
 from optrr.analysis.synthesis.combined import combine
 from optrr.analysis.synthesis.laws import drawn, every_record, likeliest_again
@@ -139,7 +139,7 @@ def intervals(values: np.ndarray, own: np.ndarray) -> dict[str, tuple[np.ndarray
 def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """Two models of one setting: a row for each quantity."""
     domain, population, n = setting.domain, setting.population(), setting.n
-    how = {"method": "kronecker"} if setting.kind == "kronecker" else {"preserve": "pairs"}
+    how = {"method": "kronecker"} if setting.kind == "kronecker" else {"constraints": Constraints(preserve="pairs")}
     mechanism = design(domain, setting.epsilon, **how).mechanism
     kernel, names = mechanism.kernel(domain.names), domain.names
     pool, sizes = every_record(domain.sizes.tolist()), setting.sizes
