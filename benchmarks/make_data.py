@@ -24,7 +24,7 @@ import numpy as np
 from optrr.core.domain.datasets import adult_domain
 
 ROOT = Path(__file__).resolve().parents[1]
-BUNDLED = ROOT / "optrr" / "domain" / "data"
+BUNDLED = ROOT / "optrr" / "core" / "domain" / "data"
 DATA = ROOT / "benchmarks" / "data"
 
 

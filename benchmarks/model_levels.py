@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from model_tests import ModelTests
 from test_levels import MECHANISMS, RULE, finished, judged, summary
 from writing import markdown, measure_all, three_decimals, write
 
@@ -144,7 +145,7 @@ def level_row(setting: Setting, name: str, rng: np.random.Generator, runs: int) 
         return {"verdict": "refused"}
     law = test.null.kernel.expected(setting.table(name)).ravel()
     tables = rng.multinomial(setting.n, law / law.sum(), size=runs).reshape(runs, *test.null.kernel.sizes)
-    out = test.p_values(tables.astype(np.float64), rng, RULE)
+    out = ModelTests.of(test, tables.astype(np.float64), rng, RULE)
     made = (out.worth >= LEAST_WORTH) & (out.shown >= LEAST_SHOWN)
     medians = {name: float(np.median(getattr(out, each))) for name, each in COLUMNS.items()}
     seen = medians | {"refused": float(1 - made.mean())}

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from model_levels import SHAPES, Setting
+from model_tests import ModelTests
 from test_levels import MECHANISMS
 from writing import markdown, measure_all, three_decimals, write
 
@@ -56,7 +57,7 @@ def level_row(place: int, setting: Setting, name: str) -> dict[str, object]:
     rng = np.random.default_rng([SEED, place, TESTS.index(name)])
     law = test.null.kernel.expected(setting.table(name)).ravel()
     tables = rng.multinomial(setting.n, law / law.sum(), size=RUNS).reshape(RUNS, *test.null.kernel.sizes)
-    out = test.p_values(tables.astype(np.float64), rng, RULE)
+    out = ModelTests.of(test, tables.astype(np.float64), rng, RULE)
     return row | {
         "worth": float(np.median(out.worth)),
         "shown": float(np.median(out.shown)),

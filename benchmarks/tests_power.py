@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from model_tests import ModelTests
 from scipy.stats import chi2
 from writing import markdown, three_decimals, write
 
@@ -132,7 +133,7 @@ def of_models(name: str, mechanism: Randomizer) -> Tested:
     kernel = mechanism.kernel(DOMAIN.names)
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
-        out = test.p_values(drawn(kernel.expected(truth(name)), n, rng), rng, RULE)
+        out = ModelTests.of(test, drawn(kernel.expected(truth(name)), n, rng), rng, RULE)
         return np.where(out.worth >= LEAST_WORTH, out.p_value, np.nan)
 
     return Tested(p_values, model_alternative(truth(name), test))

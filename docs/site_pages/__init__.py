@@ -21,10 +21,13 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def write_pages(app: Any) -> None:
-    """Everything that is generated, before Sphinx looks for pages."""
+    """Write everything that is generated, before Sphinx looks for pages, and remove pages of names that are gone."""
     for pages in (python.pages(), commands.pages(), gallery.pages(), outside.pages(gallery.scripts())):
         for path, text in pages.items():
             write(path, text)
+        for folder in {path.parent for path in pages} & {python.FOLDER, commands.FOLDER}:
+            for path in set(folder.glob("*.rst")) - pages.keys():
+                path.unlink()
 
 
 def write(path: Any, text: str) -> None:
