@@ -255,7 +255,9 @@ def _named(text: str, domain: Domain) -> Workload:
         return WORKLOADS[text].of(domain)
     path = Path(text)
     if path.suffix.lower() not in (".toml", ".json"):
-        raise InvalidInput(f"workload {text!r}; give {', '.join(WORKLOADS)}, or a .toml or .json file of tables")
+        raise InvalidInput(
+            f"``workload``: {text!r} is unknown; give {', '.join(WORKLOADS)}, or a .toml or .json file of tables"
+        )
     return read_workload(path, domain)
 
 

@@ -79,8 +79,9 @@ def finish(made: Result, saved: Callable[[], Any], output: Path | None, html: Pa
 def design(
     wanted: Specification = WANTED,
     output: Path | None = DESIGN_OUTPUT,
-    total_epsilon: float | None = option(
-        "Total epsilon to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none)."
+    total: float | None = option(
+        "Total epsilon to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
+        "--total-epsilon",
     ),
     method: str = method_option("Solver, the best one by default; por, inductive and kronecker are baselines."),
     preserve: Preserve = PRESERVE,
@@ -102,7 +103,7 @@ def design(
     keep_specification(output, html)
     made = make_design(
         wanted,
-        total=total_epsilon,
+        total=total,
         method=method,
         constraints=Constraints(preserve=preserve, conditional_cap=conditional_cap),
         options=watched(tolerance=tolerance, time_limit=time_limit),
@@ -126,8 +127,9 @@ def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE) -> No
 @command
 def allocate(
     wanted: Specification = WANTED,
-    total_epsilon: float | None = option(
-        "Total epsilon to spend, in nats; by default the least for the standard errors."
+    total: float | None = option(
+        "Total epsilon to spend, in nats; by default the least for the standard errors.",
+        "--total-epsilon",
     ),
     workload: str = WORKLOAD,
     n: int | None = PEOPLE,
@@ -150,10 +152,10 @@ def allocate(
     Example: optrr allocate spec.toml --total-epsilon 2 --workload pairs --n 1000
     """
     keep_specification(output, html)
-    names, what = wanted.domain.names, "error" if total_epsilon is not None else "total epsilon"
+    names, what = wanted.domain.names, "error" if total is not None else "total epsilon"
     made = make_allocation(
         wanted,
-        total_epsilon,
+        total,
         workload=workload,
         n=n,
         standard_error=standard_error,

@@ -149,8 +149,8 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
         (read_declared(text, "table", "shares"), domain) if text.endswith(".json") else (text.split(","), domain)
     )
     if isinstance(values, dict):
-        names = list(map(str, values.get("attributes") or ()))
-        known = sorted(names) == sorted(domain.names)
+        names: Any = values.get("attributes")
+        known = isinstance(names, list) and sorted(map(str, names)) == sorted(domain.names)
         of = domain.subset(names) if known else domain
         if not known or values.get("categories") != [list(a.categories) for a in of]:
             raise InvalidInput(
@@ -162,11 +162,11 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raise InvalidInput(f"``{option}`` {shown(text)}: not a number each; give {prod(shape)} shares") from None
+        raise InvalidInput(f"``{option}`` {shown(text)}: not a number each; give {prod(shape)} proportions") from None
     if given.shape not in (shape, (prod(shape),)):
         raise InvalidInput(
-            f"``{option}`` {shown(text)}: shape {given.shape}; the table of {listed(of.names)} has shape {shape}, so give "
-            f"{prod(shape)} shares"
+            f"``{option}`` {shown(text)}: {given.size} numbers; the table of {listed(of.names)} has {prod(shape)} cells, "
+            "so give a number for each"
         )
     # the file's axes may stand in another order than the domain's
     return given.reshape(shape).transpose(of.indices(domain.names))

@@ -31,7 +31,7 @@ _OF_QUESTIONS = [
     "attributes",
     "bins",
     "n",
-    "total_epsilon",
+    "total",
     "workload",
     "records_only",
     "protocol",
@@ -47,7 +47,9 @@ def plan(
     attributes: tuple[str, ...] = ATTRIBUTE,
     bins: tuple[str, ...] = BINS,
     n: int | None = PEOPLE,
-    total_epsilon: float | None = option("Total epsilon to spend, in nats; by default the least for --margin, or 1."),
+    total: float | None = option(
+        "Total epsilon to spend, in nats; by default the least for --margin, or 1.", "--total-epsilon"
+    ),
     workload: str = WORKLOAD,
     records_only: bool = RECORDS_ONLY,
     protocol: str | None = PROTOCOL,
@@ -88,7 +90,7 @@ def plan(
             asked = Question.of(
                 specification or Specification(first, np.full(first.m, np.nan)),
                 workload,
-                total=1.0 if total_epsilon is None else total_epsilon,
+                total=1.0 if total is None else total,
                 n=1000 if n is None else n,
                 keep="records" if records_only else None,
                 way=protocol,
@@ -110,7 +112,7 @@ def plan(
         raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
     else:
         chosen: dict[str, Any] = {"records_only": records_only, "protocol": protocol, "margin": margin}
-        made = make_plan(specification, total_epsilon, workload=workload, n=n, reason=reason, **chosen)
+        made = make_plan(specification, total, workload=workload, n=n, reason=reason, **chosen)
         made = made.meant(prior, releases)
     printing.warn(made.warnings)
     files = made.save(folder)

@@ -54,8 +54,8 @@ class SentReport(msgspec.Struct, forbid_unknown_fields=True):
     """A report as JSON; ``wording`` is what a survey's page adds."""
 
     format: Literal["optrr-report/1"]
-    design: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    design: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     values: tuple[str | None, ...] | msgspec.UnsetType = msgspec.UNSET
     question: _Number | msgspec.UnsetType = msgspec.UNSET
     answer: _Number | msgspec.UnsetType = msgspec.UNSET

@@ -121,7 +121,7 @@ def _tables(learn: object, domain: Domain) -> WorkloadLike:
         isinstance(t, list) and t and all(isinstance(name, str) for name in t) for t in learn
     ):
         raise InvalidInput(
-            f"learn = {brief(learn)}; give {' or '.join(map(repr, WORKLOADS))}, or a list of tables, each a list of names"
+            f"``workload``: {brief(learn)}; give {' or '.join(map(repr, WORKLOADS))}, or a list of tables, each a list of names"
         )
     tables: Iterable[list[str]] = learn
     for name in (name for table in tables for name in table):

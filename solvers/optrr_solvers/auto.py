@@ -102,7 +102,7 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
     if method in METHODS:
         return METHODS[method].solve(problem, options)
     if method != "auto":
-        raise InvalidProblem(f"unknown method {method!r}; choose among auto, {', '.join(METHODS)}")
+        raise InvalidProblem(f"``method``: {method!r} is unknown; choose among auto, {', '.join(METHODS)}")
     started = time.perf_counter()
     failures: list[str] = []
     limit = None if options.time_limit is None else _EXACT_SHARE * options.time_limit

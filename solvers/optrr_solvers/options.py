@@ -28,9 +28,9 @@ class SolveOptions:
     progress: Callable[[float, float, float], None] | None = None
 
     def __post_init__(self) -> None:
-        for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time limit", self.time_limit, "seconds")):
+        for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time_limit", self.time_limit, "seconds")):
             if value is not None and not (math.isfinite(real(value)) and value > 0):
-                raise InvalidProblem(f"{what} = {written(value)}; give a finite number of {unit} above 0")
+                raise InvalidProblem(f"``{what}``: {written(value)}; give a finite number of {unit} above 0")
 
     def deadline(self, started: float) -> float:
         """When the time limit ends for work that ``started`` then, by time.perf_counter; infinite without a limit."""

@@ -113,7 +113,7 @@ class Problem:
         object.__setattr__(self, "pairs", tuple(sorted(pairs)))
         if not (np.isfinite(real(self.kappa)) and self.kappa > 0):
             raise InvalidProblem(
-                f"kappa = {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
+                f"``kappa``: {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
             )
         if self.caps is None:
             return

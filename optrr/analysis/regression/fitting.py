@@ -413,7 +413,7 @@ def model(
     named = reports.domain.subset(formula.predictors or (formula.outcome,))
     predictors, outcome = Predictors.of(formula, named, scores), reports.domain[formula.outcome]
     if family is not None and family not in FAMILIES:
-        raise InvalidInput(f"there is no family {family!r}; choose among {', '.join(FAMILIES)}")
+        raise InvalidInput(f"``family``: {family!r} is unknown; choose among {', '.join(FAMILIES)}")
     if formula.outcome in formula.predictors:
         raise InvalidInput(f"{formula.outcome!r} stands on both sides of the formula; leave it out of the predictors")
     if not predictors.labels:

@@ -107,7 +107,7 @@ class Clusters:
     def of(strata: IntArray, single: Single) -> Clusters:
         """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
         if single not in SINGLE:
-            raise InvalidInput(f"lonely_psu = {single!r}; give one of {', '.join(SINGLE)}")
+            raise InvalidInput(f"``lonely_psu``: {single!r}; give one of {', '.join(SINGLE)}")
         sizes = np.bincount(strata)
         alone = int(np.sum(sizes == 1))
         if strata.size == 1:

@@ -304,7 +304,7 @@ class Asking(ABC):
         0.0342
         """
         if not n >= 1:
-            raise InvalidInput(f"n = {n}; give a number of people of at least 1")
+            raise InvalidInput(f"``n``: {n}; give a number of people of at least 1")
         cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
         return sqrt(self.table_error(names) / (n * cells))
 

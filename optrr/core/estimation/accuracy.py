@@ -28,7 +28,7 @@ def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
     if not cells >= 1:
         raise InvalidInput(f"{cells} cells; give a number of cells of at least 1")
     if not 0 < alpha < 1:
-        raise InvalidInput(f"alpha = {alpha}; give a number above 0 and below 1, such as 0.05")
+        raise InvalidInput(f"``alpha``: {alpha}; give a number above 0 and below 1, such as 0.05")
     return float(chi2.isf(alpha / cells, 1))
 
 
@@ -96,4 +96,4 @@ def _observed(values: ArrayLike) -> FloatArray:
 
 def _check_records(n: int) -> None:
     if not 1 <= n < float("inf"):
-        raise InvalidInput(f"n = {n}; give a number of records of at least 1")
+        raise InvalidInput(f"``n``: {n}; give a number of records of at least 1")

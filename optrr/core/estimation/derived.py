@@ -409,7 +409,7 @@ def derive(
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
     shape = tuple(map(int, table.domain.sizes))
     if statistic != "entropy" and len(shape) != 2:
-        raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
+        raise InvalidInput(f"``attributes``: {statistic!r} is of two attributes, not {len(shape)}; name two")
     if prod(shape) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(table.n)

@@ -49,7 +49,7 @@ Target = Literal["population", "data"]
 def check_confidence(confidence: float) -> None:
     """Raise InvalidInput for a confidence that no interval can have."""
     if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+        raise InvalidInput(f"``confidence``: {confidence}; give a number above 0 and below 1, such as 0.95")
 
 
 def check_records(n: int) -> None:
@@ -335,7 +335,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     [0.543, 0.457]
     """
     if method not in METHODS:
-        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
+        raise InvalidInput(f"``method``: {method!r} is unknown; choose among {', '.join(METHODS)}")
     check_confidence(confidence)
     if target not in ("population", "data"):
         raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")

@@ -189,7 +189,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
         the estimate that the note is about, one of :data:`optrr.core.estimation.estimator.METHODS`.
     """
     if method not in METHODS:
-        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
+        raise InvalidInput(f"``method``: {method!r} is unknown; choose among {', '.join(METHODS)}")
     check_fakes(fakes, counts.n)
     kernel = counted_table(counts, mechanism).kernel
     weights = kernel.inverse()

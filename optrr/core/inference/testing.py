@@ -139,7 +139,7 @@ def test(
     kernel = kernel_from(mechanism, counts.domain.names)
     if counts.table.ndim != 2 or kernel.sizes != counts.table.shape:
         shape = counts.table.shape
-        raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
+        raise InvalidInput(f"``attributes``: {test!r} tests two attributes, not {len(shape)}; name two")
     check_testable(counts.n)
     whole = association(kernel, test, scores, counts.domain)
     drawn = calibration if isinstance(calibration, Bootstrap) else Bootstrap()

@@ -31,7 +31,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len
 from scipy.special import expit, logsumexp, ndtr
 
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -151,6 +150,8 @@ class SpectralBall:
     """
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, counts: FloatArray) -> None:
+        from scipy.fft import next_fast_len  # noqa: PLC0415 (slow to import, and laws are read without it)
+
         self._ball, self._log_odds = ball, np.log(sizes - 1.0)
         self._theta = theta = _tilt(ball, self._log_odds, counts)
         n = next_fast_len(int(min(self._period(counts), 4.0 * MAX_NODES)))
