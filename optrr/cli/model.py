@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from optrr.analysis.loglinear.fitting import split_terms
 from optrr.analysis.regression.fitting import FamilyName
 from optrr.analysis.regression.formulas import Formula
 from optrr.cli import inputs
@@ -18,7 +19,7 @@ from optrr.core.domain import GivenSample, Missing
 @command
 def model(
     run: TableAnalysis = group(TableAnalysis),
-    attributes: str = option("Attributes of the table that is modelled.", metavar="A,B,…", required=True),
+    attributes: str | None = option("Attributes of the table; those in --terms unless given.", metavar="A,B,…"),
     terms: str | None = option("Sets of attributes that interact; a set includes its subsets.", metavar="A*B+C"),
     stepwise: int | None = option(
         "Search a model with sets of up to so many attributes.", type=click.IntRange(min=2), metavar="K"
@@ -39,9 +40,10 @@ def model(
 
     Coefficients are odds and odds ratios, with all else in the model.
 
-    Example: optrr model randomized.csv --design design.json --attributes sex,age,income --terms "sex*income + age"
+    Example: optrr model randomized.csv --design design.json --terms "sex*income + age"
     """
-    names = inputs.split_names(attributes)
+    named = [name for part in split_terms(terms or "") for name in part if name]
+    names = list(dict.fromkeys(named)) if attributes is None else inputs.split_names(attributes)
     reports = run.open(collapse, names)
     how: dict[str, Any] = {"stepwise": stepwise, "missing": missing or "category"}
     how |= {"confidence": confidence, "simultaneous": simultaneous}

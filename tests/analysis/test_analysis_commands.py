@@ -347,7 +347,7 @@ def test_goodness_of_fit(place, capsys):
     Path("wrong.json").write_text('{"table": []}')
     for options, message in (
         ((), "--proportions: missing"),
-        (("--proportions", "0.5,0.5"), "shape (2,)"),
+        (("--proportions", "0.5,0.5"), "has 6 cells"),
         (("--proportions", "a,b,c,d,e,f"), "not a number"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
         (("--proportions", "wrong.json"), "estimate that table"),

@@ -422,7 +422,7 @@ def test_what_the_mechanism_hides_is_refused_by_name_with_the_remedy() -> None:
         ("income ~ I(1 / (age - 20))", {}, "finite"),
         ("income ~ 0 + sex", {}, "constant"),
         ("age ~ 0", {}, "nothing to fit"),
-        ("income ~ sex", {"family": "probit"}, "no family"),
+        ("income ~ sex", {"family": "probit"}, "``family``"),
         ("income ~ sex", {"scores": {"age": [1, 2, 3]}}, "not in the formula"),
         ("income ~ age", {"scores": {"age": [1, 2]}}, "finite score"),
         ("income ~ sex", {"public": ["sex"]}, "cannot be public"),

@@ -227,7 +227,7 @@ MISTAKES = [
     records("sex,age,answer,\x1b[2Jgone\nF,1,yes,x\n", r"'\x1b[2Jgone' is not an attribute … drop it or declare it"),
     records(f"sex,age,answer,{'n' * 10**5}\nF,1,yes,x\n", "nnn…' is not an attribute … drop it or declare it"),
     # proportions and workloads
-    proportions("[0.5, 0.5]", "p.json … shape … 4 shares"),
+    proportions("[0.5, 0.5]", "p.json … 2 numbers … 4 cells … a number for each"),
     proportions("[" * 100_000, "p.json … nested list|not JSON"),
     proportions(b'{"attributes": ["\xff"]}', "p.json … UTF-8|not JSON"),
     proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "p.json … estimate that table"),

@@ -93,7 +93,7 @@ def test_what_a_method_does_not_take_is_refused_in_one_line(name: str) -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(optrr_solvers.InvalidProblem, match="already"):
         register(optrr_solvers.METHODS["ball"])
-    with pytest.raises(optrr_solvers.InvalidProblem, match="unknown method 'toy'"):
+    with pytest.raises(optrr_solvers.InvalidProblem, match="``method``: 'toy' is unknown"):
         optrr_solvers.solve(optrr_solvers.Problem([2, 3], [1.0, 1.0]), "toy")
 
 
@@ -171,7 +171,7 @@ def test_logarithm_next_to_one():
         ({"sizes": [], "epsilons": []}, "0 attributes; give between 1 and"),
         ({"sizes": [2, 2], "epsilons": [1, 1], "pairs": ((0, 2),)}, r"pair \(0, 2\) must name two different"),
         ({"sizes": [2, 2], "epsilons": [1, 1], "pairs": ((1, 1),)}, r"pair \(1, 1\)"),
-        ({"sizes": [2, 2], "epsilons": [1, 1], "kappa": 0.0}, r"kappa = 0\.0; give a positive"),
+        ({"sizes": [2, 2], "epsilons": [1, 1], "kappa": 0.0}, "``kappa``: 0.0; give a positive"),
         ({"sizes": [1], "epsilons": [1.0], "names": ("age",)}, "attribute 'age' has size 1"),
     ],
 )

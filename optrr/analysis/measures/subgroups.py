@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optrr.analysis.measures.quantities import Odds
-from optrr.core.display import MISSING, category_word
+from optrr.core.display import MISSING, brief, category_word
 from optrr.core.domain import Attribute, Category, Domain, Missing, category_text, check_missing, listed, shown
 from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -205,6 +205,8 @@ def restriction(
     domain: Domain, attributes: Sequence[str], where: Among | None, missing: Missing
 ) -> tuple[list[str], Among]:
     """What is counted for a table of some people, the table's attributes first, and who they are."""
+    if where is not None and not isinstance(where, Mapping):
+        raise InvalidInput(f"``where``: {brief(where)}; give categories by attribute, such as {{'age': '30-59'}}")
     names = [*attributes, *(name for name in where or {} if name not in attributes)]
     complete = check_missing(missing) == "complete-cases"
     return names, complete_where(domain.subset(names), where) if complete else where or {}

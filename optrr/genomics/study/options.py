@@ -64,7 +64,9 @@ class StudyOptions:
         if self.test not in genotype_tests():
             raise InvalidInput(f"``test`` {self.test!r}: is none; choose among {', '.join(genotype_tests())}")
         if not self.totals or not all(np.isfinite(t) and t > 0 for t in self.totals):
-            raise InvalidInput(f"``totals`` {list(self.totals)}: give one or more positive numbers of nats")
+            raise InvalidInput(
+                f"``totals``: {list(self.totals) or 'missing'}; give one or more positive numbers of nats"
+            )
         if self.repeats < 2:
             raise InvalidInput(f"``repeats`` {self.repeats}: give at least 2; standard errors come from their spread")
         if not 0 < self.alpha < 1:

@@ -250,9 +250,9 @@ def test_epsilons_by_name_number_and_list() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
 def test_tolerance_and_time_limit_are_positive(value: float) -> None:
-    with pytest.raises(InvalidProblem, match="tolerance = "):
+    with pytest.raises(InvalidProblem, match="``tolerance``: "):
         SolveOptions(tolerance=value)
-    with pytest.raises(InvalidProblem, match="time limit = "):
+    with pytest.raises(InvalidProblem, match="``time_limit``: "):
         SolveOptions(time_limit=value)
 
 

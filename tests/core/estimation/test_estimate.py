@@ -487,10 +487,10 @@ def test_mdr_errors():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: accuracy.absolute_error([0.5, 0.5], 0), "n = 0; give"),
-        (lambda: accuracy.relative_error([0.5, 0.5], -3), "n = -3; give"),
+        (lambda: accuracy.absolute_error([0.5, 0.5], 0), "``n``: 0; give"),
+        (lambda: accuracy.relative_error([0.5, 0.5], -3), "``n``: -3; give"),
         (lambda: accuracy.bonferroni_quantile(0), "0 cells; give"),
-        (lambda: accuracy.bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
+        (lambda: accuracy.bonferroni_quantile(3, 1.5), "``alpha``: 1.5; give"),
         (lambda: accuracy.absolute_error([0.5, np.nan], 10), "not a distribution"),
         (lambda: accuracy.absolute_error([0.7, 0.7], 10), "not a distribution"),
         (lambda: accuracy.relative_error([], 10), "not a distribution"),

@@ -186,7 +186,7 @@ def test_numbers_of_fakes_and_methods_that_make_no_sense():
     for fakes in (0, -1, 3, 10):
         with pytest.raises(InvalidInput, match=f"{fakes} fake reports among 3"):
             poisoning(counts, mechanism, fakes)
-    with pytest.raises(InvalidInput, match="no method 'best'"):
+    with pytest.raises(InvalidInput, match="'best' is unknown"):
         poisoning(counts, mechanism, 1, "best")
     with pytest.raises(InvalidInput, match="positive"):
         poisoning(counts, mechanism, 1).share_to_move(0)

@@ -223,7 +223,7 @@ def test_bad_requests_are_refused(pairs):
     counts = Counts(PAIR, np.array([[5, 4], [3, 2], [1, 1]]))
     with pytest.raises(InvalidInput, match="choose among independence"):
         test(counts, pairs, "wald")
-    with pytest.raises(InvalidInput, match="count a pair"):
+    with pytest.raises(InvalidInput, match="name two"):
         test(counts.marginal("g"), pairs)
     with pytest.raises(InvalidInput, match="name the genotype first"):
         test(counts.marginal(["s", "g"]), pairs, "genotypic")
