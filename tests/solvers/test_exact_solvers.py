@@ -239,7 +239,7 @@ def test_refusals() -> None:
         reduced.solve(many)
     with pytest.raises(MethodTooLarge, match="14"):
         lp.solve(Problem(list(range(2, 17)), [1.0] * 15))
-    with pytest.raises(InvalidProblem, match="``method``: .* is unknown"):
+    with pytest.raises(InvalidProblem, match=r"``method``: .* is unknown"):
         solve(many, "simplex")
     for method in (solve, reduced.solve):
         with pytest.raises(Infeasible, match="kappa"):
