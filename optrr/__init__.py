@@ -1,7 +1,7 @@
 """Mechanism design for randomized response on multi-attribute records.
 
 State each attribute's accuracy (ε_i) and get the mechanism with the smallest total ε, the proof that there is no smaller
-one, randomized records, and estimates with honest errors. In the order of use:
+one, randomized records, and estimates with errors that account for randomization. In the order of use:
 
     declare     Domain, Attribute, Bins; read_specification, Specification; PublicColumns
     design      design, Design, Constraints, SolveOptions; or from a total: allocate with a Workload
