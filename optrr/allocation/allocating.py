@@ -172,7 +172,7 @@ class _Task(Requested):
         missing = next((t for t in self.workload.tables if t.standard_error is None), None)
         if missing is not None:
             raise InvalidInput(
-                f"``total``: neither a total epsilon nor a standard error for table {missing.title} is given; give one of them"
+                f"``total``: missing, and table {missing.title} has no standard error; give ``total`` or ``standard_error``"
             )
         if self.constraints.pairs(self.domain):
             raise InvalidInput(

@@ -152,7 +152,7 @@ class Workload:
         if not self.required:
             return np.full(len(arrays.tables), np.inf)
         if n is None:
-            raise InvalidInput("standard errors are required, so n is needed: say how many people will answer")
+            raise InvalidInput("``standard_error``: it needs the number of respondents; give ``n`` too")
         wanted = {frozenset(domain.indices(t.attributes)): t for t in self.tables}
         out = np.full(len(arrays.tables), np.inf)
         for k, members in enumerate(arrays.tables):

@@ -45,7 +45,8 @@ EPSILON_EACH = "[NAME=]EPSILON"
 def wanted(spec: Path | None = SPEC, attributes: tuple[str, ...] = ATTRIBUTE) -> Specification:
     """The specification from SPEC or from --attribute, exactly one of them."""
     if (spec is None) == (not attributes):
-        raise InvalidInput("give either SPEC (a .toml or .json file) or --attribute name=size:epsilon")
+        given = "neither is given" if spec is None else f"{spec} and --attribute are both given; leave one out"
+        raise InvalidInput(f"give either SPEC (a .toml or .json file) or --attribute name=size:epsilon: {given}")
     return read_specification(spec) if spec is not None else parse_attributes(attributes)
 
 
@@ -195,7 +196,7 @@ def cluster(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     max_combinations: int = option(
-        "Maximum number of combinations of categories of a cluster.", required=True, metavar="T_V"
+        "Maximum number of combinations of categories of a cluster, 2 or more.", required=True, metavar="T_V"
     ),
     min_dependence: float = option(
         "Weakest dependence, 0 to 1, at which attributes are put into one cluster.", required=True, metavar="T_D"

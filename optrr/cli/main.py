@@ -170,7 +170,9 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(request.format_message())
         return 0
     except click.ClickException as error:
-        return _complain(error.format_message(), 1 if isinstance(error, Warned) else 2)
+        unknown = isinstance(error, click.NoSuchOption) and not error.possibilities and error.ctx is not None
+        hint = f" {error.ctx.command_path} --help lists them." if unknown else ""  # type: ignore[attr-defined]  # as above
+        return _complain(error.format_message() + hint, 1 if isinstance(error, Warned) else 2)
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)
     except BrokenPipeError:

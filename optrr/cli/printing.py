@@ -92,7 +92,7 @@ def warn(lines: Iterable[str], always: bool = False) -> None:
         click.echo(line, err=True)
     if said and not always and is_strict():
         raise Warned(
-            "--strict: the command ended at a warning and wrote nothing; follow the warning, or leave out --strict"
+            "--strict: the command ended at a warning and wrote nothing; remove its cause, or leave out --strict"
         )
 
 

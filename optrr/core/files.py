@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "load", "reports", "save", "sign", "verify"]
 
+# Suffixes by which other programs take a file for what it is not.
+_OTHER_SUFFIXES = (".csv", ".html", ".parquet", ".toml", ".txt", ".xlsx")
+
 # Maximum number of bytes of a deployment file, compressed: what a phone fetches in a blink.
 MOST_BYTES = 64 * 1024
 
@@ -56,7 +59,10 @@ def save(made: Any, path: str | Path) -> None:
     >>> optrr.load(folder / "design.json").domain.names
     ('smokes', 'age')
     """
-    _of(made, "save", "is for studies and has no file")(made, path)
+    function = _of(made, "save", "cannot be saved")
+    if Path(path).suffix.lower() in _OTHER_SUFFIXES:
+        raise InvalidInput(f"{path} ends in {Path(path).suffix!r}; a protocol is written as .json")
+    function(made, path)
 
 
 def export(

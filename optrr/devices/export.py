@@ -134,7 +134,7 @@ def fitted_deployment(design: Design, size: int = MOST_BYTES) -> Fitted:
     made = _tried(design)
     if made is None or made.size > size:
         known = min((x.size for x in (own, made) if x is not None), default=None)
-        remedy = "" if known is None else f"; {known} bytes are possible (``max_bytes``)"
+        remedy = "" if known is None else f"; raise ``max_bytes`` to at least {known}"
         raise InvalidInput(f"the design of {design.domain.m} attributes does not fit {size} compressed bytes{remedy}")
     return made
 

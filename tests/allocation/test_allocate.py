@@ -75,9 +75,9 @@ def test_what_no_epsilon_can_reach_is_refused_with_what_can():
     with pytest.raises(Infeasible, match=message):
         allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.001, n=2000)
     allocate(DOMAIN, workload=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
-    with pytest.raises(InvalidInput, match="n is needed"):
+    with pytest.raises(InvalidInput, match="give ``n`` too"):
         allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.1)
-    with pytest.raises(InvalidInput, match="neither a total epsilon nor a standard error for table b"):
+    with pytest.raises(InvalidInput, match="missing, and table b has no standard error"):
         allocate(DOMAIN, workload=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
 
 

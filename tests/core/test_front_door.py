@@ -234,7 +234,7 @@ def test_files_of_every_kind(design: optrr.Design, tmp_path: Path) -> None:
     with pytest.raises(optrr.InvalidInput, match="no deployment file"):
         optrr.verify(path, path)
     for wrong in (design.mechanism, rr_independent(design.domain, 1.0)):
-        with pytest.raises(optrr.InvalidInput, match="for studies and has no file"):
+        with pytest.raises(optrr.InvalidInput, match="cannot be saved"):
             optrr.save(wrong, path)
 
 

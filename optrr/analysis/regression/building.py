@@ -145,7 +145,7 @@ def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: li
             known = (*randomized, *declared)
             raise InvalidInput(
                 f"{name!r} is no attribute of the design ({listed(randomized)}); if it is a column that was not randomized, "
-                f"name it public{did_you_mean(name, known)}"
+                f"name it in ``public``{did_you_mean(name, known)}"
             )
         out.append(declared[name] if name in declared else mechanism.domain[name])
     return Domain(tuple(out))

@@ -98,9 +98,7 @@ class Formula:
         left = [] if sides[0] is None else list(sides[0])
         factors = list(left[0].factors) if len(left) == 1 else []
         if len(factors) != 1 or factors[0].eval_method.value != "lookup" or not hasattr(sides[1], "required_variables"):
-            raise InvalidInput(
-                f"the formula {text!r} must have one attribute before its ~, as it is; write 'outcome ~ a + b'"
-            )
+            raise InvalidInput(f"the formula {text!r} does not have one attribute before a ~; write 'outcome ~ a + b'")
         return Formula(text, _named(str(factors[0].expr), aliases), sides[1], aliases)
 
     @property

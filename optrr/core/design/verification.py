@@ -116,7 +116,9 @@ class Verification(TableResult):
 
     def headline(self) -> str:
         """Verified or not, and what fails."""
-        failed = [c.name for c in self.failed] + (["digest"] if self.digest is False else [])
+        failed = [c.name for c in self.failed] + (
+            ["it was changed after it was written (its digest differs)"] if self.digest is False else []
+        )
         return f"verified, {len(self.checks)} checks hold" if self.holds else "NOT verified: " + ", ".join(failed)
 
     def to_arrow(self) -> pa.Table:

@@ -148,7 +148,8 @@ class ColumnCodec:
             remedy = ": widen the outer ones, to -inf or inf if need be" if "outside" in outside else ""
             raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{remedy}")
         raise InvalidInput(
-            f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}"
+            f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}; "
+            "correct the record, or declare the category"
         )
 
 

@@ -352,9 +352,11 @@ class Domain:
         Raises InvalidInput for an unknown name, a name given twice, or none at all.
         """
         chosen = (names,) if isinstance(names, str) else tuple(names)
+        if (wrong := next((n for n in chosen if not isinstance(n, str)), None)) is not None:
+            raise InvalidInput(f"``attributes``: {brief(wrong)} is no name; give the names one by one, as texts")
         out = tuple(self.index(n) for n in chosen)
         if not out:
-            raise InvalidInput(f"no attributes were named; choose among {listed(self.names)}")
+            raise InvalidInput(f"``attributes``: no attributes were named; choose among {listed(self.names)}")
         if len(set(out)) < len(out):
             twice = next(n for k, n in enumerate(chosen) if n in chosen[:k])
             raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")

@@ -260,6 +260,8 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     InvalidInput
         where the effect is none, or no survey is large enough.
     """
+    if not 0 < level < 1:
+        raise InvalidInput(f"``alpha``: {level}; give a number above 0 and below 1, such as 0.05")
     if not level < wanted < 1:
         raise InvalidInput(f"``power``: {wanted}; give a number above the level {level} and below 1")
     if effect.noncentrality < _NO_EFFECT:

@@ -229,6 +229,7 @@ def doubts(origin: Origin) -> list[str]:
     """Warnings to show beside every number that comes from these records."""
     if origin.provenance is None:
         return [
-            f"estimates are wrong if {origin.what} was not randomized by this design: it has no provenance metadata"
+            f"estimates are wrong if {origin.what} was not randomized by this design: it has no provenance metadata; "
+            "give a file that `optrr randomize` wrote"
         ]
     return origin.provenance.not_private(origin.what)

@@ -156,7 +156,9 @@ class Sealed(Generic[Record]):
             refuse_repeats(raw)
         except MALFORMED as error:
             self.refuse(raw, source)
-            raise InvalidInput(f"{self.prefix}{source} {self.refused}: {in_one_line(error)}") from error
+            raise InvalidInput(
+                f"{self.prefix}{source} {self.refused}: {in_one_line(error)}; give the file as optrr wrote it"
+            ) from error
         return record
 
 

@@ -106,7 +106,7 @@ def test_a_file_that_does_not_verify_is_not_signed(folder: Path, capsys: pytest.
     path = folder / "design.json"
     path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
     assert run(["sign", str(path), "--private-key", str(folder / "key.pem")]) == 2
-    assert "is not signed, because it does not verify: NOT verified: digest" in capsys.readouterr().err
+    assert "is not signed, because it does not verify: NOT verified: it was changed" in capsys.readouterr().err
     assert not (folder / "design.json.sig").exists()
 
 

@@ -306,7 +306,7 @@ def readable(name: str) -> Iterator[None]:
     except OSError as error:
         raise InvalidInput(
             f"cannot read {name}: {in_one_line(error.strerror or 'it is damaged or cut off')}; "
-            "check the path, and that the file is whole"
+            f"check the path{'' if isinstance(error, FileNotFoundError) else ', and that the file is whole'}"
         ) from error
 
 
