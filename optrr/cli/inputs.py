@@ -99,6 +99,9 @@ def by_name(
     for text in texts:
         places = [k for k, c in enumerate(text) if k and c == "=" and (not names or text[:k] in names)]
         if not places:
+            if names and "=" in text:
+                unknown = shown(text.partition("=")[0])
+                raise InvalidInput(f"``{option}``: there is no attribute {unknown}; the domain has {listed(names)}")
             of = f", with NAME one of {listed(names)}" if names else ""
             raise InvalidInput(f"``{option}`` {shown(text)}: not understood; write NAME=VALUE{of}")
         at = places[0 if names else -1]

@@ -172,6 +172,8 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         unknown = isinstance(error, click.NoSuchOption) and not error.possibilities and error.ctx is not None
         hint = f" {error.ctx.command_path} --help lists them." if unknown else ""  # type: ignore[attr-defined]  # as above
+        if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
+            hint = f" {error.param.help}"
         return _complain(error.format_message() + hint, 1 if isinstance(error, Warned) else 2)
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)

@@ -66,7 +66,7 @@ def test_a_story_ends_in_a_design_and_a_statement(browser: Any, tmp_path: Path) 
         page.locator("#see").get_by_text(" × ".join(TABLE)).first.wait_for()
         shown = page.locator("#see").inner_text()
         context.close()
-    assert run(["plan", "--check", str(folder / "plan.toml")]) == 0
+    assert run(["verify", str(folder / "plan.toml")]) == 0
     made = load(folder / "design.json")
     assert made.epsilon <= TOTAL + 1e-9
     # the table's margin on the page, after its number of cells, is that of the design that was saved

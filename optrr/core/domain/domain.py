@@ -557,7 +557,7 @@ def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str])
         return None
     unknown = next((name for name in scores if name not in names), None)
     if unknown is not None:
-        raise InvalidInput(f"``scores``: {unknown!r} is none of {listed(names)}; name one of these")
+        raise InvalidInput(f"``scores``: {unknown!r} has none here; give scores of {listed(names)}")
     first, second = (*map(scores.get, names), None)[:2]
     return first, second
 

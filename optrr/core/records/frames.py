@@ -84,7 +84,7 @@ def _instead(name: str, present: Sequence[str]) -> str:
     twins = [p for p in present if unicodedata.normalize("NFKC", p) == form]
     if twins:
         return f"the data has it in another Unicode form ({twins[0]!a}, declared is {name!a}); write both names alike"
-    return f"the data has {listed(present)}{did_you_mean(name, present)}"
+    return f"the data has {listed(present)}{did_you_mean(name, present)}; add it or rename one"
 
 
 class FrameCodec:
@@ -262,7 +262,7 @@ def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -
     missing = [name for name in public.apart_from(domain).names if name not in present]
     if missing:
         raise InvalidInput(
-            f"the public column {shown(missing[0])} is missing; the data has {listed(present)}"
+            f"the public column {shown(missing[0])} is missing; add it, or name one of {listed(present)}"
             f"{did_you_mean(missing[0], present)}"
         )
     return [name for name in present if name not in public.names]
