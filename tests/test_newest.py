@@ -91,8 +91,8 @@ from optrr.survey.results import Admission
 survey, admission = prepared(Path("d.json")), Admission("t" * 30)
 app = survey_app(survey, open_database(database_url("whole.db")), admission, secure=False)
 configured(app).load()
-for a in "011":
-    body = report_body(survey.files.digest, os.urandom(16).hex(), [a, "2", "0"])
+for sex in "FMM":
+    body = report_body(survey.files.digest, os.urandom(16).hex(), [sex, "65+", "low"])
     assert call(app, "POST", "/reports", body, content_type="application/json").status == 200
 for path in ("/", "/sampler.json", "/results", "/results/report.html", "/results/counts.csv", "/results/reports.parquet"):
     assert call(app, "GET", path, cookie=f"optrr_results={admission.cookie()}").status == 200, path

@@ -105,36 +105,46 @@ function readBall(ball, m, k) {
   must(isHex(thresholds, 16 * m) && isHex(second_thresholds, 16 * m) && isBelow(least, 2 ** 24), what);
   must(Number.isSafeInteger(unit) && Array.isArray(weights) && weights.length === m, what);
   const end = least + acceptance.length / 8;
+  must(Math.abs(unit) * end <= 2500 * 2 ** 40, what);
   const [changed, second] = [thresholds, second_thresholds].map((text) => pieces(text, 16));
   must(weights.every((x) => isBelow(x, end + 1)) && second.every((x, i) => x <= changed[i]), what);
   return { least, end, weights, rho: unit / 2 ** 40, changed, second, accepted: pieces(acceptance, 8) };
 }
 
-const share = (text) => parseInt(text, 16) / 16 ** text.length;
+// how far a threshold of 64 bits is above another one, over 2^64: exact where doubles would cancel
+const gap = (high, low) => Number(high - low) / 2 ** 64;
+const FULL = 2n ** 64n;
 
-// the chance that a trial is accepted, and ln of the largest density of what is
-function costOfBall({ least, end, weights, rho, changed, second, accepted }, attributes) {
-  const chances = accepted.map(share);
+// ln of the chance that no trial is accepted, and of the largest density of what is accepted
+function costOfBall({ least, end, weights, rho, changed, second, accepted }, attributes, count) {
+  const chances = accepted.map((x) => parseInt(x, 16) / 2 ** 32);
   let f = new Float64Array(end);
   f[0] = 1;
-  let most = Math.max(...chances.map((x, k) => Math.log(x) - rho * (least + k)));
+  let most = chances.reduce((best, x, k) => Math.max(best, Math.log(x) - rho * (least + k)), -Infinity);
+  let no = 0;
   changed.forEach((text, i) => {
-    const [p, q, w, r] = [share(text), share(second[i]), weights[i], attributes[i].categories.length];
-    most += Math.max(Math.log1p(-p) + Math.log(r), Math.log(p - q + q * Math.exp(rho)) + rho * w + Math.log(r / (r - 1)));
-    f = f.map((x, k) => x * (1 - p) + (k < w ? 0 : f[k - w] * (p - q)) + (k <= w ? 0 : f[k - w - 1] * q));
+    const [a, b, w, r] = [BigInt("0x" + text), BigInt("0x" + second[i]), weights[i], attributes[i].categories.length];
+    const [kept, p, q] = [gap(FULL, a), gap(a, b), gap(b, 0n)];
+    const change = logSum([Math.log(p), Math.log(q) + rho]) + rho * w + Math.log(r / (r - 1));
+    most += Math.max(Math.log(kept * r), change);
+    const tail = (from) => f.subarray(Math.max(0, from)).reduce((sum, x) => sum + x, 0);
+    no += p * tail(end - w) + q * tail(end - w - 1);
+    f = f.map((x, k) => x * kept + (k < w ? 0 : f[k - w] * p) + (k <= w ? 0 : f[k - w - 1] * q));
   });
   const a = chances.reduce((sum, x, k) => sum + x * f[least + k], 0);
-  return [a, most - Math.log(a)];
+  f.forEach((x, k) => (no += k < least ? x : x * (1 - chances[k - least])));
+  must(a >= 1e-290, "hardly any trial is accepted");
+  return [count * (a < 0.5 ? Math.log1p(-a) : Math.log(no)), most - Math.log(a)];
 }
 
 function costOfTrials({ balls, count, ends, uniform }, attributes) {
-  const limits = [0, ...ends.map(share), 1];
-  const costs = balls.map((ball) => costOfBall(ball, attributes));
-  const u = share(uniform);
-  const none = costs.map(([a]) => Math.exp(count * Math.log1p(-a)));
-  const tried = balls.map((_, k) => (1 - u) * (limits[k + 1] - limits[k]));
-  const alpha = u + tried.reduce((sum, x, k) => sum + x * none[k], 0);
-  return logSum([0, ...costs.map(([, most], k) => Math.log(tried[k] * (1 - none[k])) - Math.log(alpha) + most)]);
+  const limits = [0n, ...ends.map((x) => BigInt("0x" + x)), FULL];
+  const c = BigInt("0x" + uniform);
+  const costs = balls.map((ball) => costOfBall(ball, attributes, count));
+  const tried = balls.map((_, k) => gap(FULL, c) * gap(limits[k + 1], limits[k]));
+  const alpha = gap(c, 0n) + tried.reduce((sum, x, k) => sum + x * Math.exp(costs[k][0]), 0);
+  must(alpha >= 1e-290, "an answer is hardly ever uniform");
+  return logSum([0, ...costs.map(([none, most], k) => Math.log(tried[k] / alpha) + Math.log(-Math.expm1(none)) + most)]);
 }
 
 const isNumbers = (list, limit) => isSet(list) && list.length && list.every((x) => isBelow(x, limit));
@@ -193,7 +203,7 @@ const log = (x, bits) => {
 
 const logSum = (logs) => {
   const most = Math.max(...logs);
-  return most + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - most), 0));
+  return most === -Infinity ? most : most + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - most), 0));
 };
 
 // §4, with ln of top and bottom
@@ -228,7 +238,7 @@ function checkEpsilon({ attributes, epsilon, questions }, truth) {
   must(keysOf(epsilon) === (questions ? "" : "attributes,conditional,") + "total", "epsilon");
   must(own.length === attributes.length, "epsilon");
   must(conditional.length === own.length && [total, ...conditional].every((x) => x >= 0n && x <= total), "epsilon");
-  must(truth <= Number(epsilon.total) + 1e-9 * (1 + truth), "epsilon is too small");
+  must(truth < Infinity && truth <= Number(epsilon.total) + 1e-9 * (1 + truth), "epsilon is too small");
 }
 
 const numberBelow = (n) => {

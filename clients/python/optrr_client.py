@@ -62,6 +62,9 @@ MOST_CELL_BITS = 62
 # Limits of a file of trials: how many, and attributes times totals, for whose sums a client takes some seconds.
 MOST_TRIALS = 1 << 12
 MOST_TRIAL_SUMS = 1 << 24
+# |ln ρ| times the number of totals, at most, and the least chances that doubles hold.
+MOST_TILT = 2500
+LEAST_CHANCE = 1e-290
 # Relative error of sums of positive doubles for each attribute: five times what rounding can add.
 _ROUNDING = 2.0**-49
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
@@ -184,20 +187,26 @@ class _Ball(NamedTuple):
         place = heavier + sum(w for w, moves in zip(self.weights, changed, strict=True) if moves) - self.least
         return changed if 0 <= place < len(self.acceptance) and words[m] < self.acceptance[place] else None
 
-    def cost(self) -> tuple[float, float]:
-        """The chance that a trial is accepted, and ln of the largest density of what is: sums of positive doubles."""
-        rho, chances = self.log_ratio / 2**40, [x / 2**32 for x in self.acceptance]
-        most = max(math.log(x) - rho * (self.least + k) for k, x in enumerate(chances) if x)
+    def cost(self, count: int) -> tuple[float, float, float]:
+        """ln of the chance that no trial is accepted, its chance for one, and ln of the largest density of what is.
+
+        Sums of positive doubles: complements are differences of whole numbers.
+        """
+        rho, full, beyond = self.log_ratio / 2**40, 1 << 64, 0.0
+        most = max(_ln(x / 2**32) - rho * (self.least + k) for k, x in enumerate(self.acceptance))
         f = [1.0] + [0.0] * (self.end - 1)
         for r, w, first, second in zip(self.sizes, self.weights, self.thresholds, self.second, strict=True):
-            p, q = first / 2**64, second / 2**64
-            kept, change = (1 - p) * r, (p - q + q * math.exp(rho)) * r / (r - 1)
-            most += max(math.log(kept) if kept else -math.inf, math.log(change) + rho * w if change else -math.inf)
+            kept, lighter, heavier = (full - first) / 2**64, (first - second) / 2**64, second / 2**64
+            change = _log_sum((_ln(lighter), _ln(heavier) + rho)) + rho * w + math.log(r / (r - 1))
+            most += max(math.log(kept * r), change)
+            beyond += lighter * sum(f[max(0, self.end - w) :]) + heavier * sum(f[max(0, self.end - w - 1) :])
             light, heavy = [0.0] * w + f, [0.0] * (w + 1) + f
-            f = [(1 - p) * x + (p - q) * y + q * z for x, y, z in zip(f, light, heavy, strict=False)]
-        a = math.fsum(x * y for x, y in zip(chances, f[self.least :], strict=True))
-        _require(0 < a < 1, "no trial is ever accepted, or every one is")
-        return a, most - math.log(a)
+            f = [kept * x + lighter * y + heavier * z for x, y, z in zip(f, light, heavy, strict=False)]
+        a = math.fsum(x * y / 2**32 for x, y in zip(self.acceptance, f[self.least :], strict=True))
+        rejected = sum(((1 << 32) - x) * y / 2**32 for x, y in zip(self.acceptance, f[self.least :], strict=True))
+        _require(a >= LEAST_CHANCE, "hardly any trial is accepted")
+        none = count * (math.log1p(-a) if a < 1 / 2 else math.log(beyond + sum(f[: self.least]) + rejected))
+        return none, a, most - math.log(a)
 
 
 class _Trials(NamedTuple):
@@ -223,18 +232,27 @@ class _Trials(NamedTuple):
 
     def total(self) -> Decimal:
         """The total epsilon, in nats, rounded up (docs/deployment-format.md, §9)."""
-        u, ends = self.uniform / 2**64, [0, *self.ends, 1 << 64]
-        tried = [(1 - u) * (high - low) / 2**64 for low, high in pairwise(ends)]
-        costs = [ball.cost() for ball in self.balls]
-        none = [math.exp(self.count * math.log1p(-a)) for a, _ in costs]
-        alpha = u + math.fsum(x * y for x, y in zip(tried, none, strict=True))
-        _require(alpha > 0 and all(x < 1 for x in none), "an answer is never uniform")
-        logs = [math.log(s * (1 - f) / alpha) + most for s, f, (_, most) in zip(tried, none, costs, strict=True)]
-        largest = max(0.0, *logs)
-        total = largest + math.log(math.fsum(math.exp(x - largest) for x in (0.0, *logs)))
-        return _UP.quantize(
-            Decimal(total + (2 * self.count + 3) * len(self.balls[0].sizes) * _ROUNDING), Decimal("1e-15")
+        ends, full = [0, *self.ends, 1 << 64], 1 << 64
+        tried = [(full - self.uniform) / 2**64 * ((high - low) / 2**64) for low, high in pairwise(ends)]
+        costs = [ball.cost(self.count) for ball in self.balls]
+        alpha = self.uniform / 2**64 + math.fsum(
+            s * math.exp(none) for s, (none, _, _) in zip(tried, costs, strict=True)
         )
+        _require(alpha >= LEAST_CHANCE, "an answer is hardly ever uniform")
+        logs = [
+            math.log(s / alpha) + _ln(-math.expm1(none)) + most for s, (none, _, most) in zip(tried, costs, strict=True)
+        ]
+        total = _log_sum((0.0, *logs)) + (2 * self.count + 3) * len(self.balls[0].sizes) * _ROUNDING
+        return _UP.quantize(Decimal(total), Decimal("1e-15"))
+
+
+def _ln(x: float) -> float:
+    return math.log(x) if x else -math.inf
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most if most == -math.inf else most + math.log(math.fsum(math.exp(x - most) for x in logs))
 
 
 class Sampler:
@@ -666,6 +684,7 @@ def _ball(record: Any, sizes: Sequence[int]) -> _Ball:
     _require(isinstance(weights, list) and len(weights) == len(sizes), "weights and attributes differ")
     end = least + len(acceptance)
     _require(all(type(w) is int and 0 <= w <= end for w in weights), "a weight is out of range")
+    _require(abs(log_ratio) * end <= MOST_TILT << 40, "a ratio times its totals is out of range")
     first, second = (_thresholds(record[key], 64, len(sizes), zero=True) for key in ("thresholds", "second_thresholds"))
     _require(all(x <= y for x, y in zip(second, first, strict=True)), "a second threshold is above the first")
     return _Ball(sizes, weights, first, second, least, acceptance, log_ratio)

@@ -32,7 +32,7 @@ from optrr.core.records import whole_file
 from optrr.devices.exact import epsilons, log_ceiling, places, work
 from optrr_solvers.allocation.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.laws.trials import MOST_TRIALS, TrialBall, Trials
+from optrr_solvers.laws.trials import MOST_SUMS, MOST_TRIALS, TrialBall, Trials
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
 from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, WORD_BITS, ChoiceLayer, Layer, Layers
@@ -88,10 +88,8 @@ FORMAT = "optrr-deployment/1"
 # Operations on words that are done at once: a few seconds; and bits of thresholds of questions: about a second.
 _MOST_HERE, _MOST_BITS_HERE = 1 << 30, 1 << 20
 _FORMULAS = "exact integers"
-# Attributes times totals of a file of trials; part of the format. A client in plain Python takes some seconds for so many.
-MOST_TRIAL_SUMS = 1 << 24
-# ... and so many take half a second here.
-MOST_SUMS = 1 << 23
+# Attributes times totals of a file of trials that are summed at once: half a second.
+_MOST_SUMS_HERE = 1 << 23
 # What the last digits of sums may differ by between machines, in nats.
 _MACHINES = Decimal("1e-10")
 # Widths of a threshold; part of the format.
@@ -374,7 +372,7 @@ class DeployedTrials(DeploymentFile):
     @property
     def is_heavy(self) -> bool:
         """By attributes times totals."""
-        return self.trials.work > MOST_SUMS
+        return self.trials.work > _MOST_SUMS_HERE
 
     @classmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> "DeployedTrials":
@@ -396,8 +394,8 @@ def _ball_record(ball: TrialBall) -> dict[str, Any]:
 
 
 def _attribute_epsilons(trials: Trials) -> FloatArray:
-    flips = trials.flips
-    return np.log((trials.sizes - 1) * (1 - flips) / flips)
+    kept, changed = trials.flips
+    return np.asarray(np.log((trials.sizes - 1) * kept / changed))
 
 
 def _stated_above(epsilons: FloatArray) -> tuple[str, ...]:
@@ -739,10 +737,12 @@ def _trials(record: _TrialsRecord, sizes: IntArray) -> Trials:
         raise InvalidInput("trials: their ends do not increase")
     (uniform,) = _numbers(draw.uniform, WORD_BITS, 1, "trials", 0)
     made = Trials(balls, ends, uniform, draw.count)
-    if made.work > MOST_TRIAL_SUMS or not 0 < draw.count <= MOST_TRIALS:
+    if made.work > MOST_SUMS or not 0 < draw.count <= MOST_TRIALS:
         raise InvalidInput(
-            f"trials: give 1 to {MOST_TRIALS} of them, and totals that times {sizes.size} are at most {MOST_TRIAL_SUMS}"
+            f"trials: give 1 to {MOST_TRIALS} of them, and totals that times {sizes.size} are at most {MOST_SUMS}"
         )
+    if made.flaw:
+        raise InvalidInput(f"trials: {made.flaw}; export the design again")
     return made
 
 
@@ -756,7 +756,7 @@ def _ball(k: int, record: _BallRecord, sizes: IntArray) -> TrialBall:
         raise InvalidInput(f"{where}: a second threshold is above the first")
     acceptance = np.array(_numbers(record.acceptance, 32, len(record.acceptance) // 8, where, 0), dtype=np.uint32)
     end = record.least + acceptance.size
-    if not acceptance.any() or not 0 <= record.least < MOST_TRIAL_SUMS:
+    if not acceptance.any() or not 0 <= record.least < MOST_SUMS:
         raise InvalidInput(f"{where}: no total is accepted")
     if len(record.weights) != m or not all(0 <= w <= end for w in record.weights):
         raise InvalidInput(f"{where}: its weights are not {m} numbers of 0..{end}")

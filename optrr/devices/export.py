@@ -21,7 +21,6 @@ from optrr.core.mechanisms import Mechanism
 from optrr.core.provenance import DEPLOYMENT, FORMATS, kind_of
 from optrr.core.records import whole_files
 from optrr.devices.deployment_file import (
-    MOST_TRIAL_SUMS,
     DeployedTrials,
     Deployment,
     DeploymentFile,
@@ -31,7 +30,7 @@ from optrr.devices.exact import epsilons, shortened
 from optrr_solvers import Status
 from optrr_solvers.balls.rounding import CoarseBalls
 from optrr_solvers.laws import BallLaw
-from optrr_solvers.laws.trials import Trials, trials_of
+from optrr_solvers.laws.trials import MOST_SUMS, Trials, trials_of
 from optrr_solvers.sampling.diagram import Layers
 from optrr_solvers.solution import checked
 
@@ -152,7 +151,7 @@ def _own(design: Design, size: int) -> Fitted | None:
 def _tried(design: Design) -> Fitted | None:
     """Trials of the design's own ball, or of one with coarser weights; None where neither is had."""
     m = design.domain.m
-    target = min(max(_LEAST_TOTALS, _TOTALS * m), _SPARE * MOST_TRIAL_SUMS / m)
+    target = min(max(_LEAST_TOTALS, _TOTALS * m), _SPARE * MOST_SUMS / m)
     trials = _trials(design.law)
     free = _replaceable(design) and not design.solution.problem.constrained
     if trials is not None and (trials.work <= _FINE * target * m or not free):
@@ -163,8 +162,7 @@ def _tried(design: Design) -> Fitted | None:
 
 
 def _trials(law: Any) -> Trials | None:
-    trials = trials_of(law) if isinstance(law, BallLaw) else None
-    return trials if trials is not None and trials.work <= MOST_TRIAL_SUMS else None
+    return trials_of(law) if isinstance(law, BallLaw) else None
 
 
 def _fitted(design: Design, trials: Trials, *, anew: bool) -> Fitted:

@@ -111,7 +111,7 @@ def _of_trials(deployed: DeployedTrials) -> Label:
         trials.randomize(codes, SystemSource())
 
     most = max(1, min(_MOST_TABLED, (_MOST_SUMS // max(ball.end for ball in trials.balls)).bit_length() - 1))
-    return Label(deployed.domain, float(deployed.stated.total), trials.flips, trials.changes, most, randomize)
+    return Label(deployed.domain, float(deployed.stated.total), trials.flips[1], trials.changes, most, randomize)
 
 
 def change_probabilities(automaton: Layers, chosen: Sequence[int]) -> FloatArray:

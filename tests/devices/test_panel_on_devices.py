@@ -7,7 +7,7 @@ import pytest
 from javascript import run as javascript
 
 from optrr.cli.main import run
-from optrr.core.design.design_file import load_design, save_design
+from optrr.core.design.design_file import save_design
 from optrr.core.design.designs import Design
 from optrr.genomics import Budget, GenomicDesign, Wanted, genomic_design
 
@@ -53,19 +53,13 @@ def test_the_javascript_clients_reports_are_collected(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_names(tmp_path, capsys, monkeypatch):
-    """At the usual size another mechanism takes the design's place; the size that keeps it is said, and clients take it."""
-    # every attribute on its own will do for what takes its place; grids take half a minute
-    monkeypatch.setattr("optrr.devices.export.MOST_WORK", 0)
+def test_two_hundred_variants_cost_a_hundredth_more_at_most(tmp_path, capsys):
+    """In a file of a few kilobytes, by trials of a ball, which the JavaScript client draws."""
     design = panel(200, 4.0)
-    save_design(design, tmp_path / "d.json")
-    assert run(["export", str(tmp_path / "d.json"), "-o", str(tmp_path / "small.json")]) == 0
-    error = capsys.readouterr().err
-    size = error.rpartition(" bytes")[0].rpartition(" ")[2]
-    assert load_design(tmp_path / "small.design.json").epsilon > 2 * design.epsilon
-    content = exported(design, tmp_path, "--max-bytes", size)
-    assert float(content["epsilon"]["total"]) == pytest.approx(design.epsilon, abs=2e-9)
-    assert int(size) < 150_000 and (tmp_path / "s.json").stat().st_size < 1 << 22
+    content = exported(design, tmp_path)
+    assert "estimate with" in capsys.readouterr().err
+    assert design.epsilon < float(content["epsilon"]["total"]) < 1.01 * design.epsilon
+    assert (tmp_path / "s.json").stat().st_size < 1 << 16
     record = [a["categories"][0] for a in content["attributes"]]
     given = {"deployment": (tmp_path / "s.json").read_text(), "record": record, "count": 3, "pooled": False}
     assert all(len(values) == 201 for values, _ in javascript("draws", given))

@@ -15,7 +15,8 @@ trials is the least for which the F_k fit into α, and costs nothing. With β_k 
         ≤ α + Σ_k β_k A_k Π_i max((1 − p_i) r_i, p_i E[ρ^{W_i}] r_i/(r_i − 1))/a_k,
 
 with A the largest a(x) ρ^{−x} (for falling profiles equality holds up to rounding), and q_S ≥ α. All of this is computed from
-the integers. Sums have positive terms, so doubles err by less than ``ROUNDING`` for each attribute.
+the integers. Sums have positive terms: 1 − p, 1 − u and shares are differences of integers, 1 − a is the sum of what is
+rejected, and 1 − F comes from its logarithm. So doubles err by less than ``ROUNDING`` for each attribute.
 
 A file of m attributes holds m weights and thresholds of each ball, and one acceptance for each total near its radius. A draw
 takes m·count words; the sums take m·end operations, with ``end`` the largest total that is accepted, of all balls together.
@@ -25,6 +26,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +47,16 @@ WORD, ACCEPTANCE = 2.0**64, 2.0**32
 ROUNDING = 2.0**-49
 # Most trials of one answer: a second of work at a thousand attributes.
 MOST_TRIALS = 1 << 12
+# Attributes times totals of all balls: a client in plain Python takes some seconds for so many.
+MOST_SUMS = 1 << 24
+# |ln ρ| times the number of totals, at most: ρ^x is then known to 1e-12.
+MOST_TILT = 2500.0
+# The least chance of an accepted trial, and of a uniform answer, that doubles hold.
+LEAST_CHANCE = 1e-290
 # Balls hold all of a law that is not uniform, but for so much.
 _REST = 1e-12
 # ln ρ times the radius, at most: all of a ball's mass is at its edge then.
-_STEEPEST = 2500.0
+_STEEPEST = 2400.0
 # Records that are drawn at once, times attributes.
 _CELLS = 1 << 22
 
@@ -88,9 +96,14 @@ class TrialBall:
         return self.least + self.acceptance.size
 
     @cached_property
-    def _changed(self) -> FloatArray:
-        """p_i."""
-        return self.thresholds / WORD
+    def _kept(self) -> FloatArray:
+        """1 − p_i."""
+        return np.array([float((1 << 64) - t) for t in self.thresholds.tolist()]) / WORD
+
+    @cached_property
+    def _lighter(self) -> FloatArray:
+        """The part of p_i that weighs no more than the whole part."""
+        return (self.thresholds - self.second) / WORD
 
     @cached_property
     def _heavier(self) -> FloatArray:
@@ -105,12 +118,12 @@ class TrialBall:
     def passed(self, f: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
         """The chances of every total after attribute i, where it is kept and where it changes."""
         changed = np.zeros(self.end)
-        p, q, a = self._changed[i], self._heavier[i], int(self.weights[i])
+        p, q, a = self._lighter[i], self._heavier[i], int(self.weights[i])
         if a < self.end:
-            changed[a:] = (p - q) * f[: self.end - a]
+            changed[a:] = p * f[: self.end - a]
         if a + 1 < self.end:
             changed[a + 1 :] += q * f[: self.end - a - 1]
-        return (1 - p) * f, changed
+        return self._kept[i] * f, changed
 
     def totals(self, attributes: Iterable[int]) -> FloatArray:
         """The chances of every total of these attributes."""
@@ -122,9 +135,28 @@ class TrialBall:
         return f
 
     @cached_property
+    def chances(self) -> tuple[float, float]:
+        """a, the chance that one trial is accepted, and 1 − a, what is beyond all totals or rejected."""
+        f, beyond = np.zeros(self.end), 0.0
+        f[0] = 1.0
+        for i in range(self.m):
+            a = int(self.weights[i])
+            beyond += float(self._lighter[i] * f[max(0, self.end - a) :].sum())
+            beyond += float(self._heavier[i] * f[max(0, self.end - a - 1) :].sum())
+            kept, changed = self.passed(f, i)
+            f = kept + changed
+        rejected = (ACCEPTANCE - self.acceptance) / ACCEPTANCE
+        return float(f @ self.accepted), beyond + float(f[: self.least].sum() + f[self.least :] @ rejected)
+
+    @property
     def chance(self) -> float:
-        """a, the chance that one trial is accepted."""
-        return float(self.totals(range(self.m)) @ self.accepted)
+        """a."""
+        return self.chances[0]
+
+    def log_none(self, count: int) -> float:
+        """ln F, of so many trials."""
+        a, rejected = self.chances
+        return count * (math.log1p(-a) if a < 1 / 2 else math.log(rejected))
 
     @cached_property
     def log_density(self) -> float:
@@ -133,9 +165,9 @@ class TrialBall:
         x = np.arange(self.least, self.end)
         with np.errstate(divide="ignore"):
             largest = float(np.max(np.log(self.acceptance / ACCEPTANCE) - rho * x))
-            p, q, r = self._changed, self._heavier, self.sizes
-            weighted = np.log((p - q) + q * math.exp(rho)) + rho * self.weights
-            steps = np.maximum(np.log1p(-p) + np.log(r), weighted + np.log(r / (r - 1)))
+            r = self.sizes
+            weighted = np.logaddexp(np.log(self._lighter), np.log(self._heavier) + rho) + rho * self.weights
+            steps = np.maximum(np.log(self._kept * r), weighted + np.log(r / (r - 1)))
         return largest + math.fsum(steps) - math.log(self.chance)
 
     def changes(self, chosen: Sequence[int]) -> FloatArray:
@@ -147,20 +179,24 @@ class TrialBall:
 
     @cached_property
     def flips(self) -> FloatArray:
-        """Probability that each attribute changes in an accepted trial: a pass forwards and one backwards, 8·m·end bytes."""
+        """Chances that each attribute is kept, and changes, in an accepted trial, shape (2, m).
+
+        A pass forwards and one backwards, 8·m·end bytes.
+        """
         before = np.zeros((self.m + 1, self.end))
         before[0, 0] = 1.0
         for i in range(self.m):
             kept, changed = self.passed(before[i], i)
             before[i + 1] = kept + changed
-        after, inside = self.accepted, np.zeros(self.m)
+        after, inside = self.accepted, np.zeros((2, self.m))
         for i in reversed(range(self.m)):
-            p, q, a = self._changed[i], self._heavier[i], int(self.weights[i])
+            p, q, a = self._lighter[i], self._heavier[i], int(self.weights[i])
             moved = np.zeros(self.end)
-            moved[: max(0, self.end - a)] = (p - q) * after[a:]
+            moved[: max(0, self.end - a)] = p * after[a:]
             moved[: max(0, self.end - a - 1)] += q * after[a + 1 :]
-            inside[i] = before[i] @ moved
-            after = (1 - p) * after + moved
+            kept = self._kept[i] * after
+            inside[:, i] = before[i] @ kept, before[i] @ moved
+            after = kept + moved
         return inside / self.chance
 
     def trial(self, n: int, source: BitSource) -> tuple[BoolArray, BoolArray]:
@@ -212,11 +248,11 @@ class Trials:
     @cached_property
     def chances(self) -> tuple[float, FloatArray]:
         """α, the chance of a uniform answer, and β_k, that of each ball."""
-        u = self.uniform / WORD
-        bounds = np.array([0, *self.ends, 1 << 64], dtype=object)
-        shares = np.array([float(x) for x in np.diff(bounds)]) / WORD
-        none = np.exp([self.count * math.log1p(-ball.chance) for ball in self.balls])
-        return u + (1 - u) * float(shares @ none), (1 - u) * shares * (1 - none)
+        bounds = [0, *self.ends, 1 << 64]
+        shares = np.array([float(high - low) for low, high in pairwise(bounds)]) / WORD
+        tried = float((1 << 64) - self.uniform) / WORD * shares
+        none = np.array([ball.log_none(self.count) for ball in self.balls])
+        return self.uniform / WORD + float(tried @ np.exp(none)), tried * -np.expm1(none)
 
     @cached_property
     def epsilon(self) -> float:
@@ -236,10 +272,19 @@ class Trials:
 
     @cached_property
     def flips(self) -> FloatArray:
-        """Probability that each attribute changes, shape (m,)."""
+        """Chances that each attribute is kept, and changes, shape (2, m)."""
         alpha, beta = self.chances
         inside = sum(b * ball.flips for b, ball in zip(beta, self.balls, strict=True))
-        return np.asarray(alpha * (1 - 1 / self.sizes) + inside)
+        return np.asarray(alpha * np.stack([1 / self.sizes, 1 - 1 / self.sizes]) + inside)
+
+    @property
+    def flaw(self) -> str:
+        """What of it doubles cannot bound; empty where they can."""
+        if any(abs(ball.log_ratio) * LOG_UNIT * ball.end > MOST_TILT for ball in self.balls):
+            return f"a ratio times its totals is above {MOST_TILT:g}"
+        if min(ball.chance for ball in self.balls) < LEAST_CHANCE or self.chances[0] < LEAST_CHANCE:
+            return "hardly any trial is accepted, or no answer is uniform"
+        return ""
 
     def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
         """Randomize records, shape (n, m), in place; stops at the first trial that is accepted, as no device may."""
@@ -268,9 +313,11 @@ class Trials:
 
 
 def trials_of(law: BallLaw) -> Trials | None:
-    """The trials of a law; None where it would need more than :data:`MOST_TRIALS`, or its balls are not all of it."""
+    """The trials of a law; None where it needs more of them, or more sums, than a file has, or its balls are not all of it."""
     shares = np.array([mixed.share for mixed in law.balls])
     if law.log_ratio == 0 or math.fsum(shares) < 1 - _REST:
+        return None
+    if law.m * sum(mixed.ball.end for mixed in law.balls) > MOST_SUMS:
         return None
     alpha, beta = law.mixture
     balls = [_ball_of(mixed.ball, law) for mixed in law.balls]
@@ -279,9 +326,8 @@ def trials_of(law: BallLaw) -> Trials | None:
         return None
     count = max(1, math.ceil(math.log(alpha) / math.log1p(-float(chances.max()))))
     while count <= MOST_TRIALS:
-        none = np.exp(count * np.log1p(-chances))
         # the chances to try each ball, of which the rest is for uniform answers
-        tried = beta / (1 - none)
+        tried = beta / -np.expm1(count * np.log1p(-chances))
         if tried.sum() <= 1:
             break
         count += max(1, count // 16)
