@@ -40,7 +40,7 @@ from optrr.core.estimation.estimator import estimate
 from optrr.core.estimation.poisoned import poisoning
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.counts import count
-from optrr.devices.export import compressed_size, deployment_of, fitted_deployment
+from optrr.devices.export import fitted_deployment
 from optrr.survey import guard
 from optrr.survey.app import FORMAT, ReportReader, survey_app
 from optrr.survey.guard import STRICT_HEADERS
@@ -559,26 +559,23 @@ def test_a_folder_that_takes_no_design_is_said_of_the_design_s_own_name(tmp_path
 
 
 @pytest.mark.slow
-def test_a_mechanism_too_large_for_a_page_is_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_too_fine_for_a_page_is_solved_again(tmp_path: Path) -> None:
     """What is saved, drawn with and estimated with is one design."""
     path = tmp_path / "wide.toml"
     attribute = '[[attributes]]\nname = "a{0}"\nsize = {1}\nepsilon = {2}\n'
-    path.write_text("".join(attribute.format(i, 2 + i % 4, 1 + i / 9) for i in range(14)))
+    path.write_text("".join(attribute.format(i, 2 + i % 4, 0.2 + i / 40) for i in range(60)))
     wanted = read_specification(path)
-    own = fitted_deployment(design(wanted.domain, wanted.required_epsilons()), 1 << 20)
-    assert not own.anew
-    fits = own.size * 3 // 4
-    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", fits)
+    fine = design(wanted.domain, wanted.required_epsilons())
+    fitted = fitted_deployment(fine, 1 << 18)
+    assert fitted.anew
     survey = prepared(path)
-    assert len(gzip.compress(survey.deployment.to_bytes())) <= fits
-    assert deployment_of(survey.design.mechanism, short=True).to_bytes() == survey.deployment.to_bytes()
+    assert survey.deployment.to_bytes() == fitted.deployment.to_bytes()
+    assert survey.design.mechanism.digest == fitted.design.mechanism.digest != fine.mechanism.digest
     assert prepared(path).files == survey.files
-    # the coarser grid costs something, and the label says so
-    assert survey.design.epsilon > own.design.epsilon
-    # a design that is saved is served as it is or not at all, although a smaller one could be had
-    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", compressed_size(survey.deployment) - 1)
+    # a design that is saved is served as it is or not at all, although another one could be had
+    optrr.save(fine, tmp_path / "fine.json")
     with pytest.raises(InvalidInput, match="too large for a page"):
-        prepared(survey.design_file)
+        prepared(tmp_path / "fine.json")
 
 
 def test_a_table_of_reports_knows_nothing_else(app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path) -> None:
