@@ -174,7 +174,7 @@ class Synthetic(TableResult):
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
         """How near tables of the records are to the estimates; the records themselves are in :meth:`to_arrow`."""
-        compared = (("pairs", self.pairs), ("kept tables", self.margins))
+        compared = (("pairs", self.pairs), ("tables that are kept", self.margins))
         heads = ["attributes", "cells", "within intervals", "largest difference", "association kept"]
         return [
             Table(heads, [[c.name, c.cells, c.within, c.largest_difference, c.kept] for c in each[:most]], title)

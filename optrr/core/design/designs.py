@@ -1,4 +1,4 @@
-"""Protocols of asking respondents, and the design, the one whose every record can be used for any table.
+"""What every protocol promises, and the design, the one whose every record can be used for any table.
 
 There is one type for all protocols: people give a randomized record (:class:`optrr.Design`), answer one random table each
 (:class:`optrr.SampledTables`) or follow one of the papers' protocols (:mod:`optrr.core.protocols`). Allocations compare ways of
@@ -79,7 +79,7 @@ FAINT = 0.5
 
 
 class Asking(ABC):
-    """One protocol people for the attributes of ``domain``."""
+    """One protocol for the attributes of ``domain``."""
 
     # Kind of the file that holds it (:data:`optrr.core.provenance.formats.FORMATS`); empty for one that has no file.
     file_format: ClassVar[str] = ""
