@@ -131,7 +131,7 @@ def test_what_would_collect_is_refused(spark):
         lambda: _mechanism(1.0).randomize(frame),
         lambda: tables.randomize(frame),
     ):
-        with pytest.raises(InvalidInput, match="perturb_once"):
+        with pytest.raises(InvalidInput, match="randomize_once"):
             asked()
     # distinct records of a domain this small are counted where they lie
     rows, numbers = distinct(frame, DOMAIN)
@@ -229,7 +229,7 @@ KILLED = """
 import sys
 from pyspark.sql import SparkSession
 import numpy as np
-from optrr.core.mechanisms.spark import perturb_once
+from optrr.core.mechanisms.spark import randomize_once
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.domain.domain import Domain
 from optrr_solvers.laws import ProductLaw
@@ -239,7 +239,7 @@ session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
 domain = Domain.of({"a": 4})
 frame = session.range(4000).selectExpr("cast(id % 4 as int) as a").repartition(4)
 print("start", flush=True)
-perturb_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.ones(1))), sys.argv[1])
+randomize_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.ones(1))), sys.argv[1])
 print("done", flush=True)
 """
 
