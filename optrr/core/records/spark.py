@@ -31,7 +31,7 @@ def refuse_spark_frame(data: object) -> None:
     if is_spark_frame(data):
         raise InvalidInput(
             "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
-            "optrr.core.mechanisms.spark.perturb_once(frame, mechanism, path) (sampled tables: "
+            "optrr.core.mechanisms.spark.randomize_once(frame, mechanism, path) (sampled tables: "
             "optrr.allocation.sampled_uses.answer_once), and count them with optrr.count(frame, …)"
         )
 
