@@ -47,7 +47,12 @@ class Demonstration(Result):
             for name, d in self.designs.items()
         ]
         return [
-            Table(["design", "total epsilon", "largest conditional"], costs, strong=[0]),
+            Table(
+                ["design", "total epsilon", "largest conditional"],
+                costs,
+                "designs with epsilon 1 for each attribute; estimates of both are at the total of pairs visible",
+                strong=[0],
+            ),
             *(self._shown(truth, estimates) for truth, estimates in self.tables),
         ]
 

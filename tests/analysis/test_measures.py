@@ -11,7 +11,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import Table2x2
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from optrr import Counts, Domain, InvalidInput, design
+from optrr import Attribute, Bins, Counts, Domain, InvalidInput, design
+from optrr import reports as reports_of
 from optrr.analysis.measures import MEASURES, Comparing, measure, quantities
 from optrr.analysis.measures.measure import asked
 from optrr.analysis.measures.quantities import Inversion, Odds, p_value, value_at
@@ -312,3 +313,15 @@ def test_outcomes_are_taken_in_feldman_and_cousins_order(level, room):
     taken[order[: np.searchsorted(np.cumsum(density[order]) / density.sum(), 1 - level) + 1]] = True
     differ = taken != np.array([p_value(each, below, above) >= level for each in x])
     assert not differ[np.abs(ratio - ratio[taken].min()) > 2e-2].any()
+
+
+def test_quantiles_between_open_bins_are_those_of_closed_ones() -> None:
+    """Within an outer bin without an edge nothing is known but the edge that it has."""
+    ages, found = np.random.default_rng(0).integers(5, 81, 20_000), {}
+    for name, outer in {"open": (-np.inf, np.inf), "closed": (0.0, 90.0)}.items():
+        domain = Domain((Attribute("age", bins=Bins((outer[0], 18, 40, 65, outer[1]))),))
+        made = design(domain, 2.0)
+        opened = reports_of(made.randomize(pd.DataFrame({"age": ages}), random_state=1), made)
+        found[name] = [(row.estimate, row.lower, row.upper) for row in opened.quantiles("age", [0.05, 0.5, 0.9]).rows]
+    assert found["open"][1] == found["closed"][1]
+    assert found["open"][0][1:] == (-np.inf, 18.0) and found["open"][2][1:] == (65.0, np.inf)

@@ -62,9 +62,10 @@ class Scale:
 
     def up_to(self, t: float) -> FloatArray:
         """(r,) how much of each category counts in F(t)."""
-        if not self.even:
-            return np.asarray(self.below[int(np.searchsorted(self.values, t))])
-        j = min(max(int(np.searchsorted(self.values, t)), 1), self.values.size - 1)
+        j = int(np.searchsorted(self.values, t))
+        # at an edge, which may be infinite, nothing is divided
+        if not self.even or self.values[j] == t:
+            return np.asarray(self.below[j])
         share = (t - self.values[j - 1]) / (self.values[j] - self.values[j - 1])
         return np.asarray(self.below[j - 1] + share * (self.below[j] - self.below[j - 1]))
 

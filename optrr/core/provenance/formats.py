@@ -44,7 +44,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "export": "optrr.allocation.sampled_uses:export_questions",
         "exports": "optrr.allocation.sampled_uses:exports_of_questions",
         "worksheet": "optrr.allocation.sampled_uses:questions_worksheet",
-        "instead": "people answer one question each, which randomize, estimate, measure, test, model, export and verify take; "
+        "instead": "people answer one question each, which randomize, estimate, test, model, export and verify take; "
         "this needs a design of whole records (protocol optimum of optrr allocate)",
     },
     SAMPLED_VARIANTS: {
