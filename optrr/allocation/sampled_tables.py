@@ -371,14 +371,13 @@ class SampledTables(Asking, TableResult):
     ) -> FileRelease:
         """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this protocol.
 
-        Columns that are no attributes are refused, for the answers hold no others.
+        Columns that are no attributes are refused unless they are dropped, for the answers hold no others.
         """
         how = options or ReleaseOptions()
-        for name in ("public", "drop_undeclared"):
-            if getattr(how, name):
-                raise InvalidInput(
-                    f"``{name}`` is for designs of whole records; answers hold no other columns: leave it out"
-                )
+        if how.public:
+            raise InvalidInput(
+                "``public``: answers hold no other columns; leave it out, or use a design of whole records"
+            )
         bits, path = as_source(random_state), Path(target)
         replaced = replaced_release(path)
         # answers have other columns than records, and are refused for what they are before that is noticed
@@ -387,16 +386,20 @@ class SampledTables(Asking, TableResult):
         provenance = how.provenance(self, bits, source, opened)
         refuse_input_as_target(path, opened)
         with released_file(path, SCHEMA, provenance) as writer:
-            people = writer.write(how.in_order(self.batches(opened, bits), bits, writer.folder))
+            answers = self.batches(opened, bits, allow_extra=how.drop_undeclared)
+            people = writer.write(how.in_order(answers, bits, writer.folder))
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
         notes = (*how.warnings(str(path)), *replaced)
-        return FileRelease.written(path, people, provenance, self.domain, notes=notes)
+        dropped = [name for name in opened.schema.names if name not in self.domain.columns]
+        return FileRelease.written(path, people, provenance, self.domain, notes=notes, dropped=dropped)
 
-    def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, data: Any, random_state: RandomState | BitSource = None, *, allow_extra: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
-        source = as_source(random_state)
-        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain, self.domain))
+        source, declared = as_source(random_state), None if allow_extra else self.domain
+        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain, declared))
 
     def _answers(self, codes: NDArray[np.int32], source: BitSource) -> pa.RecordBatch:
         asked = self._drawn(codes.shape[0], source)

@@ -378,3 +378,14 @@ def test_records_are_not_kept_where_an_effect_is_unseen():
     assert not parity.keeps_records and parity.table_error("a") == math.inf
     assert SampledTables(domain, (("a", "b"),), np.ones(1), 1.0).keeps_records
     assert not SampledTables(domain, (("a",), ("b",)), np.full(2, 0.5), 1.0).keeps_records
+
+
+def test_undeclared_columns_are_left_out_on_request(tmp_path) -> None:
+    way, _ = asked((3, 4, 2), 1.0)
+    people = pa.table(
+        {a.name: [a.texts[k % a.size] for k in range(100)] for a in way.domain} | {"id": list(range(100))}
+    )
+    with pytest.raises(InvalidInput, match="drop_undeclared"):
+        way.randomize(people, tmp_path / "answers.csv")
+    assert way.randomize(people, tmp_path / "answers.csv", drop_undeclared=True).dropped == ("id",)
+    assert (tmp_path / "answers.csv").read_text().splitlines()[0] == '"table","cells"'
