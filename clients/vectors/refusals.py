@@ -15,33 +15,27 @@ Content = dict[str, Any]
 def refused_files(base: Content) -> list[dict[str, str]]:
     """``why`` and ``text`` of files, from one with a choice and second ways to change."""
     text = canonical(base).decode()
-    files = [{"why": why, "text": bad} for why, bad in _texts(text)]
-    for why, spoil in _SPOILS.items():
-        content = copy.deepcopy(base)
-        spoil(content)
-        files.append({"why": why, "text": canonical(content | {"digest": digest_of(content)}).decode()})
-    return files
+    return [{"why": why, "text": bad} for why, bad in _texts(text)] + _spoilt(base, _SPOILS)
 
 
 def refused_questions(base: Content) -> list[dict[str, str]]:
     """The same, from a file of questions, the first of two attributes with four and three categories."""
-    files = []
-    for why, spoil in _QUESTIONS.items():
-        content = copy.deepcopy(base)
-        spoil(content)
-        text = canonical(content | {"digest": digest_of(content)}).decode()
-        files.append({"why": f"questions: {why}", "text": text})
-    return files
+    return _spoilt(base, _QUESTIONS, "questions: ")
 
 
 def refused_trials(base: Content) -> list[dict[str, str]]:
     """The same, from a file of trials."""
+    return _spoilt(base, _TRIALS, "trials: ")
+
+
+def _spoilt(base: Content, spoils: dict[str, Callable[[Content], None]], prefix: str = "") -> list[dict[str, str]]:
+    """The file with each one thing wrong, and a digest that fits."""
     files = []
-    for why, spoil in _TRIALS.items():
+    for why, spoil in spoils.items():
         content = copy.deepcopy(base)
         spoil(content)
         text = canonical(content | {"digest": digest_of(content)}).decode()
-        files.append({"why": f"trials: {why}", "text": text})
+        files.append({"why": prefix + why, "text": text})
     return files
 
 

@@ -129,6 +129,10 @@ class StatedEpsilons(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     attributes: tuple[str, ...]
     conditional: tuple[str, ...]
 
+    def record(self) -> dict[str, Any]:
+        """As a file holds them."""
+        return {"total": self.total, "attributes": list(self.attributes), "conditional": list(self.conditional)}
+
 
 class _ChangeRecord(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="change"):
     attribute: int
@@ -283,11 +287,7 @@ class Deployment(DeploymentFile):
         return {
             "bits": self.automaton.bits,
             "layers": [_layer_record(x, self.automaton.bits) for x in self.automaton.layers],
-            "epsilon": {
-                "total": self.stated.total,
-                "attributes": list(self.stated.attributes),
-                "conditional": list(self.stated.conditional),
-            },
+            "epsilon": self.stated.record(),
         }
 
     @property
@@ -346,11 +346,7 @@ class DeployedTrials(DeploymentFile):
                 "ends": "".join(f"{end:016x}" for end in t.ends),
                 "uniform": f"{t.uniform:016x}",
             },
-            "epsilon": {
-                "total": self.stated.total,
-                "attributes": list(self.stated.attributes),
-                "conditional": list(self.stated.conditional),
-            },
+            "epsilon": self.stated.record(),
         }
 
     @property

@@ -1,6 +1,7 @@
 """One BLAS thread while many small systems are solved: on tiny matrices threads wait for each other longer than they work.
 
-OpenBLAS starts a thread for each core. With two of them an allocation of nine attributes takes three times as long as with one.
+OpenBLAS starts a thread for each core. With two of them an allocation for all pairs of nine attributes took half as much
+processor time again as with one.
 """
 
 from collections.abc import Callable

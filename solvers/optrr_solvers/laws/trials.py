@@ -37,7 +37,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.ball import BallLaw
 from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.randomness import BitSource, Words, bounded, fill
+from optrr_solvers.randomness import BitSource, Words, bounded, threshold
 
 # The unit of ln ρ in a file.
 LOG_UNIT = 2.0**-40
@@ -201,12 +201,12 @@ class TrialBall:
 
     def trial(self, n: int, source: BitSource) -> tuple[BoolArray, BoolArray]:
         """Change sets of n trials, shape (n, m), and which of them are accepted."""
-        words = _words(source, n * self.m).reshape(n, self.m)
+        words = source.words(n * self.m).reshape(n, self.m)
         sets = words < self.thresholds
         totals = (sets @ self.weights) + (words < self.second).sum(axis=1)
         inside = (totals >= self.least) & (totals < self.end)
         limits = self.acceptance[np.where(inside, totals - self.least, 0)]
-        return sets, inside & ((_words(source, n) >> np.uint64(32)) < limits)
+        return sets, inside & ((source.words(n) >> np.uint64(32)) < limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,8 +295,8 @@ class Trials:
     def _randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
         n = len(codes)
         # none is chosen where the answer is uniform
-        chosen = np.searchsorted(np.array(self.ends, dtype=np.uint64), _words(source, n), side="right")
-        chosen[_words(source, n) < np.uint64(self.uniform)] = -1
+        chosen = np.searchsorted(np.array(self.ends, dtype=np.uint64), source.words(n), side="right")
+        chosen[source.words(n) < np.uint64(self.uniform)] = -1
         changed, drawn = np.zeros((n, self.m), dtype=bool), np.zeros(n, dtype=bool)
         for k, ball in enumerate(self.balls):
             waiting = np.flatnonzero(chosen == k)
@@ -333,8 +333,8 @@ def trials_of(law: BallLaw) -> Trials | None:
         count += max(1, count // 16)
     else:
         return None
-    ends = tuple(_whole(x) for x in np.cumsum(tried)[:-1] / tried.sum())
-    return Trials(tuple(balls), ends, math.ceil((1 - float(tried.sum())) * WORD), count)
+    ends = tuple(int(threshold(float(x))) for x in np.cumsum(tried)[:-1] / tried.sum())
+    return Trials(tuple(balls), ends, int(threshold(1 - float(tried.sum()))), count)
 
 
 def _ball_of(ball: WeightedBall, law: BallLaw) -> TrialBall:
@@ -346,8 +346,7 @@ def _ball_of(ball: WeightedBall, law: BallLaw) -> TrialBall:
     odds = (law.sizes - 1) * (lighter + heavier)
     chances = odds / (1 + odds)
     part = np.divide(heavier, lighter + heavier, out=np.zeros_like(heavier), where=heavier > 0)
-    thresholds = np.array([_whole(x) for x in chances], dtype=np.uint64)
-    second = np.array([_whole(x) for x in chances * part], dtype=np.uint64)
+    thresholds, second = (np.array([threshold(p) for p in each.tolist()]) for each in (chances, chances * part))
     x = np.arange(ball.end)
     with np.errstate(divide="ignore"):
         logs = np.log(ball.profile(x)) + rho * x
@@ -371,14 +370,3 @@ def _best_log_ratio(ball: WeightedBall, sizes: IntArray, floors: IntArray, fract
 
     bounds = (0.0, _STEEPEST / max(1, ball.end))
     return float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-9}).x)
-
-
-def _whole(chance: float) -> int:
-    """A probability as a whole number of 2^-64, rounded to nearest, at most 2^64 − 1."""
-    return min(round(float(chance) * WORD), (1 << 64) - 1)
-
-
-def _words(source: BitSource, n: int) -> Words:
-    out = np.empty(n, dtype=np.uint64)
-    fill(source, out)
-    return out
