@@ -44,12 +44,10 @@ def estimate(
         "--term",
         metavar="JSON",
     ),
-    probabilities: str | None = option(
-        "For quantiles: numbers between 0 and 1, 0.5 unless given.", "--at", metavar="Q,…"
-    ),
+    probabilities: str | None = option("For quantiles: numbers between 0 and 1, 0.5 unless given.", metavar="Q,…"),
     coding: tuple[tuple[str, ...], tuple[str, ...]] = group(inputs.coding),
     method: Method | None = option("Method of the table; unbiased unless given."),
-    poisoning: int | None = option(
+    fakes: int | None = option(
         "Also how far K fake reports, or fewer, can move each cell.", type=click.IntRange(min=1), metavar="K"
     ),
     where: tuple[str, ...] = inputs.WHERE,
@@ -79,7 +77,7 @@ def estimate(
         "probabilities": None if probabilities is None else inputs.numbers("probabilities", probabilities),
         **({"coding": references | numbers} if measured else {"reference": references, "scores": numbers}),
         "method": method,
-        "poisoning": poisoning,
+        "fakes": fakes,
         "where": inputs.categories_of("where", where, domain),
         "missing": missing,
         "sample": sample,
@@ -87,7 +85,7 @@ def estimate(
         "simultaneous": simultaneous,
     }
     given = {name: value for name, value in given.items() if value} | {"confidence": confidence}
-    fakes = None if statistic else given.pop("poisoning", None)
+    added = None if statistic else given.pop("fakes", None)
     if statistic == "quantile":
         if len(names) != 1:
             raise InvalidInput(f"``attributes``: quantiles are of one attribute, not {len(names)}; name one")
@@ -95,7 +93,7 @@ def estimate(
     asked = getattr(reports, "measure" if measured else _METHODS[statistic] if statistic else "table")
     result = run.made(lambda: _called(asked, statistic, (statistic,) if measured else (), given))
     moved = (
-        None if fakes is None else run.made(lambda: reports.poisoning(*names, fakes=fakes, method=method or "unbiased"))
+        None if added is None else run.made(lambda: reports.poisoning(*names, fakes=added, method=method or "unbiased"))
     )
 
     def page(about: Given) -> Page:

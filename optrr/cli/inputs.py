@@ -201,7 +201,6 @@ def hypothesis_option(names: Sequence[str]) -> Any:
     return option(
         "Hypothesis: independence, or conditional-independence with --given, goodness-of-fit with --proportions, homogeneity "
         "of groups, unless given.",
-        "--test",
         type=click.Choice(names),
     )
 

@@ -56,7 +56,7 @@ def regress(
     run: TableAnalysis = group(TableAnalysis),
     formula: str = option("Outcome and predictors; write 'income ~ sex + C(age)'.", required=True, metavar="Y~A+B"),
     family: FamilyName | None = option("Family of the outcome; logistic for two categories, linear for numbers."),
-    public: str | None = option("Predictors in INPUT that were not randomized.", "--true-predictors", metavar="A,B,…"),
+    public: str | None = option("Predictors in INPUT that were not randomized.", metavar="A,B,…"),
     missing: Missing | None = group(inputs.complete_cases),
     collapse: tuple[str, ...] = inputs.COLLAPSE,
     scores: tuple[str, ...] = inputs.SCORES,

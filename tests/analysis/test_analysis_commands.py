@@ -70,8 +70,8 @@ EITHER = {
         {"level": 5}, where=WOMEN, **how
     ),
     f"estimate --statistic contrast {SHARES}": lambda r, how: r.contrast(*TERMS, **how),
-    "estimate --statistic quantile --attributes level --at 0.2,0.5 --where sex=F": lambda r, how: r.quantiles(
-        "level", [0.2, 0.5], where=WOMEN, **how
+    "estimate --statistic quantile --attributes level --probabilities 0.2,0.5 --where sex=F": lambda r, how: (
+        r.quantiles("level", [0.2, 0.5], where=WOMEN, **how)
     ),
     "regress --formula 'hurt ~ sex + level'": lambda r, how: r.regress("hurt ~ sex + level", **how),
     "estimate --attributes sex,town --statistic odds-ratio --collapse town=b,c": lambda r, how: r.collapsed(
@@ -86,10 +86,10 @@ RECORDS = {
     ),
     "estimate --attributes town,sex --collapse town=b,c": lambda r: r.collapsed(POOL).table("town", "sex"),
     "test --attributes sex,level --random-state 1": lambda r: r.test("sex", "level", calibration=SEED),
-    "test --attributes sex,level --test trend --scores level=0,1,9 --random-state 1": lambda r: r.test(
+    "test --attributes sex,level --hypothesis trend --scores level=0,1,9 --random-state 1": lambda r: r.test(
         "sex", "level", hypothesis="trend", scores={"level": [0, 1, 9]}, calibration=SEED
     ),
-    "test --attributes sex,level --test common-trend --given hurt --random-state 1": lambda r: r.test(
+    "test --attributes sex,level --hypothesis common-trend --given hurt --random-state 1": lambda r: r.test(
         "sex", "level", hypothesis="common-trend", given="hurt", calibration=SEED
     ),
     "test --attributes sex,level --also sex,hurt --adjust bh --random-state 1": lambda r: r.tests(
@@ -103,7 +103,7 @@ RECORDS = {
         attributes=("sex", "level", "hurt"), stepwise=2
     ),
     "model --attributes sex,town --terms sex*town --collapse town=b,c": lambda r: r.collapsed(POOL).model("sex*town"),
-    "regress --formula 'hurt ~ sex + region' --true-predictors region": lambda r: r.regress(
+    "regress --formula 'hurt ~ sex + region' --public region": lambda r: r.regress(
         "hurt ~ sex + region", public=["region"]
     ),
     "regress --formula 'hurt ~ level' --scores level=1,2,4": lambda r: r.regress(
@@ -228,13 +228,16 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --attributes sex,level --statistic means --scores sex=1,2", "'sex' makes the groups"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write NAME=VALUE"),
         ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave them out"),
-        ("test --attributes sex,level --test trend --scores hurt=0,1", "--scores: 'hurt' has none here"),
-        ("test --attributes sex,level --test trend --scores level=0,1", "3 categories; give a finite score"),
+        ("test --attributes sex,level --hypothesis trend --scores hurt=0,1", "--scores: 'hurt' has none here"),
+        ("test --attributes sex,level --hypothesis trend --scores level=0,1", "3 categories; give a finite score"),
         ("estimate --attributes sex,level --scores level=0,1,2", "--scores: not taken by a table"),
-        ("test --attributes sex,level --given hurt --test trend", "--given: only for conditional-independence or"),
+        (
+            "test --attributes sex,level --given hurt --hypothesis trend",
+            "--given: only for conditional-independence or",
+        ),
         ("test --attributes sex,level --given hurt --calibration bootstrap", "--calibration: not a choice"),
         ("test --attributes sex --given hurt", "--given: an association is of two"),
-        ("test --attributes sex,level --test common-trend", "--given: missing"),
+        ("test --attributes sex,level --hypothesis common-trend", "--given: missing"),
         ("model --attributes sex,level", "searched with --stepwise; give one"),
         ("model --attributes sex,level,hurt --terms sex*level --against level*hurt+sex", "not a part of"),
         ("estimate --statistic proportion --of wealth=1", "no attribute 'wealth'"),
@@ -242,7 +245,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --statistic contrast --term {", "--term {: not JSON"),
         ("estimate --statistic quantile --attributes level,sex", "name one"),
         ("test --attributes sex,level --also level,sex", "would count twice"),
-        ("estimate --statistic quantile --attributes level --at half", "not a number"),
+        ("estimate --statistic quantile --attributes level --probabilities half", "not a number"),
         ("estimate --attributes town --complete-cases --method mle", "--method: excludes --complete-cases"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
         (
@@ -335,7 +338,7 @@ def test_statistics_of_a_table(place, capsys):
 
 
 def test_goodness_of_fit(place, capsys):
-    call = ("test", "here.csv", *CALL, "--test", "goodness-of-fit")
+    call = ("test", "here.csv", *CALL, "--hypothesis", "goodness-of-fit")
     printed = answer(capsys, *call, "--proportions", PROPORTIONS)
     expected = goodness_of_fit(counted(place, "here.csv"), place.mechanism, TRUTH)
     assert (printed["statistic"], printed["p_value"], printed["df"]) == (expected.statistic, expected.p_value, 5)
@@ -363,7 +366,7 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     Path("here.csv").write_text("a,b,c\n" + "x,x,x\n" * 60 + "x,y,y\n" * 55 + "y,x,x\n" * 40 + "y,y,y\n" * 45)
     call = ("here.csv", "--design", "design.json", "--attributes")
     Path("ab.json").write_text(json.dumps(answer(capsys, "estimate", *call, "a,b")))
-    fit = ("--test", "goodness-of-fit", "--proportions")
+    fit = ("--hypothesis", "goodness-of-fit", "--proportions")
     # no cell is at its bound, so the unbiased estimate fits its own table exactly, which a transposed table would not
     assert answer(capsys, "test", *call, "a,b", *fit, "ab.json")["statistic"] < 1e-9
     assert answer(capsys, "test", *call, "b,a", *fit, "ab.json")["statistic"] < 1e-9
@@ -386,15 +389,15 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
 
 def test_what_is_not_reliable_is_said_once(place, capsys):
     far = ",".join(str(x) for x in np.full(6, 1 / 6))
-    assert run(["test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far]) == 0
+    assert run(["test", "here.csv", *CALL, "--hypothesis", "goodness-of-fit", "--proportions", far]) == 0
     printed = capsys.readouterr()
     assert "may be off by more than a factor of two here" in printed.out
-    report = answer(capsys, "test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far)
+    report = answer(capsys, "test", "here.csv", *CALL, "--hypothesis", "goodness-of-fit", "--proportions", far)
     assert not report["reliable"] and report["p_value"] < report["reliable_down_to"] < 1
 
 
 def test_homogeneity(place, capsys):
-    call = ("test", "here.csv", *CALL, "--test", "homogeneity")
+    call = ("test", "here.csv", *CALL, "--hypothesis", "homogeneity")
     printed = answer(capsys, *call, "--group", "there.csv")
     expected = homogeneity([counted(place, "here.csv"), counted(place, "there.csv")], place.mechanism)
     assert (printed["statistic"], printed["p_value"]) == (expected.statistic, expected.p_value)
@@ -406,19 +409,19 @@ def test_homogeneity(place, capsys):
     Path("raw.csv").write_text("grade,sex,other\n" + "0,F,0\n" * 4000)
     for first, second in (("raw.csv", "here.csv"), ("here.csv", "raw.csv")):
         capsys.readouterr()
-        assert run(["test", first, *CALL, "--test", "homogeneity", "--group", second]) == 0
+        assert run(["test", first, *CALL, "--hypothesis", "homogeneity", "--group", second]) == 0
         assert "does not look like data randomized by this design" in capsys.readouterr().err
     # groups with the same answers, and with fewer ones than the randomization alone is expected to make
     save_design(optrr.design({"a": 2}, 4.0), "few.json")
     Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)
     Path("alike.csv").write_text("a\n" + "1\n" * 14 + "0\n" * 986)
-    same = ["test", "few.csv", "--design", "few.json", "--attributes", "a", "--test", "homogeneity"]
+    same = ["test", "few.csv", "--design", "few.json", "--attributes", "a", "--hypothesis", "homogeneity"]
     same += ["--group", "alike.csv"]
     assert answer(capsys, *same)["p_value"] == 1
     assert run(same) == 0 and "(bootstrap)" in capsys.readouterr().out
     # it is what follows from a group
     assert answer(capsys, "test", "here.csv", *CALL, "--group", "there.csv") == printed
-    independence = ("test", "here.csv", *CALL, "--test", "independence", "--group", "there.csv")
+    independence = ("test", "here.csv", *CALL, "--hypothesis", "independence", "--group", "there.csv")
     assert "--group: only for homogeneity; leave it out for independence" in refused(capsys, *independence)
     both = (*call, "--group", "there.csv", "--proportions", PROPORTIONS)
     assert "--proportions: only for goodness-of-fit; leave it out for homogeneity" in refused(capsys, *both)
@@ -436,7 +439,7 @@ def few_surveys(monkeypatch):
 def test_power(place, capsys, name):
     kernel = place.mechanism.kernel(("grade", "sex"))
     effect = alternative_of(name, TRUTH, kernel, domain=place.domain.subset(["grade", "sex"]))
-    call = ("power", *CALL, "--truth", PROPORTIONS, "--test", name)
+    call = ("power", *CALL, "--truth", PROPORTIONS, "--hypothesis", name)
     needed = answer(capsys, *call, "--power", "0.9", "--alpha", "0.01")
     assert needed["n"] == required_records(effect, 0.9, 0.01) and needed["power"] >= 0.9
     printed = answer(capsys, *call, "--n", "500", "--alpha", "0.01")
@@ -479,7 +482,7 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
         ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel), texts(TRUTH, OTHER)),
         ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel, [0.3, 0.7]), texts(0.3 * TRUTH, 0.7 * OTHER)),
     ):
-        printed = answer(capsys, *call, "--test", name, *options)
+        printed = answer(capsys, *call, "--hypothesis", name, *options)
         assert (printed["n"], printed["df"]) == (required_records(effect), effect.df)
         assert 0 < printed["noncentrality_kept"] < printed["noncentrality_bound"]
     widths = IntervalWidths(place.domain.subset(["grade", "sex"]), place.mechanism, TRUTH, 0.9)
@@ -492,11 +495,11 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
         (("--n", "10", "--alpha", "2"), "--alpha: 2"),
         (("--n", "10", "--power", "0.9"), "--power: excludes --n"),
         (("--width", "2"), "--width: 2"),
-        (("--test", "goodness-of-fit"), "--proportions: missing"),
-        (("--test", "trend", "--proportions", PROPORTIONS), "--proportions: only for goodness-of-fit"),
-        (("--test", "homogeneity"), "1 groups with 1 shares"),
+        (("--hypothesis", "goodness-of-fit"), "--proportions: missing"),
+        (("--hypothesis", "trend", "--proportions", PROPORTIONS), "--proportions: only for goodness-of-fit"),
+        (("--hypothesis", "homogeneity"), "1 groups with 1 shares"),
         (("--truth", texts(OTHER)[1]), "must be proportions of shape"),
-        (("--test", "common-trend"), "--given: missing"),
+        (("--hypothesis", "common-trend"), "--given: missing"),
         (("--scores", "grade=1,2,3"), "--scores: only for trends"),
     ):
         assert said in refused(capsys, *call, *one, *wrong)

@@ -406,7 +406,8 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", [("test", "--attributes", "a,b", "--test", "trend"), ("model", "--attributes", "a,b", "--terms", "a+b")]
+    "command",
+    [("test", "--attributes", "a,b", "--hypothesis", "trend"), ("model", "--attributes", "a,b", "--terms", "a+b")],
 )
 def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
     told(capsys, "randomize", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
@@ -627,10 +628,10 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
     with pytest.raises(InvalidInput, match="hardly show"):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
-    assert run(["test", *place, "--test", "trend", "--weights", "w"]) == 2
+    assert run(["test", *place, "--hypothesis", "trend", "--weights", "w"]) == 2
     assert "--weights: weights, strata and PSUs count in independence" in capsys.readouterr().err
     assert run(["test", *place, "--unweighted", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "which is ignored here" in err and json.loads(out)["calibration"] != "rao-scott"
-    assert run(["test", *place, "--test", "trend"]) == 0
+    assert run(["test", *place, "--hypothesis", "trend"]) == 0
     assert "which is ignored here" in capsys.readouterr().err

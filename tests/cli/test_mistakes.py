@@ -270,7 +270,7 @@ MISTAKES = [
     called("estimate 'o*.parquet' --design design.json --attributes sex -o out.parquet", "out.parquet is an input"),
     called("design spec.toml --html spec.toml", "a page is written as .html"),
     called("test out.parquet --design design.json --attributes sex", "two attributes"),
-    called("test out.parquet --design design.json --attributes sex,age --test genotypic", "three categories"),
+    called("test out.parquet --design design.json --attributes sex,age --hypothesis genotypic", "three categories"),
 ]
 
 

@@ -92,7 +92,7 @@ def test_reports_and_commands_take_it(carriers):
     reports = optrr.reports(str(carriers / "r.csv"), made)
     wanted = reports.test("g", "status", hypothesis="carriers")
     got = json.loads(
-        said("test", "r.csv", "--design", "d.json", "--attributes", "g,status", "--test", "carriers", "--json")
+        said("test", "r.csv", "--design", "d.json", "--attributes", "g,status", "--hypothesis", "carriers", "--json")
     )
     assert (got["test"], got["statistic"]) == ("carriers", pytest.approx(wanted.statistic))
     assert "carriers" in said("test", "--help") and "carriers: one effect of any copy of A1" in " ".join(
@@ -106,7 +106,7 @@ def test_reports_and_commands_take_it(carriers):
         "g,status",
         "--truth",
         truth,
-        "--test",
+        "--hypothesis",
         "carriers",
         "--json",
     )

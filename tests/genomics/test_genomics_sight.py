@@ -265,7 +265,7 @@ def test_the_commands_print_the_same(one_design, n, tmp_path, capsys):
         for row in scan["top"]:
             one = answers(
                 capsys, "test", str(tmp_path / "pairs.csv"), "--design", str(tmp_path / "d.json"),
-                "--attributes", f"{row['SNP']},status", "--test", name, "--calibration", "saddlepoint", "--json",
+                "--attributes", f"{row['SNP']},status", "--hypothesis", name, "--calibration", "saddlepoint", "--json",
             )  # fmt: skip
             assert row["STAT"] == pytest.approx(one["statistic"], rel=1e-9)
             assert row["P"] == pytest.approx(one["p_value"], rel=1e-9)

@@ -172,7 +172,7 @@ def test_the_digest_on_a_page_is_what_verify_prints(place: Any, capsys: pytest.C
 
 
 def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wished = ("--poisoning", "4", "--confidence", "0.9")
+    wished = ("--fakes", "4", "--confidence", "0.9")
     page = report(place, monkeypatch, "estimate", "out.csv", *CALL, f"grade,{ODD}", *wished)
     counts = counted(place, "grade", ODD)
     # unbiased proportions by the plain inverse of the distortion matrix
@@ -226,7 +226,7 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(rows["statistic"]) == pytest.approx(tested.statistic, rel=1e-3)
     assert float(rows["p-value"]) == pytest.approx(tested.p_value, rel=1e-3)
     assert "the two attributes are independent" in page.text and page.tags.count("svg") == 2
-    groups = ("--test", "homogeneity", "--group", "seeded.csv", "--random-state", "1")
+    groups = ("--hypothesis", "homogeneity", "--group", "seeded.csv", "--random-state", "1")
     page = report(place, monkeypatch, "test", "out.csv", *CALL, "grade", *groups)
     assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
     # a seed of 0 is a seed
@@ -328,7 +328,7 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
     drawn = design.mechanism.randomize_codes(codes, 1)
     (tmp_path / "r.csv").write_text("snp,status\n" + "".join(f"{a},{b}\n" for a, b in drawn))
     call = ["test", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "snp,status"]
-    call += ["--test", "trend", "--calibration", "saddlepoint"]
+    call += ["--hypothesis", "trend", "--calibration", "saddlepoint"]
     assert run([*call, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["calibration"] == "saddlepoint"
     assert run(call) == 0
@@ -337,7 +337,7 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
 
 COMMANDS = {
     "design": ["design", "spec.json", "--preserve", "pairs"],
-    "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--poisoning", "3"],
+    "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--fakes", "3"],
     "one": ["estimate", "out.csv", *CALL, "grade"],
     "test": ["test", "unbound.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic"],
     "measure": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--statistic", "odds-ratio"],

@@ -185,7 +185,7 @@ COMMANDS = [
     "estimate --attributes a,b --statistic cramers-v",
     "estimate --attributes a,b --statistic mutual-information",
     pytest.param("test --attributes a,b", marks=pytest.mark.slow),
-    "test --attributes a,k --test trend",
+    "test --attributes a,k --hypothesis trend",
     pytest.param("test --attributes a,b --given k", marks=pytest.mark.slow),
     "estimate --statistic odds-ratio --attributes a,k",
     "estimate --statistic means --attributes a,k",

@@ -343,7 +343,7 @@ def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, c
 
 
 def test_a_group_against_itself(kind, capsys):
-    options = ("--attributes", "a", "--test", "homogeneity", "--group")
+    options = ("--attributes", "a", "--hypothesis", "homogeneity", "--group")
     assert "would count twice" in said(capsys, "test", f"r1.{kind}", code=2, options=(*options, f"r1.{kind}"))
     # groups may be parts of one release, of different people
     (doubt,) = said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))["doubts"]
