@@ -231,10 +231,10 @@ class EstimatedLogLinear(LogLinearEquations):
                 break
         return theta
 
-    def log_likelihood(self, theta: FloatArray) -> FloatArray:
-        """Of normal estimates, less that of a table that they fit."""
-        distance = Whitened(self.sampling, self.proportions(theta)[0]).of(self.observed - self.proportions(theta))
-        return np.asarray(-np.sum(distance**2, axis=0) / 2)
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """None: an estimate has a quasi-likelihood at most."""
+        del theta
+        return None
 
     def part(self, which: IntArray) -> "EstimatedLogLinear":
         """There is one data set."""
@@ -251,8 +251,6 @@ def model_estimated(
     table: EstimatedTable, terms: Terms, confidence: float = 0.95, simultaneous: bool = False
 ) -> LogLinear:
     """A hierarchical log-linear model of a table that is known by its estimate.
-
-    ``log_likelihood`` is that of normal estimates, less that of a model that fits them.
 
     Raises InvalidInput for fewer than two reports or too many parameters.
     """

@@ -68,7 +68,11 @@ class Comparison(Result):
         """Both models, both tests."""
         p = "no p-value" if self.ratio_p_value is None else f"p = {self.ratio_p_value:.4g}"
         ratio = "" if self.ratio is None else f"likelihood ratio {self.ratio:.4f}, {p}; "
-        criteria = "" if self.ratio is None else f"; AIC {self.aic_difference:+.2f}, BIC {self.bic_difference:+.2f}"
+        criteria = (
+            ""
+            if self.ratio is None
+            else f"; AIC {self.aic_difference:+.2f} and BIC {self.bic_difference:+.2f} from the smaller to the larger model"
+        )
         return (
             f"{self.smaller.model} against {self.larger.model}: score {self.score.statistic:.4f}, "
             f"p = {self.score.p_value:.4g} ({self.score.source}); {ratio}{self.score.freedom}{criteria}"

@@ -24,7 +24,7 @@ from optrr.analysis.equations import Solved, limits
 from optrr.analysis.loglinear import fitting
 from optrr.analysis.loglinear.comparing import LEAST_WORTH, compare_models
 from optrr.analysis.nested import Comparison
-from optrr.core.display import OneTable, TableResult, Text, amount, in_json, intervals_said, records_enough
+from optrr.core.display import OneTable, TableResult, Text, amount, in_json, intervals_said, records_enough, sentence
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import EstimatedTable, check_confidence, check_records, chi2, norm, warn_of_records
 from optrr.core.inference import CLEAR_OF_ZERO, MANY_EXPECTED
@@ -54,7 +54,8 @@ class LogLinear(TableResult):
     ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``,
     or for all coefficients together where ``simultaneous``: infinite where the records leave no limit, NaN where there are no
     intervals, and ``without_intervals`` says why.
-    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records. ``hidden`` are the interactions that a
+    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records, None for complete cases and answers to
+    local queries, of which a fit is generalised least squares and has no AIC or BIC. ``hidden`` are the interactions that a
     search left out because the mechanism hides them.
     """
 
@@ -112,19 +113,22 @@ class LogLinear(TableResult):
         return np.asarray(self.equations.proportions(self.solved.theta)[0].reshape(self.terms.domain.sizes))
 
     @property
-    def log_likelihood(self) -> float:
-        """Of all records, in nats."""
-        return float(self.equations.log_likelihood(self.solved.theta)[0])
+    def log_likelihood(self) -> float | None:
+        """Log-likelihood of all records, in nats; None where there is no likelihood."""
+        found = self.equations.log_likelihood(self.solved.theta)
+        return None if found is None else float(found[0])
 
     @property
-    def aic(self) -> float:
+    def aic(self) -> float | None:
         """−2 log-likelihood + 2 parameters: smaller is better (Akaike, IEEE Trans. Automat. Contr. 19, 1974)."""
-        return 2 * (self.terms.parameters - self.log_likelihood)
+        return None if (likely := self.log_likelihood) is None else 2 * (self.terms.parameters - likely)
 
     @property
-    def bic(self) -> float:
+    def bic(self) -> float | None:
         """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
-        return self.terms.parameters * self.log_records - 2 * self.log_likelihood
+        return (
+            None if (likely := self.log_likelihood) is None else self.terms.parameters * self.log_records - 2 * likely
+        )
 
     @property
     def log_records(self) -> float:
@@ -167,7 +171,9 @@ class LogLinear(TableResult):
             raise InvalidInput("the two models are of other records or attributes; fit both to the same table")
         inner, outer = (other, self) if other.terms <= self.terms else (self, other)
         score = compare_models(self.counts, self.mechanism, inner.terms, outer.terms, random_state)
-        ratio = max(2 * (outer.log_likelihood - inner.log_likelihood), 0.0)
+        most, least = outer.log_likelihood, inner.log_likelihood
+        assert most is not None and least is not None  # both are of records
+        ratio = max(2 * (most - least), 0.0)
         clear = _clear(outer)
         p_value = float(chi2.sf(ratio, score.df)) if clear else None
         return Comparison(inner, outer, score, ratio, p_value, () if clear else (_NEAR_ZERO,))
@@ -186,17 +192,20 @@ class LogLinear(TableResult):
         return tuple(line for line in lines if line)
 
     def headline(self) -> str:
-        """The model and how it fits."""
+        """The model, its size, and the number of records."""
         size = amount(self.terms.parameters, "parameter")
-        return f"{self.terms}: {size}, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
+        return f"{self.terms}: {size}, {self.n} records"
 
     def sentences(self) -> list[str]:
-        """What the intervals hold for, and what coefficients are."""
+        """What the intervals hold for, what coefficients are, and how the model fits."""
         kind = intervals_said(self.confidence, self.simultaneous)
-        return [
-            f"log odds and log odds ratios against first categories, {kind}",
-            f"AIC {self.aic:.2f}, BIC {self.bic:.2f}",
-        ]
+        return [f"log odds and log odds ratios against first categories, {kind}", *self._fit()]
+
+    def _fit(self) -> list[str]:
+        """The likelihood, if there is one."""
+        if self.log_likelihood is None:
+            return []
+        return [f"log-likelihood {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}"]
 
     def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
         """What stands on its page, with what a ``comparison`` with another model says."""
@@ -204,12 +213,9 @@ class LogLinear(TableResult):
             f"Log odds and log odds ratios among the people behind {self.n} randomized records, each with all else in the "
             "model."
         )
-        fits = (
-            f"Log-likelihood {self.log_likelihood:.2f}, BIC {self.bic:.2f}, {amount(self.terms.parameters, 'parameter')}. "
-            "First categories are the references."
-        )
+        fits = f"{amount(self.terms.parameters, 'parameter')}. First categories are the references."
         beside = [] if comparison is None else [f"{comparison.headline()}.", *comparison.warnings]
-        notes = [Text(line) for line in (fits, *beside)]
+        notes = [Text(line) for line in (fits, *map(sentence, self._fit()), *beside)]
         return OneTable(
             str(self.terms), lead, "Coefficients", "Coefficients with intervals, as in the table", notes=notes
         )
@@ -343,8 +349,8 @@ def stepwise(
     warn_of_records([counts], mechanism)
     while True:
         tried = [fitted_model(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
-        better = min(tried, key=lambda model: model.bic, default=best)
-        if better.bic >= best.bic:
+        better = min([best, *tried], key=lambda model: model.bic or inf)  # counts have one
+        if better is best:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
             return _shown_by(best, counts, mechanism)

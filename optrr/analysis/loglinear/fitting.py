@@ -451,7 +451,7 @@ class LogLinearEquations(Equations):
         least = _LITTLE * np.einsum("bpp->b", curvature)[:, None, None] * np.eye(self.parameters)
         return np.asarray(curvature + least)
 
-    def log_likelihood(self, theta: FloatArray) -> FloatArray:
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
         """Of all reports."""
         return self.n * self.objective(theta)
 

@@ -118,6 +118,8 @@ def test_without_noise_answers_say_what_true_records_do():
     error = math.sqrt(sum(1 / pair[i, j] for i in (0, 1) for j in (0, 1)))
     assert model.standard_errors[3] == pytest.approx(error, rel=1e-3)
     assert np.all(model.limits[:, 0] < model.coefficients) and np.all(model.coefficients < model.limits[:, 1])
+    # an estimate has no likelihood
+    assert (model.log_likelihood, model.aic, model.bic) == (None, None, None) and "AIC" not in str(model)
     # Cochran, Mantel and Haenszel's hypothesis, in each stratum
     each = [stats.chi2_contingency(counts[:, :, k], correction=False).statistic for k in range(4)]
     assert reports.test("sex", "income", given="age").statistic == pytest.approx(sum(each), rel=1e-4)
