@@ -110,7 +110,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     _check_calibration(calibration, name, drawn=not (columns or estimated), chosen=name in ASSOCIATIONS)
     if pair is not None and (columns or name in (GOODNESS, HOMOGENEITY)):
         raise InvalidInput(f"``scores``: not taken by a test of {name}; leave them out")
-    reports.warn_unless(columns)
+    reports.warn_unless(columns, sample)
     if columns:
         how = {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster}
         result = test_weighted(reports.place, reports.randomizer, attributes, lonely_psu=lonely_psu, **how)

@@ -153,7 +153,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     columns, lonely_psu = reports.sampled(sample)
     known = [each for each in names if each in reports.asking.domain.names]
     complete = is_incomplete(reports, known, missing, columns)
-    reports.warn_unless(columns)
+    reports.warn_unless(columns, sample)
     if complete or not reports.of_records:
         if tuple(public):
             raise InvalidInput(f"``public``: {NO_PUBLIC}")

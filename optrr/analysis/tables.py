@@ -18,7 +18,7 @@ from optrr.analysis.measures.measure import measure as measured
 from optrr.analysis.measures.subgroups import restriction
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
-from optrr.core.domain import at_random, check_missing, listed, scores_by_name
+from optrr.core.domain import NONE, at_random, check_missing, listed, scores_by_name
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import STATISTICS, Derived, check_confidence, derive, estimate, estimate_adjusted
 from optrr.core.estimation import poisoning as poisoning_of
@@ -102,7 +102,7 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
         return shares.estimate_where(_table_of(reports, names, sample), kept, **intervals)
     if not reports.of_records:
         return _of_answers(reports, attributes, confidence, simultaneous)
-    reports.warn_unless(columns)
+    reports.warn_unless(columns, sample)
     if columns:
         intervals |= {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster, "by": groups}
         return estimate_weighted(reports.place, reports.randomizer, attributes, lonely_psu=lonely_psu, **intervals)
@@ -213,14 +213,14 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         given = {
             "where": where is not None,
             "missing": check_missing(missing) != "category",
-            "sample": sample is not None,
+            "sample": sample not in (None, "ignore"),
         }
         refused = next((name for name, is_given in (given | {"simultaneous": simultaneous}).items() if is_given), None)
         if refused or references or (scores and statistic != "correlation"):
             raise InvalidInput(
                 f"``{refused or 'coding'}``: not taken by {statistic}, one number of a table; leave it out"
             )
-        reports.warn()
+        reports.warn_unless(NONE, sample)
         pair = scores_by_name(scores or None, attributes)
         return derive(reports.estimated(attributes), statistic, confidence=confidence, scores=pair)  # type: ignore[arg-type]  # names are checked there
     names, kept = restriction(reports.asking.domain, attributes, where, missing)
@@ -373,7 +373,9 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     return quantile.quantiles(_table_of(reports, names, sample), probabilities, **how)
 
 
-def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
+def poisoning(
+    reports: Reports, *attributes: str, fakes: int, method: str = "unbiased", sample: GivenSample = None
+) -> Poisoning:
     """Compute how far fake reports can move a table.
 
     Parameters
@@ -384,6 +386,8 @@ def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unb
         Number of fake reports, at least 1.
     method
         Method of :meth:`table` that the note is about.
+    sample
+        "ignore" leaves out the warning that weights, strata and sampling units do not count here.
 
     Returns
     -------
@@ -407,6 +411,7 @@ def poisoning(reports: Reports, *attributes: str, fakes: int, method: str = "unb
     if not reports.of_records:
         moved: Poisoning = reports.asking.poisoning(reports.alone, attributes, fakes)
         return moved
+    reports.warn_unless(NONE, sample)
     return poisoning_of(reports.counted(attributes), reports.randomizer, fakes, method)
 
 
@@ -425,7 +430,7 @@ def _coded(
 def _table_of(reports: Reports, attributes: Sequence[str], sample: GivenSample) -> EstimatedTable:
     """What measures take, after the warnings: the table of the sample if there is one, else of the reports."""
     columns, lonely_psu = reports.sampled(sample)
-    reports.warn_unless(columns)
+    reports.warn_unless(columns, sample)
     if not columns:
         return reports.estimated(attributes)
     return read_table(reports.place, reports.randomizer, attributes, columns, lonely_psu)

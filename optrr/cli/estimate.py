@@ -92,9 +92,8 @@ def estimate(
         given["attribute"] = given.pop("attributes")[0]
     asked = getattr(reports, "measure" if measured else _METHODS[statistic] if statistic else "table")
     result = run.made(lambda: _called(asked, statistic, (statistic,) if measured else (), given))
-    moved = (
-        None if added is None else run.made(lambda: reports.poisoning(*names, fakes=added, method=method or "unbiased"))
-    )
+    how: dict[str, Any] = {"method": method or "unbiased", "sample": sample}
+    moved = None if added is None else run.made(lambda: reports.poisoning(*names, fakes=added, **how))
 
     def page(about: Given) -> Page:
         from optrr.core.estimation import estimate_page  # noqa: PLC0415 (pages bring charts)

@@ -156,9 +156,9 @@ class Reports(OpenedRecords):
         """Warn of collapsed categories, and of ignored columns: all of the sample's unless given."""
         warn([*self.collapsed_notes, *(self.public if ignoring is None else ignoring).ignored()])
 
-    def warn_unless(self, sample: PublicColumns) -> None:
-        """Warn as :meth:`warn`; an analysis that takes the sample into account ignores nothing of it."""
-        self.warn(ignoring=NONE if sample.samples else None)
+    def warn_unless(self, columns: PublicColumns, sample: GivenSample) -> None:
+        """Warn as :meth:`warn`, but not of a sample that the analysis takes into account or was told to ignore."""
+        self.warn(ignoring=NONE if columns.samples or sample == "ignore" else None)
 
 
 for _name, _home in ANALYSES.items():

@@ -3,6 +3,8 @@
 import importlib
 import json
 import sys
+import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -262,8 +264,16 @@ def test_a_stratum_with_one_cluster_and_the_columns_are_said() -> None:
         reports.proportion({"level": 5}, **SAMPLE)
     centred = reports.proportion({"level": 5}, sample=replace(SAMPLE["sample"], lonely_psu="centred"))
     assert any("only one cluster" in line for line in centred.warnings)
-    assert any("weight 'w', stratum 'region', cluster 'school' are public" in line for line in centred.warnings)
+    assert any("not protected (weight 'w', stratum 'region', cluster 'school')" in line for line in centred.warnings)
     assert "weighted: 600 records, weights 'w', 3 strata of 'region'" in centred.headline()
+
+
+@contextmanager
+def not_warned():
+    """Raise a warning of an ignored sample."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*is ignored here", OptrrWarning)
+        yield
 
 
 def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
@@ -277,11 +287,17 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
     ):
         one, other = call(declared), call(given, **SAMPLE)
         assert one.rows == other.rows and one.sample == other.sample
-        with pytest.warns(OptrrWarning, match="is ignored here"):
+        with not_warned():
             plain = call(declared, sample="ignore")
         assert plain.rows == call(given).rows and not plain.sample and "sample" not in plain.summary()
     with pytest.warns(OptrrWarning, match="is ignored here"):
         declared.measure("entropy", "level")
+    with not_warned():
+        declared.measure("entropy", "level", sample="ignore")
+        declared.tests([("sex", "level")], sample="ignore")
+        declared.poisoning("level", fakes=2, sample="ignore")
+    with pytest.warns(OptrrWarning, match="is ignored here"):
+        declared.poisoning("level", fakes=2)
 
 
 @pytest.mark.parametrize(

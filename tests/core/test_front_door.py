@@ -114,8 +114,8 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
     )
     with pytest.raises(optrr.InvalidInput, match="count in independence"):
         sample.test("sex", "income", hypothesis="trend", sample=optrr.Sample(weights="w"))
-    with pytest.warns(optrr.OptrrWarning, match="weight 'w', which is ignored here"):
-        declared.reports(frame).table("sex", by="region", sample="ignore")
+    groups = declared.reports(frame).table("sex", by="region", sample="ignore")
+    assert groups.headline() == f"sex by region, unbiased: {len(frame)} records, equal weights"
     for ignored in ({"calibration": "bootstrap"}, {"calibration": optrr.Bootstrap(99)}, {"scores": {"sex": [0, 1]}}):
         with pytest.raises(optrr.InvalidInput, match=f"``{next(iter(ignored))}``: not "):
             sample.test("sex", "income", sample=optrr.Sample(weights="w"), **ignored)
@@ -290,7 +290,7 @@ def test_a_command_reads_its_records_once(same_design, monkeypatch, capsys):
         counts, "count", lambda place, *a, of=counts.count, **k: read.append(place) or of(place, *a, **k)
     )
     asked = ["estimate", "out.csv", "--design", "d.json", "--attributes", "a,b", "--html", "page.html"]
-    assert run([*asked, "--poisoning", "3"]) == 0
+    assert run([*asked, "--fakes", "3"]) == 0
     assert run(["test", "out.csv", "--design", "d.json", "--attributes", "a,b", "--html", "page.html"]) == 0
     assert len(read) == 2
     capsys.readouterr()

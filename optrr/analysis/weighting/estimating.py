@@ -102,8 +102,12 @@ class WeightedEstimate(TableResult):
     simultaneous: bool
     warnings: tuple[str, ...] = ()
 
-    method = "weighted"
     in_summary = ("n", "method", "strata", "clusters", "confidence", "simultaneous", "interval_note", "warnings")
+
+    @property
+    def method(self) -> str:
+        """``weighted``, or ``unbiased`` where the columns make groups alone."""
+        return "weighted" if self.columns.samples else "unbiased"
 
     @property
     def table(self) -> GroupTable:
@@ -128,7 +132,7 @@ class WeightedEstimate(TableResult):
     def headline(self) -> str:
         """Which table, of which sample."""
         by = f" by {' × '.join(self.columns.group)}" if self.columns.group else ""
-        return f"{' × '.join(self.domain.names)}{by}, weighted: {self.sampling}"
+        return f"{' × '.join(self.domain.names)}{by}, {self.method}: {self.sampling}"
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
         """A table for each group, with its effective number of records."""
@@ -158,7 +162,7 @@ class WeightedEstimate(TableResult):
             f"interval holds the truth with {100 * self.confidence:g} % confidence."
         )
         chart, notes = f"Shares of {title} with intervals", [Text(self.interval_note)]
-        return OneTable(f"{title}, weighted", lead, "Estimate", chart, "", notes)
+        return OneTable(f"{title}, {self.method}", lead, "Estimate", chart, "", notes)
 
     def to_arrow(self) -> pa.Table:
         """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""

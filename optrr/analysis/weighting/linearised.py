@@ -73,7 +73,7 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from optrr.analysis.weighting.sampled import SampledRecords, sample_of
-from optrr.core.domain import UNPROTECTED, PublicColumns
+from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput, TooFewRecords
 from optrr.core.estimation import EstimatedTable, Sampling, cell_intervals, norm, padded
 from optrr.core.mechanisms import MAX_DENSE, Kernel, Randomizer
@@ -328,7 +328,7 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
             f"of all (single cluster {single!r}); merge such strata if you can"
         )
     if columns:
-        out.append(f"{columns.said()} are public: {UNPROTECTED}")
+        out.append(columns.warning())
     return out
 
 

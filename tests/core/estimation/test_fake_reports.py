@@ -272,7 +272,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     rows = made.mechanism.randomize_codes(codes, 1)
     texts = [("FM"[a], ["young", "", "old"][b]) for a, b in rows]
     (tmp_path / "out.csv").write_text("sex,age\n" + "".join(f"{a},{b}\n" for a, b in texts))
-    call = ["estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--poisoning", "9"]
+    call = ["estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--fakes", "9"]
     assert run([*call, "--json", "-o", "table.json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert json.loads((tmp_path / "table.json").read_text()) == printed
