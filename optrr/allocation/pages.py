@@ -16,12 +16,6 @@ from optrr.core.display import (
     warnings,
 )
 
-_ERRORS = (
-    "Errors are n times the expected squared error, summed over a table's cells; exact for a uniform population, an upper "
-    "bound for any other. Standard errors are per cell, as a root mean square. The workload's error is the sum over its "
-    "tables, by weight. The bound is the least error of any mechanism of this total."
-)
-
 
 def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
     """The protocols side by side, and what else the allocation shows; ``file``: what was saved."""
@@ -31,7 +25,7 @@ def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
     given_up = Table(["protocol", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in allocation.protocols])
     sections = [
         *warnings(allocation.warnings),
-        Section("Protocols", [chart, table, Text(_ERRORS), Text(PAIRS), given_up]),
+        Section("Protocols", [chart, table, Text(PAIRS), given_up]),
         told(asking.epsilon),
         Section("What to expect", beside),
     ]

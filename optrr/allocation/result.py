@@ -41,6 +41,14 @@ _USELESS = 0.5
 NOTE = "allocated"
 # Of which laws a bound on errors holds where limits or standard errors were asked for.
 LIMITS = " and these limits"
+# What the columns of protocols and of predicted errors are.
+_COLUMNS = (
+    "Errors are n times the expected squared error, summed over a table's cells and, by weight, over tables; exact for a "
+    "uniform population, an upper bound for any other. The bound is the least error of any mechanism of this total. "
+    "Standard errors are per cell, as a root mean square. Any table: whether tables outside the workload can be "
+    "estimated, too. Pair visibility: how much of an association is left, at the pair where it is least, 1 for kronecker;"
+    " below 0 its sign is turned, which estimates undo."
+)
 # Two protocols within this of each other, relative, are called equal.
 _EQUAL = 0.01
 
@@ -280,19 +288,19 @@ class Allocation(TableResult):
         if self.asked.limited:
             out.append("Limits and pairs to preserve have a meaning for whole records only, so these are kept.")
         if first is not self.best and self.best.keeps_records and first.epsilon and np.isfinite(first.error):
-            without = "limits" if self.asked.limited else "the need for records"
+            without = "limits" if self.asked.limited else "the need for any table"
             out.append(f"Without {without}, {first.words} has {self.ratio(first):.3g} times the {what}.")
         elif not self.best.keeps_records:
             out.append(
-                "If records are needed, no protocol has what was asked for."
+                "If any table may be needed, no protocol has what was asked for."
                 if record is None
-                else f"If records are needed, {record.words} is best{'' if self.total else ' of those compared'}, with "
+                else f"If any table may be needed, {record.words} is best{'' if self.total else ' of those compared'}, with "
                 f"{self.ratio(record):.3g} times the {what} of the winner."
             )
         law = self.law
         if law is not None and self.gap is not None:
             out.append(
-                f"The optimum over full records has error {law.error:.6g}; no law of change sets of its total{self.limits} "
+                f"optimum has error {law.error:.6g}; no law of change sets of its total{self.limits} "
                 f"has an error below {law.lower_error:.6g}."
             )
         if law is not None and law.least_total is not None:
@@ -305,15 +313,15 @@ class Allocation(TableResult):
     def _lead(self, what: str) -> str:
         runner = next((o for o in self.protocols if self.asked.allows(o) and o is not self.best), None)
         if runner is None:
-            lead = f"{self.best.title} is the only one with all that was asked for."
+            lead = f"{self.best.words} is the only one with all that was asked for."
         elif not np.isfinite(runner.error):
-            lead = f"{self.best.title} is the only one that can estimate every table."
+            lead = f"{self.best.words} is the only one that can estimate every table."
         elif self.ratio(runner) < 1 + _EQUAL:
             same = "equally accurate" if self.total is not None else "equally cheap"
-            lead = f"{self.best.title} and {runner.words} are {same} (within 1 %)."
+            lead = f"{self.best.words} and {runner.words} are {same} (within 1 %)."
         else:
             lead = (
-                f"{self.best.title} wins: next best is {runner.words}, with {self.ratio(runner):.3g} times its {what}."
+                f"{self.best.words} wins: next best is {runner.words}, with {self.ratio(runner):.3g} times its {what}."
             )
         return lead + " It gives up: " + ("; ".join(self.best.gives_up) or "nothing") + "."
 
@@ -359,8 +367,9 @@ class Allocation(TableResult):
         columns = ["name", "epsilon", "error", "error_over_bound", "standard_error", "keeps_records"]
         columns += ["conditional_epsilon", "pair_visibility"]
         rows = [[epsilon_text(row["epsilon"]) if c == "epsilon" else row[c] for c in columns] for row in self._rows()]
-        heads = ["protocol", "total epsilon", *(c.replace("_", " ") for c in columns[2:])]
-        return Table(heads, rows[:most], strong=[self.protocols.index(self.protocol)])
+        heads = ["protocol", "total epsilon", "error", "error over bound", "standard error", "any table"]
+        heads += ["conditional epsilon", "pair visibility"]
+        return Table(heads, rows[:most], note=_COLUMNS, strong=[self.protocols.index(self.protocol)])
 
     def predicted(self) -> Table:
         """What to expect of every table."""

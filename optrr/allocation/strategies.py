@@ -83,8 +83,8 @@ class Strategy:
 
     @property
     def words(self) -> str:
-        """Its title within a sentence."""
-        return self.title[0].lower() + self.title[1:]
+        """Its name, as in the table, and its title within a sentence."""
+        return f"{self.name} ({self.title[0].lower()}{self.title[1:]})"
 
     def without(self, missing: str) -> "Strategy":
         """The same, which does not have something that was asked for."""
@@ -161,7 +161,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
         split, kind = best_split(arrays, blocks, total), "best"
     except SolveFailed:
         split, kind = even_split(arrays, blocks, total), "even"
-    title = f"Every attribute on its own ({kind} split)"
+    title = f"Every attribute on its own, {kind} split"
     return _on_its_own(domain, title, _within(split, total), split.error)
 
 
@@ -269,9 +269,9 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
-        "mixture": "One random question per person (the most accurate)",
+        "mixture": "One random question per person, the most accurate ones",
         "mixture-with-records": "One random question per person, some of them about everything",
-        "sampling": f"One random {what} per person (best probabilities)",
+        "sampling": f"One random {what} per person, with the best probabilities",
     }[name]
     asked, tables = what, "no other table can be estimated, now or later"
     if name.startswith("mixture"):
@@ -290,7 +290,7 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     if keeps:
         tenth = ", of which about a tenth of the people tell" if name == "mixture-with-records" else ""
         gives_up = (
-            "whole reports: each person answers one question, so that any table can be estimated, and nothing but tables",
+            "analyses other than of tables: each person answers one question, from which any table can be estimated",
             f"accuracy of tables outside the workload{tenth}",
             gives_up[1],
         )

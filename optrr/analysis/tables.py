@@ -56,7 +56,7 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
         Treatment of missing values: "category" (a category as any other), "complete-cases" (leave out people with a missing
         value in the table or in ``where``), or :class:`optrr.MissingAtRandom`.
     method
-        "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:mod:`optrr.core.estimation.estimator`).
+        "unbiased", "norm-sub", "clip", "projection", "mle", "ibu" or "adjusted" (:mod:`optrr.core.estimation.estimator`).
     sample
         How records were sampled (:class:`optrr.Sample`); what the design and the release name unless given. "ignore" takes
         every record for one person.

@@ -49,7 +49,7 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, monkeypatch, caps
     pa_csv.write_csv(pa.table({"a": a, "b": (a + rng.integers(0, 3, a.size)) % 8}), "records.csv")
     given = ["--attribute", "a=3", "--attribute", "b=8", "--total-epsilon", "1", "--workload", "pairs"]
     assert run(["allocate", *given, "-o", "asking.json"]) == 0
-    assert "One report on a × b from everyone wins" in capsys.readouterr().out
+    assert "sampling (one report on a × b from everyone) wins" in capsys.readouterr().out
     assert run(["randomize", "records.csv", "--design", "asking.json", "-o", f"out.{suffix}"]) == 0
     truth = np.array([[(j - i) % 8 < 3 for j in range(8)] for i in range(3)]) / 9
     for names, expected in (("a,b", truth), ("a", truth.sum(axis=1))):

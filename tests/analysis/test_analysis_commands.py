@@ -382,7 +382,7 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     assert "method projection" in refused(capsys, "test", *call, "a,b", *fit, negative)
     power_of = ("power", "--design", "design.json", "--attributes")
     message = refused(capsys, *power_of, "a,b", "--truth", negative)
-    assert "none negative" in message and "smallest -0.1; of estimates take" in message
+    assert message.startswith("error: --truth: numbers of shape (2, 2) with sum 1 and smallest -0.1; give proportions")
     assert "nothing to see" in refused(capsys, *power_of, "a,b", "--truth", "0.25,0.25,0.25,0.25")
     assert "name two" in refused(capsys, *power_of, "a", "--truth", "0.5,0.5")
 
@@ -498,7 +498,7 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
         (("--hypothesis", "goodness-of-fit"), "--proportions: missing"),
         (("--hypothesis", "trend", "--proportions", PROPORTIONS), "--proportions: only for goodness-of-fit"),
         (("--hypothesis", "homogeneity"), "1 groups with 1 shares"),
-        (("--truth", texts(OTHER)[1]), "must be proportions of shape"),
+        (("--truth", texts(OTHER)[1]), "--truth: numbers of shape"),
         (("--hypothesis", "common-trend"), "--given: missing"),
         (("--scores", "grade=1,2,3"), "--scores: only for trends"),
     ):

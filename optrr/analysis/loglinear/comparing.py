@@ -368,7 +368,7 @@ def stratified_alternative(
 def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     """What the test of a log-linear model against a larger one sees of a true distribution."""
     kernel = test.null.kernel
-    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "effect"))
+    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "truth"))
     tables = MANY_RECORDS * expected[None]
     fits = test.null.fitted(tables)
     noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS

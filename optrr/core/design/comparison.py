@@ -83,7 +83,11 @@ class MethodComparison(TableResult):
         least = self.best.epsilon
         winners = [k for k, each in enumerate(self.designs) if each.epsilon <= least + _SAME]
         heads = ["method", "total", "lower bound", "gap", "status", "faintest pair", "largest conditional", "seconds"]
-        return Table(heads, rows[:most], note="* smallest total epsilon; epsilons in nats", strong=winners)
+        note = (
+            "* smallest total epsilon; epsilons in nats; faintest pair: how much of its association under Kronecker is left, "
+            "below 0 with its sign turned"
+        )
+        return Table(heads, rows[:most], note=note, strong=winners)
 
     def sentences(self) -> Sequence[str]:
         """The bound for every mechanism."""

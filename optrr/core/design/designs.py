@@ -477,7 +477,8 @@ class Design(Labelled, FullRecords, TableResult):
         if self.faintest_pair is None:
             return []
         ratio, first, second = self.faintest_pair
-        return [f"faintest pair {first} × {second}, with {ratio:.4f} of its visibility under Kronecker"]
+        turned = "; below 0 its sign is turned, which estimates undo" if ratio < 0 else ""
+        return [f"faintest pair {first} × {second}: {ratio:.4f} of its association under Kronecker is left{turned}"]
 
     def plot(self) -> Figure:
         """Attribute and conditional ε of every attribute, beside the total, as bars."""

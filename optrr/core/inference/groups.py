@@ -103,14 +103,14 @@ def goodness_of_fit(
     return calibrated_result("goodness-of-fit", goodness_tests(table, expected / expected.sum(), rng), counts.n)
 
 
-def checked_proportions(proportions: ArrayLike, shape: tuple[int, ...], what: str = "hypothesis") -> FloatArray:
-    """Proportions of this shape, summing to 1. Raises InvalidInput for others."""
+def checked_proportions(proportions: ArrayLike, shape: tuple[int, ...], parameter: str = "proportions") -> FloatArray:
+    """Proportions of this shape, summing to 1. Raises InvalidInput, which names the ``parameter``, for others."""
     pi = np.asarray(proportions, dtype=np.float64)
     # written as a condition that must hold, so that a NaN is refused too
     if pi.shape != shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
-            f"the {what} must be proportions of shape {shape}, none negative, that sum to 1, got shape {pi.shape}, sum "
-            f"{pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
+            f"``{parameter}``: numbers of shape {pi.shape} with sum {pi.sum():.6g} and smallest {pi.min():.6g}; give "
+            f"proportions of shape {shape} that sum to 1, none negative (of estimates those of method projection)"
         )
     return np.asarray(pi / pi.sum())
 

@@ -115,7 +115,7 @@ def alternative_of(
     if domain is not None and tuple(domain.sizes) != kernel.sizes:
         raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
     kernel.check_invertible()
-    true = checked_proportions(proportions, kernel.sizes, "effect")
+    true = checked_proportions(proportions, kernel.sizes, "truth")
     # the form of the statistic is that of the truth
     ((_, plain),) = association(unrandomized(kernel.sizes), test, scores, domain).forms(true[None])
     return association_alternative(true, plain.through(kernel))
@@ -204,7 +204,7 @@ def homogeneity_alternative(
 
 def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
     """Chances (R,) of the reports of people with these true proportions."""
-    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "effect")).ravel()
+    expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "truth")).ravel()
     return np.asarray(expected / expected.sum())
 
 
@@ -344,10 +344,10 @@ class Power(Result):
 
     def sentences(self) -> tuple[str, ...]:
         """What of the effect is left, where the power comes from, and how precise it is."""
-        error = self.power_standard_error
+        error, most = self.power_standard_error, self.noncentrality_bound
+        bound = f"; no mechanism of this total, of whatever form, keeps more than {most:.3g} of a weak one"
         return (
-            f"of the effect's noncentrality {self.noncentrality_kept:.3g} is kept; no mechanism of this total, of whatever "
-            f"form, keeps more than {self.noncentrality_bound:.3g} of a weak one",
+            f"of the effect's noncentrality {self.noncentrality_kept:.3g} is kept{bound if most < 1 else ''}",
             *([_SOURCES[self.power_source]] if self.power_source in _SOURCES else []),
             *([] if error is None else [f"standard error of this power {100 * error:.2g} points"]),
             *told_scores(self.attributes, self.scores),
@@ -398,7 +398,7 @@ class IntervalWidths:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        checked_proportions(self.proportions, self._kernel.sizes, "effect")
+        checked_proportions(self.proportions, self._kernel.sizes, "truth")
         self._kernel.check_invertible()
 
     @cached_property
