@@ -76,14 +76,20 @@ _TAIL_STEPS, _TAIL_SOLVED = 60, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class UnbiasedReports:
-    """W(g, 1) as ``cases`` and W(g, 0) + W(g, 1) as ``every``, (3, n, V): g = 0, 1, 2, of n people and V variants."""
+    """Unbiased reports of genotype and status, for n people and V variants.
+
+    ``cases`` holds W(g, 1) and ``every`` W(g, 0) + W(g, 1), both of shape (3, n, V) for g = 0, 1, 2.
+    """
 
     cases: FloatArray
     every: FloatArray
 
     @classmethod
     def of(cls, codes: Codes, status: Codes, kernel: EffectKernel) -> "UnbiasedReports":
-        """Of reported genotypes (n, V) and status (n,). A missing call that the kernel does not randomize weighs nothing."""
+        """Compute unbiased reports from reported genotypes and status.
+
+        ``codes`` has shape (n, V), ``status`` (n,). A missing call that the kernel does not randomize has weight 0.
+        """
         rows = kernel.sizes[0]
         w = kernel.inverse().reshape(*kernel.batch, rows, 2, rows, 2)[..., :GENOTYPES, :]
         # reports (rows + 1) × status, the last row for calls that are missing and stay so
@@ -102,13 +108,15 @@ class UnbiasedReports:
         return np.asarray(self.every.sum(axis=0))
 
     def part(self, which: NDArray[np.bool_] | IntArray) -> "UnbiasedReports":
-        """Some of the variants."""
+        """Select variants."""
         return UnbiasedReports(self.cases[:, :, which], self.every[:, :, which])
 
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """The models without the variant: ``b`` and the weights of a's regression, (n, V) or (n, 1) where all variants share them.
+    """Null models without the variant.
+
+    ``b`` and the weights of the regression of a have shape (n, V), or (n, 1) if all variants share them.
 
     ``linear``, as many, says where b is a least squares fit; ``is_trait`` that y is a public trait.
     """
@@ -126,7 +134,7 @@ class Residuals:
         return np.asarray(self.weight * np.einsum("np,vpq,nq->nv", self.columns, inverse, self.columns, optimize=True))
 
     def genotype(self, called: FloatArray, copies: FloatArray) -> FloatArray:
-        """a, (n, V), from unbiased reports of c and c g."""
+        """Compute a, shape (n, V), from unbiased reports of c and c g."""
         complete = self.weight.shape[1] == 1
         products = weighted_products(self.columns, self.weight if complete else self.weight * called)
         right = self.columns.T @ (self.weight * copies)
@@ -135,7 +143,7 @@ class Residuals:
 
 
 def weighted_products(columns: FloatArray, weight: FloatArray) -> FloatArray:
-    """Σ weight C Cᵀ of each variant, (V, p, p)."""
+    """Compute Σ weight C Cᵀ of each variant, shape (V, p, p)."""
     p = columns.shape[1]
     if weight.shape[1] == 1:
         return np.asarray((columns * weight).T @ columns)[None]
@@ -144,7 +152,10 @@ def weighted_products(columns: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def status_model(columns: FloatArray, called: FloatArray, cases: FloatArray) -> Residuals:
-    """b and its weights from unbiased reports of c and c y, (n, V) or (n, 1)."""
+    """Fit b and its weights from unbiased reports of c and c y.
+
+    The results have shape (n, V), or (n, 1).
+    """
     n, p = columns.shape
     v = called.shape[1]
     theta, open_ = np.zeros((p, v)), np.arange(v)
@@ -177,14 +188,17 @@ def status_model(columns: FloatArray, called: FloatArray, cases: FloatArray) -> 
 
 
 def trait_model(columns: FloatArray, called: FloatArray, trait: FloatArray) -> Residuals:
-    """b by least squares, from unbiased reports of c and c y, (n, V) or (n, 1)."""
+    """Fit b by least squares from unbiased reports of c and c y.
+
+    The result has shape (n, V), or (n, 1).
+    """
     theta = solutions(weighted_products(columns, called), (columns.T @ trait).T)
     v = called.shape[1]
     return Residuals(columns, columns @ theta.T, np.ones((columns.shape[0], v)), np.ones(v, dtype=np.bool_), True)
 
 
 def solutions(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Of each system (V, p, p) x = (V, p); NaN where it is singular."""
+    """Solve each system (V, p, p) x = (V, p); NaN if a matrix is singular."""
     try:
         return np.asarray(np.linalg.solve(matrices, right[:, :, None])[:, :, 0])
     except np.linalg.LinAlgError:
@@ -196,7 +210,9 @@ def solutions(matrices: FloatArray, right: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedScores:
-    """Of V variants: U, its variance V, the variance that it has without randomization, people called; (V,) each.
+    """Score statistics of V variants, arrays of shape (V,).
+
+    U, its variance V, the variance it would have without randomization, and the number of people called.
 
     ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted, ``leverage``, (n, V or 1), is h. ``information`` is M of a
     trait, and Σ c b (1 − b) (g − a)² of a status.
@@ -224,7 +240,9 @@ def adjusted_scores(
     strata_only: bool = False,
     trait: FloatArray | None = None,
 ) -> AdjustedScores:
-    """The statistics of variants whose genotypes count as these numbers of ``copies``, (3,); ``trait`` (n,) if it is one.
+    """Compute the score statistics of variants.
+
+    ``copies`` (3,) are the values of the genotypes; ``trait`` (n,) is the quantitative trait, if there is one.
 
     O(n V) time and memory.
     """
@@ -283,7 +301,7 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
     single: NDArray[np.bool_] | None = None,
     missing: float = 0.0,
 ) -> float:
-    """The p-value of one variant; NaN where there is no saddlepoint.
+    """Compute the p-value of one variant; NaN without a saddlepoint.
 
     ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` says who has one copy; ``missing`` is the chance
     of a missing call where the kernel randomizes these. O(n) time for each of some twenty steps.
@@ -307,7 +325,7 @@ def _reports(
     single: NDArray[np.bool_] | None,
     missing: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """ũ of each report of each person, and its chance, (n, reports) both."""
+    """Compute ũ and the probability of each possible report, both (n, reports)."""
     (a, b, own), rows = fitted, kernel.sizes[0]
     f = np.clip(a / copies[-1], _LEAST_CHANCE, 1 - _LEAST_CHANCE)
     q = np.stack([(1 - f) ** 2, 2 * f * (1 - f), f**2], axis=1)
@@ -331,7 +349,7 @@ def _reports(
 
 
 def _one_side(values: FloatArray, law: FloatArray, target: float, spread: float) -> float:
-    """Pr(Σ ≥ target); 0 where no reports reach it."""
+    """Approximate Pr(Σ ≥ target); 0 if no reports reach it."""
     if target >= float(np.max(np.where(law > 0, values, -np.inf), axis=1).sum()):
         return 0.0
     t, low, high = target / spread, 0.0, np.inf

@@ -45,7 +45,9 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class AdjustedEffects:
-    """Of V variants: ``beta``, its standard error, the limits of a 95 % interval; NaN where there is no estimate; (V,) each.
+    """Effects of V variants, arrays of shape (V,).
+
+    ``beta``, its standard error and the limits of a 95 % interval; NaN if there is no estimate.
 
     ``cases`` and ``controls`` are frequencies of A1 (of a status), ``frequency`` that of everybody.
     """
@@ -79,7 +81,7 @@ class AdjustedEffects:
 
 
 def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals) -> AdjustedEffects:
-    """Logarithms of odds ratios per copy; O(n V p²) time for each of some six steps."""
+    """Estimate log odds ratios per copy; about six steps of O(n V p²) time."""
     columns = model.columns
     p, v = columns.shape[1], reports.every.shape[2]
     start = np.linalg.lstsq(columns, logit(np.clip(model.b, _LEAST, 1 - _LEAST)), rcond=None)[0]
@@ -108,7 +110,7 @@ def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residual
 def _logistic(
     reports: UnbiasedReports, copies: FloatArray, columns: FloatArray, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σ ψ~, (V, p + 1), and A, (V, p + 1, p + 1)."""
+    """Compute Σ ψ~, (V, p + 1), and A, (V, p + 1, p + 1)."""
     shape = reports.every.shape[1:]
     base, residual, last = columns @ theta[:-1], np.zeros(shape), np.zeros(shape)
     weight = np.zeros((3, *shape))
@@ -130,7 +132,7 @@ def _bordered(inner: FloatArray, side: FloatArray, corner: FloatArray) -> FloatA
 
 
 def _sandwich(reports: UnbiasedReports, copies: FloatArray, columns: FloatArray, theta: FloatArray) -> FloatArray:
-    """The variance of β, (V,); not positive where A is not."""
+    """Compute the variance of β, (V,); not positive if A is not."""
     _, curvature = _logistic(reports, copies, columns, theta)
     last = np.zeros((theta.shape[1], theta.shape[0]))
     last[:, -1] = 1.0
@@ -149,7 +151,7 @@ def _sandwich(reports: UnbiasedReports, copies: FloatArray, columns: FloatArray,
 
 
 def trait_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals, trait: FloatArray) -> AdjustedEffects:
-    """Slopes per copy."""
+    """Estimate linear slopes per copy."""
     s = adjusted_scores(reports, copies, model, trait=trait)
     freedom = np.maximum(s.n - model.columns.shape[1] - 1, 1.0)
     residual = trait[:, None] - s.b
@@ -179,7 +181,10 @@ def trait_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals
 def _fieller(
     score: FloatArray, information: FloatArray, variance: tuple[FloatArray, ...], t: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Limits of the β with (U − βM)² ≤ t² (v0 − 2 v1 β + v2 β²); infinite where the set has no limit on a side."""
+    """Find the limits of all β with (U − βM)² ≤ t² (v0 − 2 v1 β + v2 β²).
+
+    A side on which the set is unbounded has an infinite limit.
+    """
     v0, v1, v2 = (t**2 * x for x in variance)
     a, b, c = information**2 - v2, score * information - v1, score**2 - v0
     inside = b**2 - a * c
@@ -192,7 +197,7 @@ def _fieller(
 
 
 def _frequencies(reports: UnbiasedReports) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Unbiased frequencies of A1 in cases, in controls and in all, (V,) each."""
+    """Estimate the frequency of A1 in cases, controls and all, (V,) each."""
     counts = np.arange(GENOTYPES) / 2
     every, cases = reports.every.sum(axis=1), reports.cases.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -41,7 +41,7 @@ _DETERMINED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class _Together:
-    """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means.
+    """Variants on one kind of chromosome, with the people, covariates and copies.
 
     ``alone`` counts people who are left out because nobody else has what a covariate says of them.
     """
@@ -70,7 +70,10 @@ class _Together:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedScan:
-    """Randomized genotypes, the kernel of each variant and the status, and the public values of the people."""
+    """Data of an adjusted scan.
+
+    Randomized genotypes and status, the kernel of each variant, and the public covariates of the people.
+    """
 
     cohort: Cohort
     kernel: EffectKernel
@@ -84,7 +87,10 @@ class AdjustedScan:
 
     @cached_property
     def status(self) -> Codes:
-        """Of the people who are counted: the randomized status, or the public trait of two values, the larger as cases."""
+        """Status of the people who are counted.
+
+        The randomized status, or the public trait of two values, whose larger value marks cases.
+        """
         trait = self.values.trait
         if trait is not None and self.values.is_binary:
             return np.asarray(trait == trait.max(), dtype=np.int8)
@@ -112,11 +118,14 @@ class AdjustedScan:
 
     @cached_property
     def shared(self) -> dict[str, adjusted.Residuals]:
-        """The model without a variant of everybody in a group with people, for variants without missing calls."""
+        """Null model of each group with people, for variants without missing calls."""
         return {kind: self.model(group, None) for kind, group in self.groups.items() if group.people.any()}
 
     def model(self, group: _Together, reports: adjusted.UnbiasedReports | None) -> adjusted.Residuals:
-        """Without the variant; of the people who are called, or of everybody."""
+        """Fit the null model of a group.
+
+        It uses the people whose genotype is called, or everybody if ``reports`` is not given.
+        """
         trait = self.trait_of(group)
         if trait is not None:
             called = np.ones((trait.size, 1)) if reports is None else reports.called
@@ -125,7 +134,10 @@ class AdjustedScan:
         return adjusted.status_model(group.columns, own.called, own.cases.sum(axis=0))
 
     def of_status(self, group: _Together) -> adjusted.UnbiasedReports:
-        """Of the first variant, as if its genotypes were known: what they say of the status is what all say."""
+        """Compute unbiased reports of the status alone.
+
+        The first variant stands for all: its genotypes are treated as known, and every variant gives the same status.
+        """
         eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
         status = self.status[group.people]
@@ -136,7 +148,9 @@ class AdjustedScan:
     def blocks(
         self, wanted: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[IntArray, _Together, Codes, adjusted.Residuals | None]]:
-        """Variants of one group and kind at a time, with the model they share, or None where calls are missing.
+        """Iterate over blocks of variants of one group and kind.
+
+        Each comes with the null model that its variants share, or None if calls are missing.
 
         None of a group without people, as men are among women for chromosome Y.
         """
@@ -159,15 +173,15 @@ class AdjustedScan:
                         yield at[own][some], group, theirs[:, some], shared
 
     def reports(self, at: IntArray, group: _Together, codes: Codes) -> adjusted.UnbiasedReports:
-        """Of a block's variants."""
+        """Compute unbiased reports of a block's variants."""
         return adjusted.UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
 
     def trait_of(self, group: _Together) -> FloatArray | None:
-        """The trait of a group's people, of a linear regression."""
+        """Return the trait of a group's people if the regression is linear."""
         return self.values.trait[group.people] if self.is_linear and self.values.trait is not None else None
 
     def p_values(self, at: IntArray, group: _Together, codes: Codes, scores: adjusted.AdjustedScores) -> FloatArray:
-        """Of a block's variants."""
+        """Compute the p-values of a block's variants."""
         statistic = scores.statistic
         if self.is_linear:
             freedom = np.maximum(scores.n - group.columns.shape[1] - 1, 1.0)
@@ -192,7 +206,13 @@ class AdjustedScan:
         return p
 
     def check_comparable(self) -> None:
-        """Raise InvalidInput where covariates determine the status, as a column that is the status itself does."""
+        """Check that covariates do not determine the status.
+
+        Raises
+        ------
+        InvalidInput
+            If they do, as a column does that repeats the status.
+        """
         for kind, model in self.shared.items():
             if self.is_linear or not model.linear.any():
                 continue
@@ -208,7 +228,10 @@ class AdjustedScan:
                 )
 
     def doubts(self, linear: NDArray[np.bool_]) -> list[str]:
-        """What to say of the people and of variants with a ``linear`` model of the status, a line each."""
+        """List warnings about the people and the variants, one line each.
+
+        ``linear`` marks variants with a linear model of the status.
+        """
         names = self.values.names
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
         out = [f"left out: {counted(count, 'people')} {reason}" for reason, count in self.values.left_out.items()]
@@ -223,7 +246,10 @@ class AdjustedScan:
         return [*out, NOT_COVERED.format(what)]
 
     def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
-        """Effects by numbers of variants, NaN of ``untested`` ones; each is worked out once, when it is first asked for."""
+        """Return a function that gives the effects of variants by number.
+
+        Effects are computed at first use; those of ``untested`` variants are NaN.
+        """
         kept, done = np.full((7, untested.size), np.nan), untested.copy()
 
         def effects(which: slice | IntArray) -> AdjustedEffects:
@@ -255,7 +281,9 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     hwe: float = 0.0,
     progress: Progress | None = None,
 ) -> Associations:
-    """Tests of all variants, as :func:`optrr.genomics.scan`, adjusted for public values of the people.
+    """Test all variants, adjusted for public covariates.
+
+    See :func:`optrr.genomics.scan`.
 
     ``maf`` and ``hwe`` leave variants out by the reports of the people who have all values.
 
@@ -291,7 +319,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
 
 
 def _filtered(scan: AdjustedScan, maf: float, hwe: float) -> Filtered:
-    """Which variants are tested; where there are no thresholds the genotypes are not looked at for it."""
+    """Select the variants to test; without thresholds no genotype is read."""
     if not (maf or hwe):
         return Filtered(np.ones(len(scan.cohort.variants), dtype=np.bool_), {}, ())
     c, rows = scan.cohort, scan.values.rows
@@ -301,7 +329,7 @@ def _filtered(scan: AdjustedScan, maf: float, hwe: float) -> Filtered:
 
 
 def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, doubts: Sequence[str]) -> Associations:
-    """The result. Variants without any call are left out and counted."""
+    """Build the result without the variants that have no call, and count those."""
     kept = np.flatnonzero(tests["n"] > 0)
     if not kept.size:
         raise InvalidInput("no variant has a single call of somebody with all covariates; nothing can be tested")
@@ -334,7 +362,7 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
 
 
 def _of_variants(scan: AdjustedScan, tests: dict[str, FloatArray], tested: int) -> list[str]:
-    """What to say of variants without variation, and of missing calls."""
+    """List warnings about monomorphic variants and missing calls."""
     people = np.array([scan.groups[str(kind)].people.sum() for kind in scan.kinds])
     some = tests["n"] > 0
     without = scan.cohort.variants.name[(tests["n"] == 0) & (people > 0)].tolist()

@@ -23,7 +23,9 @@ _OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
 
 
 def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
-    """The cohort with the design's A1 as the counted allele, and what to say of it, a line each.
+    """Return the cohort with the design's A1 as the counted allele.
+
+    Also returns warnings, one line each.
 
     Raises
     ------
@@ -53,13 +55,19 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
 
 
 def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
-    """Which variants, (V,), name the design's A1 as their A2. Raises InvalidInput as :func:`aligned`."""
+    """Find the variants that name the design's A1 as their A2.
+
+    Returns an array (V,). Raises InvalidInput as :func:`aligned` does.
+    """
     flip: NDArray[np.bool_] = _marks(variants, layout)[0]
     return flip
 
 
 def refuse_turned(variants: Variants, layout: Layout) -> None:
-    """Raise InvalidInput where the design's other allele is counted; see :func:`aligned`."""
+    """Raise InvalidInput if the design's other allele is counted.
+
+    See :func:`aligned`.
+    """
     at = np.flatnonzero(turned(variants, layout))
     if at.size:
         raise InvalidInput(
@@ -69,20 +77,20 @@ def refuse_turned(variants: Variants, layout: Layout) -> None:
 
 
 def _designs(variants: Variants, layout: Layout) -> list[Alleles]:
-    """The design's alleles of these variants."""
+    """Look up the design's alleles of these variants."""
     wanted = dict(zip(layout.names, layout.alleles, strict=True))
     return [wanted.get(name, UNNAMED) for name in variants.name]
 
 
 def _marks(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
-    """Which variants are turned, have the alleles of the other strand, and name none, (3, V)."""
+    """Mark swapped, other-strand and unnamed variants, shape (3, V)."""
     rows = zip(variants.name, variants.a1, variants.a2, _designs(variants, layout), strict=True)
     marks = [_compared(name, (allele_text(str(a1)), allele_text(str(a2))), d) for name, a1, a2, d in rows]
     return np.asarray(np.array(marks, dtype=np.bool_).reshape(-1, 3).T)
 
 
 def _compared(name: str, here: Alleles, wanted: Alleles) -> tuple[bool, bool, bool]:
-    """Whether a file's A1 and A2 are the design's the other way round, of the other strand, and unknown."""
+    """Compare alleles: swapped, on the other strand, unknown."""
     if not all(wanted) or not any(here):
         return False, False, all(wanted)
     other = tuple(_OTHER_STRAND.get(allele, "") for allele in here)

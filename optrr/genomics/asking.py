@@ -78,7 +78,9 @@ class _FileDesign(ReportedDesign):
         options: ReleaseOptions = _PLAIN,
         keep_names: bool = False,
     ) -> FileRelease:
-        """Randomize everybody's genotypes and status in a file, as one record each, into another file.
+        """Randomize the genotypes and status of a file into another file.
+
+        Each person's genotypes and status are one record.
 
         Parameters
         ----------
@@ -126,7 +128,7 @@ class _FileDesign(ReportedDesign):
         missing: MissingPolicy,
         keep_names: bool,
     ) -> tuple[int, list[str]]:
-        """Write everybody's record, or answer: how many there are, and what to say of them."""
+        """Write randomized records or answers; return their number and warnings."""
 
 
 def _reported_place(place: Path, phenotype: PhenotypeColumns) -> None:
@@ -167,7 +169,9 @@ class GenomicDesign(_FileDesign):
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
     ) -> "GenomicReports":
-        """Everybody's randomized genotypes and status, in memory and in the cohort's order, which no ε covers.
+        """Randomize everybody's genotypes and status in memory.
+
+        The result keeps the cohort's order, which no ε covers.
 
         Parameters
         ----------
@@ -186,23 +190,29 @@ class GenomicDesign(_FileDesign):
         return GenomicReports(self, randomized_cohort(cohort, records, self.layout))
 
     def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
-        """True records, as :func:`optrr.genomics.randomize.records_of`."""
+        """Build true records; see :func:`optrr.genomics.randomize.records_of`."""
         return records_of(cohort, self.layout, missing)
 
     def exposed(self, record: Codes) -> list[str]:
-        """Calls that stay missing."""
+        """List the calls of a record that stay missing."""
         gone = int((record == MISSING).sum())
         return [f"{amount(gone, 'call')} missing in the report: no epsilon covers which"] if gone else []
 
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
-        """As :class:`ReportedDesign`: one category for each attribute; None for a call that stays missing."""
+        """Draw one category for each attribute; None for a call that stays missing.
+
+        See :class:`ReportedDesign`.
+        """
         drawn = record.copy()
         randomize_records(drawn, self.design.mechanism, source)
         codes = zip(self.design.domain, drawn[0].tolist(), strict=True)
         return {"values": [None if code == MISSING else a.texts[code] for a, code in codes]}
 
     def rows(self, given: Sequence[tuple[str, SentReport]]) -> Codes:
-        """As :class:`ReportedDesign`: codes (n, m), MISSING where a call stays missing."""
+        """Convert reports to codes (n, m), MISSING for a call that stays missing.
+
+        See :class:`ReportedDesign`.
+        """
         domain = self.design.domain
         out = np.empty((len(given), domain.m), dtype=np.int8)
         # a genotype may stay missing, and the status never does
@@ -258,7 +268,9 @@ class GenomicDesign(_FileDesign):
         return cohort.n, said
 
     def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> "GenomicReports":
-        """Read randomized genotypes: a file that was released, or reports of single people, in random order.
+        """Read randomized genotypes.
+
+        They come from a released file, or from the reports of single people, whose order is then random.
 
         Parameters
         ----------
@@ -290,7 +302,7 @@ class GenomicDesign(_FileDesign):
         return GenomicReports(self, cohort, anew, tuple(turned), opened)
 
     def of_collected(self, collected: CollectedReports) -> "GenomicReports":
-        """The people of collected reports, numbered from 1."""
+        """Build reports from collected ones; people are numbered from 1."""
         layout, records = self.layout, np.asarray(collected.rows, dtype=np.int8)
         variants = Variants.named(layout.names, layout.alleles, layout.places)
         genotypes = MatrixGenotypes(variants, _numbers(len(records)), called(records[:, layout.attributes], layout))
@@ -366,7 +378,9 @@ class GenomicReports:
         return replace(made, warnings=(*self.notes, *made.warnings))
 
     def variants(self, by_status: bool = False, progress: Progress | None = None) -> VariantReport:
-        """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).
+        """Report frequency of A1, call rate and Hardy–Weinberg test of each variant.
+
+        See :mod:`optrr.genomics.variant_report`.
 
         ``by_status``: frequencies in cases and in controls, too. Time O(n V).
         """
@@ -376,7 +390,10 @@ class GenomicReports:
 
 @dataclass(frozen=True, eq=False)
 class VariantAnswers:
-    """Everybody's answer about a few variants, a table or where one is, and the way of asking."""
+    """Everybody's answer about a few variants, with the protocol.
+
+    The answers are a table or the path of one.
+    """
 
     asking: SampledVariants
     answers: Any
@@ -392,7 +409,9 @@ class VariantAnswers:
         covariates: Any = None,
         progress: Progress | None = None,
     ) -> Associations:
-        """Test every variant for association with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
+        """Test each variant for association with the status.
+
+        See :func:`optrr.genomics.sampled_scan.scan_answers`.
 
         Raises InvalidInput for tests, thresholds and covariates, which answers do not take.
         """
@@ -439,7 +458,10 @@ class AssociationDesign(_FileDesign):
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
     ) -> VariantAnswers:
-        """Everybody's answer, as :meth:`GenomicDesign.randomize`; who lacks a call that is asked for gives none."""
+        """Draw everybody's answer in memory.
+
+        As :meth:`GenomicDesign.randomize`; a person without a call for the query gives no answer.
+        """
         source = as_source(random_state)
         batches = list(self.design.batches(self.records(cohort, missing), source))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
@@ -447,7 +469,7 @@ class AssociationDesign(_FileDesign):
         return VariantAnswers(self.design, table.replace_schema_metadata(known.metadata()))
 
     def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
-        """True records to be asked, as :func:`optrr.genomics.randomize.records_of`.
+        """Build true records; see :func:`optrr.genomics.randomize.records_of`.
 
         Raises InvalidInput as there, and for variants of which some people have one copy.
         """
@@ -455,12 +477,12 @@ class AssociationDesign(_FileDesign):
         return records_of(cohort, self.layout, missing, _LEFT_OUT)
 
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
-        """As :class:`ReportedDesign`: a question and an answer."""
+        """Draw a query and an answer; see :class:`ReportedDesign`."""
         question, answer = (int(x[0]) for x in self.design.answered(record, source))
         return {"answer": None} if answer < 0 else {"question": question + 1, "answer": answer}
 
     def rows(self, given: Sequence[tuple[str, SentReport]]) -> IntArray:
-        """As :class:`ReportedDesign`: questions and answers, (n, 2)."""
+        """Convert reports to queries and answers, (n, 2); see :class:`ReportedDesign`."""
         rows = np.array([[getattr(report, name) for name in self.fields] for _, report in given], dtype=np.int64)
         try:
             self.design.told([(rows[:, 0] - 1, rows[:, 1])])
@@ -496,14 +518,17 @@ class AssociationDesign(_FileDesign):
         return given, gone if given < cohort.n else []
 
     def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> VariantAnswers:
-        """Read answers, as :meth:`GenomicDesign.reports`; they say themselves who is a case."""
+        """Read answers; see :meth:`GenomicDesign.reports`.
+
+        The answers themselves contain the status.
+        """
         _reported_place(place, phenotype)
         if holds_reports(place):
             return self.of_collected(self.collected(place))
         return VariantAnswers(self.design, RecordsAt(place))
 
     def of_collected(self, collected: CollectedReports) -> VariantAnswers:
-        """Collected answers as a table with their provenance."""
+        """Convert collected answers to a table with their provenance."""
         columns = [pa.array(column, pa.int32()) for column in collected.rows.T]
         table = pa.Table.from_arrays(columns, schema=SCHEMA)
         return VariantAnswers(
@@ -512,7 +537,7 @@ class AssociationDesign(_FileDesign):
 
 
 def load_genomic_design(path: Path) -> GenomicDesign | AssociationDesign:
-    """A design file, for genotypes or for association.
+    """Load a design file for genotypes or for association tests.
 
     Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
     """
@@ -533,7 +558,9 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     method: str = "auto",
     preserve_pairs: bool = False,
 ) -> GenomicDesign:
-    """The mechanism of largest accuracy at a total ε, or of smallest total for the accuracies of variants and status.
+    """Design the mechanism for genotypes and status.
+
+    It has the largest accuracy at a total ε, or the smallest total for the accuracies of variants and status.
 
     No genotype is looked at: the design depends on the cohort's list of variants alone.
 
@@ -556,7 +583,9 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
 def association_design(
     cohort: Cohort, total: float, *, cases: float | None = None, frequencies: ArrayLike | None = None
 ) -> AssociationDesign:
-    """The questions about a few variants each that keep most of what tests of association need, at a total ε in nats.
+    """Design queries about a few variants each for association tests.
+
+    They keep most of the information that the tests need, at a total ε in nats.
 
     No genotype is looked at; ``cases`` and ``frequencies``, shape (V,), are what is expected of them, from elsewhere
     (:func:`optrr.genomics.designing.sampled_variants`).

@@ -54,7 +54,9 @@ _NO_PHENOTYPE = ("FID", "IID", "SID", "PAT", "MAT", SEX)
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """People who have both: ``rows`` of the genotypes, and their ``status``, 0 control, 1 case; shape (n,), int8.
+    """People with genotypes and status.
+
+    ``rows`` number them in the genotypes; ``status`` is 0 for controls and 1 for cases, shape (n,), int8.
 
     ``left_out`` counts people without a status or without genotypes, by reason. ``male``, (n,), says who is a man where there
     are variants of chromosome X or Y, and is None elsewhere.
@@ -91,20 +93,26 @@ class Cohort:
         return self.genotypes.people[self.rows]
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Blocks of genotypes of these people only, of at most ``size`` variants and, beyond one, of 2^24 calls."""
+        """Iterate over blocks of these people's genotypes.
+
+        A block has at most ``size`` variants and, beyond one, at most 2^24 calls.
+        """
         size = max(1, min(size, _CALLS // max(1, self.genotypes.people.size)))
         everyone = np.array_equal(self.rows, np.arange(self.genotypes.people.size))
         for chosen, codes in self.genotypes.blocks(size):
             yield chosen, codes if everyone else codes[self.rows]
 
     def check_varies(self) -> None:
-        """Raise InvalidInput unless there are cases and controls: when few people are randomized, all may get one status."""
+        """Raise InvalidInput unless there are cases and controls.
+
+        If few people are randomized, all may get one status.
+        """
         if np.unique(self.status).size < 2:
             kind = "no people" if not self.n else "only cases" if self.status[0] else "only controls"
             raise InvalidInput(f"the phenotype is constant: {kind}; give cases and controls")
 
     def doubts(self) -> list[str]:
-        """What somebody who randomizes these people should know of them, a line each."""
+        """List warnings for the data collector about these people, one line each."""
         out = []
         if np.unique(self.status).size == 1:
             kind = "case" if self.status[0] else "control"
@@ -114,12 +122,14 @@ class Cohort:
         return out
 
     def with_status(self, status: Codes) -> "Cohort":
-        """The same people with another status, for permutations."""
+        """Return the same people with another status, for permutations."""
         return replace(self, status=status)
 
 
 def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: Domain | None = None) -> Cohort:
-    """Genotypes by the file's ending (.bed, .pgen, .vcf[.gz], .bcf, .csv, .parquet; ``-`` is a VCF from a pipe) and status.
+    """Read genotypes and status.
+
+    The file's ending decides on the format: .bed, .pgen, .vcf[.gz], .bcf, .csv or .parquet; ``-`` is a VCF from a pipe.
 
     Unless a status is named, it is that of the fam or psam file. A few people may all be cases, or controls, and can be
     randomized; :meth:`Cohort.check_varies` is for tests.
@@ -154,7 +164,10 @@ def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: 
 
 
 def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
-    """With the table of statuses and its column: if none is named, a fam or psam file, or the table of genotypes itself."""
+    """Fill in the table and column of the status.
+
+    If none is named, a fam or psam file, or the table of genotypes itself.
+    """
     table, sample, column, kind = phenotype.table, phenotype.sample, phenotype.column, _kind(path)
     if table is None and kind == "table":
         table = path
@@ -174,7 +187,10 @@ def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
 
 
 def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: bool = True) -> Cohort:
-    """People of a study; without ``status`` nobody's is read, and all are controls. Raises InvalidInput as `read_cohort`."""
+    """Read the people of a study.
+
+    Without ``status`` no status is read and all are controls. Raises InvalidInput as `read_cohort` does.
+    """
     if status:
         return read_cohort(path, phenotype)
     genotypes = read_genotypes(path, phenotype)
@@ -183,7 +199,7 @@ def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: 
 
 
 def _kind(path: Path) -> str:
-    """Raises InvalidInput for an ending of no kind."""
+    """Find the format by the ending; raise InvalidInput if there is none."""
     name = ".vcf" if path.name == STANDARD_INPUT else path.name.lower()
     kinds = [kind for kind, endings in _KINDS.items() if name.endswith(endings)]
     if not kinds:
@@ -194,7 +210,10 @@ def _kind(path: Path) -> str:
 
 
 def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tuple[Variants, Mapping[str, int]]:
-    """The variants, and how many other records there are by reason; no genotype is looked at."""
+    """List the variants without reading genotypes.
+
+    Also returns the numbers of other records by reason.
+    """
     path = Path(path)
     kind = _kind(path)
     if kind == "table":
@@ -205,7 +224,10 @@ def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tup
 
 
 def read_genotypes(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: Domain | None = None) -> Genotypes:
-    """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
+    """Read everybody's genotypes without a status.
+
+    ``phenotype`` names the columns of a table that are not variants; otherwise as `read_cohort`.
+    """
     path = Path(path)
     kind = _kind(path)
     if kind == "table":
@@ -214,7 +236,7 @@ def read_genotypes(path: Path | str, phenotype: PhenotypeColumns = _OWN, declare
 
 
 def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain | None) -> MatrixGenotypes:
-    """From a CSV or Parquet table: a row for each person, a column for each variant, values 0, 1, 2 or empty.
+    """Read a table: a row per person, a column per variant, 0, 1, 2 or empty.
 
     A table is stored by person, so all of it is decoded at once: n · variants bytes. Every column is a variant but those of
     names and of the phenotype; people are numbered without the former. ``declared``: the domain of the design that randomized
@@ -254,7 +276,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
 
 
 def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
-    """The genotype table's own column of names: the one named, or ``sample``, or none."""
+    """Find the table's column of names: the one named, ``sample``, or none."""
     present = table_columns(path)
     if phenotype.sample and phenotype.sample not in present and phenotype.table in (None, path):
         raise InvalidInput(f"{path} has no column {phenotype.sample!r}; name the column of people's names (``sample``)")
@@ -262,7 +284,7 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
 
 
 def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Codes | None:
-    """1 for men, 0 for women, −1 for unknown; None where no variant needs to know it.
+    """Return 1 for male, 0 for female, −1 for unknown; None if not needed.
 
     Raises InvalidInput where some do, and nothing says of anybody.
     """

@@ -92,7 +92,9 @@ class CovariateValues:
 
 
 def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
-    """The values of these people, (n,) names.
+    """Read the covariates of these people.
+
+    ``people`` are their names, shape (n,).
 
     Raises
     ------
@@ -135,7 +137,10 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
 def _opened(
     asked: CovariateColumns, people: Texts, where: str
 ) -> tuple[dict[str, list[str | None]], list[str | None] | None]:
-    """Columns as texts, None where missing, and people's names; None for an array, or a frame without names, in their order."""
+    """Read columns as text and people's names.
+
+    Missing values are None. Without names, as for an array, people are in order.
+    """
     table, n = asked.table, people.size
     if isinstance(table, (Path, str)):
         path = Path(table)
@@ -176,7 +181,7 @@ def _opened(
 
 
 def _read(asked: CovariateColumns, present: Sequence[str], where: str) -> list[str]:
-    """The columns that are worth reading: all, or those that are named, and those of names.
+    """List the columns to read: covariates, or all, and the names of people.
 
     Raises InvalidInput for a name that is not there.
     """
@@ -190,7 +195,7 @@ def _read(asked: CovariateColumns, present: Sequence[str], where: str) -> list[s
 
 
 def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str]:
-    """Names of the columns that are used, each once: covariates, strata, trait."""
+    """List the columns in use without repeats: covariates, strata, trait."""
     special = [name for name in (asked.strata, asked.trait) if name is not None]
     wanted = [*(asked.covariates or ([] if special else present)), *special]
     for name in wanted:
@@ -206,7 +211,7 @@ def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str
 
 
 def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[list[int | None], int]:
-    """Where each of the people stands in the table, None where nowhere, and of how many that is so."""
+    """Find each person's row in the table and count those without one."""
     if names is None:
         return list(range(people.size)), 0
     place = {name: k for k, name in enumerate(names) if name is not None}
@@ -222,7 +227,10 @@ def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[
 
 
 def coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> FloatArray:
-    """A column of numbers, (n, 1), or one for each category but the first, (n, k − 1)."""
+    """Convert a column to numbers.
+
+    Shape (n, 1), or one column per category but the first, (n, k − 1).
+    """
     values = None if categorical else numbers(texts)
     if values is not None:
         return values[:, None]
@@ -235,7 +243,7 @@ def coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> Flo
 
 
 def numbers(texts: Sequence[str]) -> FloatArray | None:
-    """The texts as numbers, or None where some is none."""
+    """Parse the texts as numbers; None if one is not a number."""
     try:
         values = np.array([float(text) for text in texts])
     except ValueError:
@@ -244,7 +252,10 @@ def numbers(texts: Sequence[str]) -> FloatArray | None:
 
 
 def trait(texts: Sequence[str], name: str, where: str) -> FloatArray:
-    """A trait's numbers, (n,). Raises InvalidInput where they are none, or all one."""
+    """Parse a quantitative trait, shape (n,).
+
+    Raises InvalidInput if a value is not a number, or all are equal.
+    """
     values = numbers(texts)
     if values is None:
         raise InvalidInput(
@@ -256,7 +267,10 @@ def trait(texts: Sequence[str], name: str, where: str) -> FloatArray:
 
 
 def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n: int) -> FloatArray:
-    """All columns, standardized. Raises InvalidInput for one that is constant or a combination of those before it."""
+    """Standardize all columns.
+
+    Raises InvalidInput for a column that is constant or a combination of those before it.
+    """
     basis: NDArray[np.float64] = np.full((n, 1), n**-0.5)
     kept = []
     for part, name in zip(parts, names, strict=True):
@@ -279,14 +293,16 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
 
 
 def _beside(basis: FloatArray, column: FloatArray) -> FloatArray:
-    """What a column adds to an orthonormal basis (n, k), (n,)."""
+    """Compute the component of a column orthogonal to a basis (n, k), (n,)."""
     left = column - basis @ (basis.T @ column)
     # twice, because the first projection leaves rounding errors
     return np.asarray(left - basis @ (basis.T @ left))
 
 
 def told_apart(columns: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Who is not alone with what the columns (n, k) say, (n,), and the standardized columns that these people tell apart.
+    """Find the people whose covariate values are not unique.
+
+    Returns a mask (n,) and the standardized columns among ``columns`` (n, k) that distinguish these people.
 
     Somebody who is alone, as in a stratum of one, is fitted exactly whatever the answer, and has nobody to be compared with.
     """

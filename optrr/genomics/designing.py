@@ -71,7 +71,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Variants' names, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
+    """Requirements of a genomic design.
+
+    Names of variants, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
 
     ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the design
     counts the same one; ``places``: where each is (:attr:`optrr.genomics.Variants.places`), so that results can say it.
@@ -88,13 +90,16 @@ class Wanted:
     def of(
         cls, variants: Variants, missing: bool = False, method: str = "auto", preserve_pairs: bool = False
     ) -> "Wanted":
-        """With everything that a file says of the variants."""
+        """Build requirements from all that a file contains about the variants."""
         names = [str(name) for name in variants.name]
         return cls(names, missing, method, preserve_pairs, allele_pairs(variants), variants.places)
 
 
 def numbers_by_variant(file: Path, column: str, names: Sequence[str]) -> FloatArray:
-    """A number for each variant, from a table with a column ``variant`` and this one. Raises InvalidInput if one has none."""
+    """Read one number per variant from a table.
+
+    The table has a column ``variant`` and this one. Raises InvalidInput if a variant has no number.
+    """
     listed = text_column(file, "variant")
     given = dict(zip(listed, text_column(file, column), strict=True))
     if len(given) < len(listed):
@@ -110,7 +115,9 @@ def numbers_by_variant(file: Path, column: str, names: Sequence[str]) -> FloatAr
 
 
 def genomic_design(wanted: Wanted, budget: Budget) -> Design:
-    """The mechanism of smallest total for the accuracies in ``budget``, or of largest accuracies for its total.
+    """Solve for the mechanism with the smallest total or the largest accuracies.
+
+    ``budget`` gives either the accuracies or the total.
 
     Raises
     ------
@@ -141,7 +148,7 @@ _MET = 0.99
 
 
 def _unmet_total(design: Design, total: float) -> str:
-    """Why the total is well below the one that was asked for."""
+    """Explain why the total is well below the one required."""
     most = float(design.solution.problem.epsilons.max())
     at_end = most >= _MET * EPSILON_RANGE[1]
     why = (
@@ -154,7 +161,9 @@ def _unmet_total(design: Design, total: float) -> str:
 
 
 def association_warnings(design: Design) -> tuple[str, ...]:
-    """Whether some association of a variant and the status is much fainter than under Kronecker, in at most one line.
+    """Warn if an association is much more attenuated than under independent RR.
+
+    At most one line, for associations of a variant with the status.
 
     Relative to the requested ε, as preserving pairs is. Pairs of two variants are not what a scan looks at.
     """
@@ -209,7 +218,9 @@ class _RatioSearch:
         return solve(problem, self.wanted.method)
 
     def at_total(self, total: float, status: float, precision: float, start: float | None = None) -> Solution:
-        """The solution for the largest factor whose total does not exceed ``total``; ``start``: a guess of the factor.
+        """Solve for the largest factor whose total does not exceed ``total``.
+
+        ``start`` is a first guess of the factor.
 
         The usual one is where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε,
         Σ ε_i² (r_i−1)/(2 r_i²).
@@ -226,7 +237,7 @@ class _RatioSearch:
         ).solution
 
     def best_status(self, total: float) -> float:
-        """ε of the status with the largest mean λ_is² at this total."""
+        """Find the status' ε with the largest mean λ_is² at this total."""
         center, leaves = self.layout.status, self.layout.attributes
         # different variants need a slow solver, and the answer hardly depends on how they differ
         alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))
@@ -268,7 +279,9 @@ _MOST_OF_SETS = 12.0
 def sampled_variants(
     wanted: Wanted, total: float, cases: float | None = None, frequencies: ArrayLike | None = None
 ) -> SampledVariants:
-    """The questions that keep most of the tests' information on average, at a total ε in nats; two seconds.
+    """Design the queries that keep most of the tests' information on average.
+
+    ``total`` is the total ε in nats. Takes about two seconds.
 
     Parameters
     ----------
@@ -300,7 +313,7 @@ def sampled_variants(
 
 
 def _within_total(asking: SampledVariants, total: float) -> SampledVariants:
-    """The same questions, answered with a little less ε where what is drawn would pass the total."""
+    """Lower ε slightly if the queries as drawn would exceed the total."""
     while asking.epsilon > total > EPSILON_RANGE[0]:
         # thresholds of 64 bits are coarse where e^ε is large
         lower = asking.answer_epsilon - 2 * (asking.epsilon - total)
@@ -310,7 +323,10 @@ def _within_total(asking: SampledVariants, total: float) -> SampledVariants:
 
 @dataclass(frozen=True, eq=False)
 class _Classes:
-    """Frequencies of the rarer allele in each class of variants, the variants' classes, and whether A1 is the other one."""
+    """Classes of variants.
+
+    Frequencies of the rarer allele by class, the class of each variant, and whether A1 is the other allele.
+    """
 
     frequencies: tuple[tuple[float, ...], ...]
     of_variant: IntArray
@@ -344,14 +360,17 @@ class _Planner:
     classes: _Classes
 
     def _populations(self, told: float, channel: FloatArray) -> list[list[Population]]:
-        """Those of each class, where so many others, for each who answers, tell of the status through this channel."""
+        """List the populations of each class given this status channel."""
         return [
             [Population(f, c, told * _told_of_status(c, channel)) for f in frequencies for c in self.cases]
             for frequencies in self.classes.frequencies
         ]
 
     def of_sets(self) -> Iterator[SampledVariants]:
-        """With one variant each, for several shares of people who are asked for the status alone."""
+        """Propose queries about one variant each.
+
+        They differ in the proportion of people who report the status alone.
+        """
         count, turned = len(self.names), self.classes.turned
         if self.total > _MOST_OF_SETS:
             return
@@ -374,7 +393,7 @@ class _Planner:
             )
 
     def of_cells(self) -> Iterator[SampledVariants]:
-        """With several variants each, as long as that keeps more."""
+        """Propose queries about several variants each, while that keeps more."""
         count, before, none = len(self.names), 0.0, np.zeros(len(self.names), dtype=np.int64)
         for each in range(1, min(count, MOST_EACH) + 1):
             cells = 2 * GENOTYPES**each
@@ -389,6 +408,6 @@ class _Planner:
 
 
 def _told_of_status(cases: float, channel: FloatArray) -> float:
-    """The information of an answer about the status, by this channel, about the logit of the share of cases."""
+    """Compute the information on the logit of the case rate in one answer."""
     chance, spread = float(channel[1] @ [1 - cases, cases]), cases * (1 - cases)
     return float((spread * (channel[1, 1] - channel[1, 0])) ** 2 / (chance * (1 - chance)))

@@ -39,7 +39,7 @@ BLOCK = 2048
 
 @dataclass(frozen=True, eq=False)
 class Variants:
-    """Where each variant is and what it is called; arrays of one length, in the file's order.
+    """Positions and names of variants, arrays of one length in the file's order.
 
     ``a1`` is the counted allele (the alternate one in VCF), ``a2`` the other; ``position`` in base pairs, 0 if unknown.
     """
@@ -54,12 +54,14 @@ class Variants:
         return int(self.name.size)
 
     def take(self, chosen: NDArray[np.integer] | slice) -> "Variants":
-        """These variants only."""
+        """Select variants."""
         return Variants(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     @classmethod
     def of(cls, rows: Sequence[tuple[str, int, str, str, str]]) -> "Variants":
-        """From rows of chromosome, position, name, A1, A2; unnamed and repeated names become chrom:pos:A2:A1, with a warning.
+        """Build variants from rows of chromosome, position, name, A1, A2.
+
+        Unnamed and repeated names become chrom:pos:A2:A1, with a warning.
 
         Raises
         ------
@@ -87,7 +89,10 @@ class Variants:
     def named(
         cls, names: Sequence[str], alleles: Sequence[tuple[str, str]] = (), places: Sequence[str] = ()
     ) -> "Variants":
-        """Variants by name; ``alleles`` are A1 and A2, ``places`` CHROMOSOME:POSITION, empty texts where they are not known."""
+        """Build variants from names.
+
+        ``alleles`` are A1 and A2, ``places`` CHROMOSOME:POSITION; unknown ones are empty.
+        """
         blank = np.full(len(names), ".", dtype=object)
         a1, a2 = (np.array([pair[k] or "." for pair in alleles], dtype=object) if alleles else blank for k in (0, 1))
         at = [text.rpartition(":") for text in places] or [("", "", "")] * len(names)
@@ -109,7 +114,10 @@ _LONGEST = 24
 
 
 def allele_text(allele: str) -> str:
-    """An allele as a design writes it, in capitals; empty where it is not known, or cannot stand in a category."""
+    """Write an allele as designs do, in capitals.
+
+    Empty if the allele is unknown or not allowed in a category.
+    """
     text = allele.strip().upper()
     if text in _UNKNOWN or "/" in text:
         return ""
@@ -117,14 +125,19 @@ def allele_text(allele: str) -> str:
 
 
 def allele_pairs(variants: Variants) -> list[tuple[str, str]]:
-    """A1 and A2 of each variant as designs write them; empty texts where either is unknown."""
+    """List A1 and A2 of each variant as designs write them.
+
+    Both are empty if either is unknown.
+    """
     pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
     return [pair if all(pair) and pair[0] != pair[1] else ("", "") for pair in pairs]
 
 
 @dataclass(frozen=True, eq=False)
 class Genotypes(ABC):
-    """Genotypes of ``people`` (rows) at ``variants`` (columns), read in blocks as often as needed.
+    """Genotypes of ``people`` (rows) at ``variants`` (columns).
+
+    They are read in blocks as often as needed.
 
     ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for women and
     −1 for unknown. ``names_reference``: whether A2 is the reference.
@@ -138,10 +151,13 @@ class Genotypes(ABC):
 
     @abstractmethod
     def read(self, chosen: slice) -> Codes:
-        """Codes of some variants, shape (n, k)."""
+        """Read the codes of some variants, shape (n, k)."""
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Every variant once, in order, in blocks: which variants, and their codes, shape (n, at most size)."""
+        """Iterate over all variants in order, in blocks.
+
+        Yields the variants of a block and their codes, shape (n, at most size).
+        """
         for start in range(0, len(self.variants), size):
             chosen = slice(start, min(start + size, len(self.variants)))
             yield chosen, self.read(chosen)
@@ -149,7 +165,10 @@ class Genotypes(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MatrixGenotypes(Genotypes):
-    """Genotypes in memory, or in a mapped file: ``codes`` of shape (n, variants), values 0, 1, 2 or MISSING."""
+    """Genotypes in memory or in a memory-mapped file.
+
+    ``codes`` has shape (n, variants) and values 0, 1, 2 or MISSING.
+    """
 
     codes: Codes
 
@@ -161,7 +180,7 @@ class MatrixGenotypes(Genotypes):
             )
 
     def read(self, chosen: slice) -> Codes:
-        """A view of ``codes``."""
+        """Return a view of ``codes``."""
         return self.codes[:, chosen]
 
 
@@ -172,12 +191,12 @@ class FileGenotypes(Genotypes):
     reader: Callable[[slice], Codes]
 
     def read(self, chosen: slice) -> Codes:
-        """What the reader makes of the block."""
+        """Read and decode a block of the file."""
         return self.reader(chosen)
 
 
 def checked_people(names: Sequence[str], where: str) -> Texts:
-    """Names of people as an array; refuses repeats and an empty list.
+    """Return people's names as an array; refuse repeats and an empty list.
 
     A repeated name is told by its places: where the wrong column was taken for names, it is somebody's value.
     """
@@ -205,23 +224,29 @@ _DIGITS = 18
 
 
 def whole_number(text: str) -> int | None:
-    """A text of at most 18 of the digits 0 to 9 as a number; None for any other: to Python ``²`` is a digit, and no number."""
+    """Parse at most 18 of the digits 0 to 9; None for any other text.
+
+    Python's ``int`` would also accept digits such as those of other scripts.
+    """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
 def plain_name(chromosome: str) -> str:
-    """A chromosome's name in capitals and without ``chr``."""
+    """Normalize a chromosome's name: capitals, without ``chr``."""
     return chromosome.strip().upper().removeprefix("CHR")
 
 
 def single_copy_chromosomes(chromosome: Texts) -> Texts:
-    """X, Y or MT for each variant, whatever they are called; empty for every other chromosome; shape (V,)."""
+    """Return X, Y or MT for each variant, shape (V,).
+
+    Empty for all other chromosomes, whatever the notation.
+    """
     names, which = np.unique(chromosome.astype(str), return_inverse=True)
     return np.array([SINGLE.get(plain_name(str(name)), "") for name in names], dtype=object)[which]
 
 
 def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:
-    """How many copies of a chromosome everybody has, 0, 1 or 2; shape (people,)."""
+    """Count each person's copies of a chromosome, 0, 1 or 2; shape (people,)."""
     if kind in ("", "MT"):
         return np.full(people, 1 if kind else 2, dtype=np.int8)
     if male is None:
@@ -233,7 +258,9 @@ def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:
 
 
 def with_single_copies(codes: Codes, chromosome: Texts, male: NDArray[np.bool_] | None) -> Codes:
-    """True calls (n, k) of variants on these chromosomes as they are randomized: see the top of this module.
+    """Convert true calls (n, k) on these chromosomes to the calls to randomize.
+
+    See the module's docstring.
 
     Who has no copy gets the code 0 before it is randomized, which says nothing.
     """
@@ -249,7 +276,10 @@ def with_single_copies(codes: Codes, chromosome: Texts, male: NDArray[np.bool_] 
 
 
 def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
-    """Raise InvalidInput where a variant is on X, Y or MT: what is asked for takes two copies of everybody."""
+    """Raise InvalidInput if a variant is on X, Y or MT.
+
+    The method needs two copies of everybody.
+    """
     count = int(np.count_nonzero(single_copy_chromosomes(chromosome).astype(bool)))
     if count:
         what = f"{amount(count, 'variant')} of chromosome X, Y or MT, of which not everybody has two copies"
@@ -257,7 +287,7 @@ def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
 
 
 def required(module: str) -> Any:
-    """The module, imported now. Raises InvalidInput naming the extra where it is not installed."""
+    """Import a module; raise InvalidInput naming the extra if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

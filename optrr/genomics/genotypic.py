@@ -32,7 +32,10 @@ _WITHOUT = ((0.0, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
 
 @dataclass(frozen=True, eq=False)
 class Genotypic(Association):
-    """The test of three genotypes, the first attribute; ``absent``: the one that nobody has, −1 for none."""
+    """Test of three genotypes, which are the first attribute.
+
+    ``absent`` is the genotype that nobody has, −1 for none.
+    """
 
     absent: int = field(default=-1, kw_only=True)
 
@@ -49,7 +52,7 @@ class Genotypic(Association):
 
     @cached_property
     def contrasts(self) -> FloatArray:
-        """One for each pair of a genotype that is there and a category of the other attribute that is free."""
+        """Contrasts of each present genotype with each free category of the other."""
         if self.absent < 0:
             return all_contrasts(*self.sizes)
         return np.stack([trend_contrast(_WITHOUT[self.absent], column)[0] for column in np.eye(self.sizes[1])[1:]])
@@ -60,7 +63,7 @@ class Genotypic(Association):
         return () if self.absent < 0 else (ABSENT,)
 
     def forms(self, tables: NDArray[np.number]) -> Iterator[tuple[IntArray, Association]]:
-        """The tables by the genotype that each shows to be absent.
+        """Group the tables by the genotype that is absent from them.
 
         It is the one that is not above 0 by two standard errors of the mechanism's noise, where the two others are: without a
         mechanism, the one that nobody has. The margins that decide on it are nearly uncorrelated with the contrasts under the

@@ -36,7 +36,7 @@ UNNAMED: Alleles = ("", "")
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Attribute numbers: of the ``status``, and of each variant, ``attributes``, (V,).
+    """Attribute numbers of the status and of each variant, ``attributes`` (V,).
 
     ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2 of each variant, and ``places``,
     CHROMOSOME:POSITION, empty texts where the design does not know them.
@@ -58,7 +58,9 @@ class Layout:
 def genomic_domain(
     names: Sequence[str], missing: bool = False, alleles: Sequence[Alleles] = (), places: Sequence[str] = ()
 ) -> Domain:
-    """The domain of a record over these variants; ``alleles`` are A1 and A2 of each, where they are known, ``places`` labels.
+    """Build the domain of a record over these variants.
+
+    ``alleles`` are A1 and A2 of each if known; ``places`` are labels.
 
     Raises
     ------
@@ -84,13 +86,13 @@ def genomic_domain(
 
 
 def _genotype_categories(pair: Alleles) -> tuple[str, str, str]:
-    """No copy of A1, one and two."""
+    """Name no copy of A1, one copy and two copies."""
     a1, a2 = pair
     return f"{a2}/{a2}", f"{a1}/{a2}", f"{a1}/{a1}"
 
 
 def variant_alleles(attribute: Attribute) -> Alleles:
-    """A1 and A2 of a variant; empty texts where its categories do not name them."""
+    """Return A1 and A2 of a variant; empty if its categories do not name them."""
     texts = attribute.texts
     if attribute.numbers is not None or len(texts) < GENOTYPES:
         return UNNAMED
@@ -99,7 +101,7 @@ def variant_alleles(attribute: Attribute) -> Alleles:
 
 
 def layout_of(domain: Domain) -> Layout:
-    """Which attribute is what, read from a design's domain.
+    """Read from a design's domain which attribute is which.
 
     Raises
     ------
@@ -137,13 +139,18 @@ _VISIBLE = 1e-6
 
 
 def star_kernel(law: Law, leaves: IntArray, center: int) -> EffectKernel:
-    """The kernel of every pair of leaf (rows) and center (columns), a batch of as many as there are leaves, alike in size."""
+    """Build the kernel of every pair of leaf (rows) and center (columns).
+
+    The leaves must have the same size; the batch has one kernel per leaf.
+    """
     sizes = int(law.sizes[leaves[0]]), int(law.sizes[center])
     return EffectKernel(sizes, star_eigenvalues(law, leaves, center), ("variant", "status"))
 
 
 def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | None = None) -> FloatArray:
-    """λ_W of every pair of leaf and center, shape (number of leaves, 2, 2), index 1 where leaf or center is in W.
+    """Compute λ_W of every pair of leaf and center.
+
+    Shape (number of leaves, 2, 2), index 1 if leaf or center is in W.
 
     ``one``: the law's one-way eigenvalues, where they are known already. Raises InvalidInput where a pair cannot be seen
     through the law at all, with the remedy.

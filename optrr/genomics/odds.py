@@ -51,7 +51,9 @@ _PRECISION = 5e-6
 
 @dataclass(frozen=True, eq=False)
 class RatioTest:
-    """What z needs of V tables with C outputs apart from ψ. The tables come last in every array.
+    """Terms of z that do not depend on ψ, for V tables with C outputs.
+
+    Tables are the last axis of every array.
 
     ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,).
     ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``, (4, V):
@@ -71,7 +73,10 @@ class RatioTest:
 
     @classmethod
     def of(cls, observed: FloatArray, n: FloatArray, kernel: Kernel, fit: NullFit) -> RatioTest:
-        """The tests of tables with these observed proportions, (V, R, 2), and null fits; O(V R)."""
+        """Build the tests of tables with these null fits; O(V R).
+
+        ``observed`` are proportions (V, R, 2).
+        """
         v, outputs, one = n.size, observed.shape[1], np.eye(GENOTYPES)
         weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - HALVES, HALVES], outputs)))
         changes = [one[2] - one[0], one[1] - (one[0] + one[2]) / 2]
@@ -87,12 +92,15 @@ class RatioTest:
         return cls(n, fit.rows @ HALVES, shares, departure, weights, estimates, law, moved)
 
     def part(self, which: IntArray) -> RatioTest:
-        """The tests of the tables of these numbers."""
+        """Select tables."""
         arrays = (getattr(self, f.name) for f in fields(self))
         return RatioTest(*(a if a.shape[-1] < self.n.size else np.take(a, which, axis=-1) for a in arrays))
 
     def contrast(self, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """g'·π̂ and σ/√n at ln ψ of shape (G, V), of the same shape. Their quotient is z, which falls in ψ."""
+        """Compute g'·π̂ and σ/√n at ln ψ of shape (G, V).
+
+        Both have that shape. Their quotient is z, which decreases in ψ.
+        """
         ratio, w = np.exp(log_ratio), self.shares
         f = _frequencies(ratio, self.frequency, w)
         a_0, a_1 = w[0] * f[0], w[1] * f[1]
@@ -108,7 +116,7 @@ class RatioTest:
         return np.einsum("kv,kgv->gv", self.estimates, gradient), np.sqrt(variance / self.n)
 
     def z(self, log_ratio: FloatArray, which: IntArray) -> FloatArray:
-        """Of the tables of these numbers at ln ψ, as many."""
+        """Compute z of the selected tables at ln ψ."""
         mean, error = self.part(which).contrast(log_ratio[None])
         return np.asarray((mean / error)[0])
 
@@ -116,7 +124,9 @@ class RatioTest:
 def crossings(
     z: Callable[[FloatArray, IntArray], FloatArray], count: int, goals: ArrayLike, farthest: float, precision: float
 ) -> FloatArray:
-    """ln ψ at which z falls to each of the goals (G,), (G, count); −inf and inf where it does not up to the ``farthest``.
+    """Find the ln ψ at which z falls to each of the goals (G,).
+
+    Returns (G, count); −inf and inf if z does not reach a goal within ``farthest``.
 
     ``z(x, which)`` is that of the tables of these numbers. z may turn back far out, where the data tell little: a crossing is
     sought on its side of ψ = 1.
@@ -138,7 +148,7 @@ def crossings(
 
 
 def _frequencies(ratio: FloatArray, f: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """f_0 and f_1 of this odds ratio and this mean: the root of a quadratic in f_0."""
+    """Solve for f_0 and f_1 with this odds ratio and mean: a quadratic in f_0."""
     more = ratio - 1
     b = w[0] + w[1] * ratio - more * f
     f_0 = np.clip(2 * f / (b + np.sqrt(b * b + 4 * w[0] * f * more)), 0.0, 1.0)
@@ -153,18 +163,21 @@ def _one_of_each(f: FloatArray, departure: FloatArray) -> FloatArray:
 
 
 def in_one_status(vectors: list[FloatArray], rows: int) -> FloatArray:
-    """Each vector over genotypes, 0 in further rows, as a table of controls and as one of cases: (1, 2k, rows, 2)."""
+    """Place each vector over genotypes in a table of controls and one of cases.
+
+    Further rows are 0. Returns (1, 2k, rows, 2).
+    """
     longer = np.pad(np.stack(vectors), ((0, 0), (0, rows - vectors[0].size)))
     return np.asarray(np.einsum("kg,st->ksgt", longer, np.eye(2)).reshape(1, -1, rows, 2))
 
 
 def _tables_last(arrays: FloatArray) -> FloatArray:
-    """(V, k, R, 2) as (k, 2R, V), in order in memory."""
+    """Reshape (V, k, R, 2) to (k, 2R, V), contiguous."""
     return np.ascontiguousarray(arrays.reshape(*arrays.shape[:2], -1).transpose(1, 2, 0))
 
 
 def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
-    """Σ_k coefficients (k, C, V or 1) · amounts (k, ..., V), shape (C, ..., V)."""
+    """Sum coefficients (k, C, V or 1) · amounts (k, ..., V) to (C, ..., V)."""
     if coefficients.shape[-1] == 1:
         # one product of matrices, in half the time
         return np.asarray(np.tensordot(coefficients[..., 0], amounts, (0, 0)))
@@ -173,7 +186,9 @@ def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class OddsRatios:
-    """``ratio`` with limits ``low`` and ``high`` (0 and inf included), frequencies of A1 in ``cases`` and ``controls``; (V,).
+    """Odds ratios with 95 % limits, arrays of shape (V,).
+
+    ``ratio`` with ``low`` and ``high`` (0 and inf included), and frequencies of A1 in ``cases`` and ``controls``.
 
     Frequencies are unbiased, so noise may take them outside 0..1. NaN where a variant has no people or does not vary.
     """
@@ -186,7 +201,10 @@ class OddsRatios:
 
     @property
     def standard_error(self) -> FloatArray:
-        """Of the logarithm, as wide as a 95 % interval makes it; NaN where a limit is 0 or infinity."""
+        """Standard error of the log odds ratio that the 95 % interval implies.
+
+        NaN if a limit is 0 or infinite.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             width = np.log(self.high) - np.log(self.low)
         return np.where(np.isfinite(width), width / (2 * REACH), np.nan)
@@ -204,7 +222,9 @@ class OddsRatios:
 
 
 def odds_ratios(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None = None) -> OddsRatios:
-    """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.score_tests.score_test`.
+    """Estimate the odds ratio of A1 of each variant.
+
+    ``counts`` and ``kernel`` are those of :func:`optrr.genomics.score_tests.score_test`.
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, some µs a variant.
     """

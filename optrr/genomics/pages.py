@@ -32,7 +32,9 @@ _ESTIMATES = (
 
 
 def scan_page(associations: Associations, asked: ReportedDesign, title: str, given: "Given | None" = None) -> Page:
-    """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
+    """Build the HTML report of a scan.
+
+    It has warnings, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
 
     ``given`` is where the records come from, and what was asked of them; without it the page does not say.
     """
@@ -68,13 +70,16 @@ def _page(  # noqa: PLR0913 (what stands on every page of genotypes)
 
 
 def _remarks(result: Associations | VariantReport) -> list[Part]:
-    """Warnings, and what was left out."""
+    """List warnings and what was left out."""
     left_out = [Table(["left out", "how many"], list(result.skipped.items()))] if result.skipped else []
     return [*warned(result.warnings), *left_out]
 
 
 def variants_page(report: VariantReport, asked: ReportedDesign, title: str, given: "Given | None" = None) -> Page:
-    """The page of :class:`VariantReport`; ``given`` as in :func:`scan_page`."""
+    """Build the HTML report of :class:`VariantReport`.
+
+    ``given`` is that of :func:`scan_page`.
+    """
     proportions = qq({"everybody": report.proportions.p_value, "controls": report.proportions_in_controls.p_value})
     sections = [
         Section("Variants", [report.shown(SHOWN), Text(_ESTIMATES)]),

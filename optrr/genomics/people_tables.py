@@ -31,7 +31,7 @@ _NOTHING = ("", "NA", "nan", "NaN")
 
 
 def is_plink_table(path: Path) -> bool:
-    """Whether the file begins with PLINK's line of names.
+    """Check whether the file begins with PLINK's header line.
 
     Raises InvalidInput for a file whose ending is of such tables, without that line; for what cannot be read.
     """
@@ -49,12 +49,15 @@ def is_plink_table(path: Path) -> bool:
 
 
 def table_columns(path: Path) -> list[str]:
-    """Names of the table's columns."""
+    """List the columns of a table."""
     return _plink_names(path) if is_plink_table(path) else list(open_source(path).schema.names)
 
 
 def text_column(path: Path, column: str) -> list[str | None]:
-    """A column as text, None where it is empty. Raises InvalidInput where it is missing."""
+    """Read a column as text, None where it is empty.
+
+    Raises InvalidInput if the column is missing.
+    """
     names = table_columns(path)
     if column not in names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
@@ -66,7 +69,9 @@ def text_column(path: Path, column: str) -> list[str | None]:
 
 
 def people_column(path: Path, column: str | None, known: Collection[str] = ()) -> list[str | None]:
-    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID, or FID_IID where an IID repeats.
+    """Read the names of the table's people.
+
+    They are in that column, in ``sample``, or in PLINK's files in IID, or FID_IID if an IID repeats.
 
     ``known``: names of a genotype file; each person is called by the one of both that it has.
     """
@@ -81,7 +86,7 @@ def people_column(path: Path, column: str | None, known: Collection[str] = ()) -
 
 
 def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str]:
-    """Raises InvalidInput for lines of another number of fields than the first has."""
+    """Yield a column; raise InvalidInput if lines differ in their field count."""
     at = names.index(column)
     for number, fields in islice(fields_of(path), path.suffix != ".fam", None):
         if len(fields) != len(names):
@@ -92,7 +97,7 @@ def _plink_values(path: Path, names: Sequence[str], column: str) -> Iterator[str
 
 
 def _plink_names(path: Path) -> list[str]:
-    """Names of the columns; empty where the first line does not begin as PLINK's does."""
+    """List the columns; empty if the first line is not PLINK's header."""
     if path.suffix == ".fam":
         return _FAM_COLUMNS
     _, (first, *others) = next(fields_of(path), (0, [""]))
@@ -101,7 +106,9 @@ def _plink_names(path: Path) -> list[str]:
 
 
 def fields_of(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Numbers and fields, between blanks, of the lines of a text file, decompressed where it is .zst.
+    """Iterate over a text file's lines: number and fields between blanks.
+
+    A .zst file is decompressed.
 
     Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for what is no text, and for longer lines.
     """

@@ -28,7 +28,9 @@ Absent = Literal["refuse", "reference", "missing"]
 
 
 def read_person(path: Path, layout: Layout, case: bool, absent: Absent = "refuse") -> tuple[Cohort, list[str]]:
-    """One person as a cohort of the design's variants, its A1 counted, and what to say of the file, a line each.
+    """Read one person as a cohort of the design's variants.
+
+    The design's A1 is counted. Also returns warnings, one line each.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def read_person(path: Path, layout: Layout, case: bool, absent: Absent = "refuse
 
 
 def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layout: Layout, gone: list[str]) -> None:
-    """Raise InvalidInput where the ``gone`` variants of the design cannot be told to be two copies of A2."""
+    """Raise InvalidInput unless the ``gone`` variants must be two copies of A2."""
     otherwise = "or take ``absent`` missing"
     if not genotypes.names_reference:
         raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; give one, {otherwise}")

@@ -64,7 +64,10 @@ class SentReport(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def python_client() -> Any:
-    """The Python client, one file of its own: beside this one in a wheel, in ``clients/python`` of a checkout."""
+    """Import the Python client, a single file.
+
+    It lies beside this module in a wheel and in ``clients/python`` in a checkout.
+    """
     packed = Path(__file__).with_name("optrr_client.py")
     file = packed if packed.is_file() else Path(__file__).parents[2] / "clients" / "python" / packed.name
     spec = importlib.util.spec_from_file_location(packed.stem, file)
@@ -81,13 +84,15 @@ def spent_in(folder: Path) -> float:
 
 
 def holds_reports(place: Path) -> bool:
-    """Whether a place is a folder, or a file of reports by its ending."""
+    """Check whether a path is a folder or has the ending of a file of reports."""
     return place.is_dir() or place.suffix.lower() == ENDING_OF_MANY
 
 
 @dataclass(frozen=True, eq=False)
 class CollectedReports:
-    """Reports of different people in random order: codes of records, (n, m), or questions and answers, (n, 2).
+    """Reports of different people in random order.
+
+    Codes of records, (n, m), or queries and answers, (n, 2).
 
     ``notes``: how many files of the folder are no reports by their endings, in at most one line.
     """
@@ -109,7 +114,10 @@ class ReportedDesign(ABC):
     @property
     @abstractmethod
     def max_conditional_epsilon(self) -> float:
-        """The most that somebody learns about one attribute who knows the others, in nats."""
+        """Largest conditional ε of an attribute, in nats.
+
+        It bounds what an attacker who knows the other attributes learns about this one.
+        """
 
     @property
     @abstractmethod
@@ -123,27 +131,32 @@ class ReportedDesign(ABC):
 
     @abstractmethod
     def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
-        """True records, as :func:`optrr.genomics.randomize.records_of`."""
+        """Build true records; see :func:`optrr.genomics.randomize.records_of`."""
 
     @abstractmethod
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
-        """The ``fields`` of a fresh report for one true record, (1, m); ``answer`` is None where its call is missing."""
+        """Draw the ``fields`` of a report for one true record, (1, m).
+
+        ``answer`` is None if its call is missing.
+        """
 
     @abstractmethod
     def rows(self, given: Sequence[tuple[str, SentReport]]) -> Codes | IntArray:
-        """Of reports, each with what it is called in messages, a row each.
+        """Convert reports, each with its name in messages, to one row each.
 
         Raises InvalidInput for values and answers that are none of the design's, never with the value.
         """
 
     def exposed(self, record: Codes) -> list[str]:
-        """What a report of this true record shows that no ε covers, a line each."""
+        """List what a report of this true record shows that no ε covers."""
         return []
 
     def report(
         self, person: Cohort, folder: Path, missing: MissingPolicy = "refuse", limit: float | None = None
     ) -> dict[str, Any]:
-        """One person's report as a JSON object, drawn from the system's random bits and kept in the folder for ever after.
+        """Draw one person's report, memoize it in the folder, and return it as JSON.
+
+        Randomness comes from the operating system. Later calls return the memoized report.
 
         Parameters
         ----------
@@ -169,7 +182,10 @@ class ReportedDesign(ABC):
     def report_once(
         self, record: Callable[[], Codes], folder: Path, limit: float | None = None
     ) -> tuple[dict[str, Any], bool]:
-        """As :meth:`report`, of a record (1, m) that is made where none is kept; and whether the report is new."""
+        """Return the memoized report, or draw one for a record (1, m).
+
+        As :meth:`report`; also returns whether the report is new.
+        """
         client = python_client()
         # what the diary needs to know of a design, in place of a deployment file
         sampler = SimpleNamespace(
@@ -198,12 +214,15 @@ class ReportedDesign(ABC):
         return report, new
 
     def drawn_report(self, record: Codes, source: BitSource) -> dict[str, Any]:
-        """A fresh report for one true record, (1, m). Every call is a release: :meth:`report` makes one for each design."""
+        """Draw a report for one true record, (1, m).
+
+        Every call is a release; :meth:`report` makes one for each design.
+        """
         head = {"format": FORMAT, "design": self.design.digest.partition(":")[2], "id": secrets.token_hex(16)}
         return head | self.drawn(record, source)
 
     def collected(self, place: Path, random_state: RandomState = None) -> CollectedReports:
-        """The reports of a folder, from its files .json and .jsonl, or of one file .jsonl.
+        """Read the reports of a folder, .json and .jsonl, or of one .jsonl file.
 
         Raises
         ------
@@ -234,7 +253,7 @@ class ReportedDesign(ABC):
         return CollectedReports(shuffled, known, said)
 
     def _checked(self, raw: bytes, where: str) -> SentReport:
-        """From JSON; its values are checked later."""
+        """Parse a report from JSON; its values are checked later."""
         try:
             record = msgspec.json.decode(raw, type=SentReport)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -257,7 +276,7 @@ class ReportedDesign(ABC):
 
 
 def _reports_in(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The reports of one file, each with what it is called in messages."""
+    """Iterate over the reports of a file, each with its name in messages."""
     try:
         held = read_small(path, _MOST_BYTES)
     except OSError as error:

@@ -61,7 +61,7 @@ class PhenotypeColumns:
 
 
 def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str) -> Codes:
-    """Status of these values, None for unknown: 0 control, 1 case, −1 unknown; shape (n,).
+    """Convert values to status: 0 control, 1 case, −1 unknown; shape (n,).
 
     Raises InvalidInput for values that only who made the file can make cases and controls of, and for 0 and 1 without 2; where
     cases are named, for one that does not occur.
@@ -95,7 +95,9 @@ def _number(text: str) -> float:
 
 
 def table_status(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> tuple[Codes, dict[str, int]]:
-    """Status of these people of a genotype file from a column of a table, and how many are left out, by reason.
+    """Read the status of a genotype file's people from a table.
+
+    Also returns the numbers of people left out, by reason.
 
     Raises InvalidInput for values that do not occur, and tables that name nobody of these people, or somebody twice.
     """
@@ -111,13 +113,16 @@ def table_status(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) ->
 
 
 def table_sexes(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) -> Codes:
-    """1 for men, 0 for women, −1 for people of whom the column does not say; shape (n,)."""
+    """Read sexes from a table: 1 male, 0 female, −1 not stated; shape (n,)."""
     by_person, where = _by_person(phenotype.sex, people, phenotype, genotypes)
     return sexes([by_person.get(person) or "" for person in people], where)
 
 
 def sexes(texts: Sequence[str], where: str) -> Codes:
-    """1 for men, 0 for women, −1 for unknown, from texts. Raises InvalidInput for any other text, by its place."""
+    """Parse sexes: 1 male, 0 female, −1 unknown.
+
+    Raises InvalidInput for other texts, naming their place.
+    """
     codes = [_SEXES.get(text.strip().casefold()) for text in texts]
     if None in codes:
         raise InvalidInput(
@@ -130,7 +135,7 @@ def sexes(texts: Sequence[str], where: str) -> Codes:
 def _by_person(
     column: str | None, people: Texts, phenotype: PhenotypeColumns, genotypes: Path
 ) -> tuple[Mapping[str | None, str | None], str]:
-    """The column's values by person, and what it is called in messages."""
+    """Map people to the column's values; also return the column's description."""
     table = phenotype.table
     assert table is not None
     assert column is not None
@@ -151,7 +156,7 @@ def _by_person(
 
 
 def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
-    """Raise InvalidInput for a value that does not occur, as a slip would be, and for one given twice.
+    """Raise InvalidInput for a value that does not occur or is given twice.
 
     Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody has one
     of those.

@@ -37,7 +37,7 @@ _BIM = (0, 3, 1, 4, 5)
 
 
 def read_bed(path: Path) -> Genotypes:
-    """``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
+    """Open ``FILE.bed`` with its bim and fam; blocks come straight from the file.
 
     People are named by IID, or by FID_IID where IIDs repeat. Raises InvalidInput where one of the three files is missing or
     malformed.
@@ -63,7 +63,9 @@ def read_bed(path: Path) -> Genotypes:
 
 
 def read_pgen(path: Path) -> Genotypes:
-    """``FILE.pgen`` with its pvar and psam beside it; blocks come straight from the file.
+    """Open ``FILE.pgen`` with its pvar and psam.
+
+    Blocks come straight from the file.
 
     Raises InvalidInput where one of the three files is missing or malformed, or no variant is left.
     """
@@ -116,14 +118,17 @@ def _require(files: list[Path]) -> None:
 
 
 def _people(path: Path) -> tuple[Texts, Codes]:
-    """Names of the people of a fam or psam file, and who is male."""
+    """Read names and sexes from a fam or psam file."""
     people = checked_people([str(name) for name in people_column(path, None)], str(path))
     texts = text_column(path, SEX) if SEX in table_columns(path) else [None] * people.size
     return people, sexes([text or "" for text in texts], f"{path}, column {SEX!r}")
 
 
 def _variants(path: Path, at: tuple[int, ...] = ()) -> list[tuple[str, int, str, str, str]]:
-    """Chromosome, position, name, A1 and A2 of every variant of a bim or pvar file; ``at``: where, if no line names columns."""
+    """Read chromosome, position, name, A1 and A2 from a bim or pvar file.
+
+    ``at`` gives their columns if there is no header line.
+    """
     rows: list[tuple[str, int, str, str, str]] = []
     for number, fields in fields_of(path):
         if not at:

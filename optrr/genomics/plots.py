@@ -29,12 +29,12 @@ _BAND = (0.025, 0.975)
 
 
 def minus_log10(p: FloatArray) -> FloatArray:
-    """−log10 p, at most 300; NaN stays."""
+    """Compute −log10 p, at most 300; NaN stays."""
     return np.asarray(-np.log10(np.maximum(p, _SMALLEST)))
 
 
 def manhattan(variants: Variants, p: FloatArray, title: str = "") -> "Figure":
-    """−log10 p along the genome, with lines at 5e-8 and at Bonferroni's 5 %."""
+    """Plot −log10 p along the genome with lines at 5e-8 and Bonferroni's 5 %."""
     figure = new_figure(8.0, 3.6)
     axes: Any = figure.add_subplot()
     order, where, centres, names = _along_the_genome(variants)
@@ -67,7 +67,10 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> "Figure":
 
 
 def peaks(variants: Variants, p: FloatArray, level: float) -> list[int]:
-    """The variant with the smallest p-value of every chromosome, where it is below the level; the smallest first."""
+    """Find each chromosome's variant with the smallest p-value below the level.
+
+    The smallest comes first.
+    """
     below = np.flatnonzero(p < level)
     ranked = below[np.argsort(p[below], kind="stable")]
     _, first = np.unique(variants.chromosome[ranked].astype(str), return_index=True)
@@ -75,7 +78,7 @@ def peaks(variants: Variants, p: FloatArray, level: float) -> list[int]:
 
 
 def manhattan_text(variants: Variants, p: FloatArray) -> str:
-    """The Manhattan plot in words, for screen readers."""
+    """Describe the Manhattan plot in words, for screen readers."""
     tested = int(np.isfinite(p).sum())
     if not tested:
         return "Manhattan plot of no tested variant"
@@ -87,7 +90,7 @@ def manhattan_text(variants: Variants, p: FloatArray) -> str:
 
 
 def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float], list[str]]:
-    """Order, positions on one axis, the middle of each chromosome, and the chromosomes, numbers first."""
+    """Compute order, positions, chromosome centers and names, numbers first."""
     numbers = {name: whole_number(plain_name(str(name))) for name in set(variants.chromosome)}
     names = sorted(numbers, key=lambda name: (numbers[name] is None, numbers[name] or 0, str(name)))
     rank = {name: k for k, name in enumerate(names)}
@@ -109,12 +112,17 @@ def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float],
 
 
 def expected_exponentials(count: int) -> FloatArray:
-    """Expected values of the sorted −ln p of ``count`` true null hypotheses, largest first: Σ_{j ≥ i} 1/j."""
+    """Compute the expected sorted −ln p of ``count`` true null hypotheses.
+
+    Largest first: Σ_{j ≥ i} 1/j.
+    """
     return np.cumsum(1.0 / np.arange(count, 0, -1))[::-1]
 
 
 def qq(series: Mapping[str, FloatArray]) -> "Figure":
-    """QQ plot of −log10 p of one or more tests against the uniform law, with a band that holds 95 % at every rank.
+    """Plot −log10 p of tests against uniform quantiles.
+
+    A band holds 95 % at every rank.
 
     The band is that of independent tests: variants near each other stray together, and further from the line.
     """
@@ -149,7 +157,9 @@ def qq(series: Mapping[str, FloatArray]) -> "Figure":
 
 
 def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Expected −log10 p of some ranks among ``count`` uniform p-values, and where 95 % of each fall; shape (ranks,) each.
+    """Compute expected −log10 p of some ranks and their 95 % limits.
+
+    For ``count`` uniform p-values; shape (ranks,) each.
 
     The i-th smallest of n is of the law Beta(i, n − i + 1), exactly.
     """

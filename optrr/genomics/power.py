@@ -118,11 +118,14 @@ class PlannedScan:
             raise InvalidInput(f"a power of {self.wanted}; give one above {most:g} and below 1")
 
     def levels(self, variants: int) -> tuple[float, float, float]:
-        """5 %, that of the scan of so many variants, and genome-wide significance."""
+        """Return 5 %, the level of a scan of so many variants, and 5e-8."""
         return _LEVEL, _LEVEL / variants if self.alpha is None else self.alpha, GENOME_WIDE
 
     def table(self, odds_ratio: float, frequency: float) -> FloatArray:
-        """Shares of all people by copies of A1 and status, (3, 2); A1 is the rarer allele, the risk or the other one."""
+        """Compute proportions by copies of A1 and status, (3, 2).
+
+        A1 is the rarer allele, the risk allele or the other one.
+        """
         copies = np.arange(GENOTYPES)
         controls = np.array([1.0, 2.0, 1.0]) * frequency**copies * (1 - frequency) ** (2 - copies)
         tilted = controls * odds_ratio**copies
@@ -132,13 +135,16 @@ class PlannedScan:
 
 @dataclass(frozen=True, eq=False)
 class SeenInRecords:
-    """The trend test of a variant in whole records, through the kernel of genotype and status."""
+    """Trend test of a variant in whole records.
+
+    It uses the kernel of genotype and status.
+    """
 
     kernel: Kernel
 
     @classmethod
     def of(cls, design: Design) -> "SeenInRecords":
-        """Of the variant whose association with the status is seen about as well as half of them.
+        """Choose the variant with the median visibility of its association.
 
         Raises InvalidInput for associations that cannot be seen.
         """
@@ -148,7 +154,10 @@ class SeenInRecords:
         return cls(kernel.part(int(order[order.size // 2])))
 
     def effect(self, table: FloatArray, _people: float = 0.0) -> Alternative:
-        """What the test sees of these shares (3, 2), whatever the number of people."""
+        """Compute the test's alternative at these proportions (3, 2).
+
+        It does not depend on the number of people.
+        """
         longer = np.pad(table, ((0, self.kernel.sizes[0] - GENOTYPES), (0, 0)))
         limit = association_alternative(longer, Trend(self.kernel, rows=GENOTYPES))
         law = self.kernel.expected(longer)
@@ -175,18 +184,21 @@ class SeenInAnswers:
 
     @classmethod
     def of(cls, asking: SampledVariants) -> "list[SeenInAnswers]":
-        """One for each report."""
+        """Build one test per kind of report."""
         others = asking.status_share if asking.reports else 1 - asking.asked_share
         blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
         return [cls(b.channel, b.status_channel, asking.asked_share, others) for b in blank]
 
     def told(self, counts: FloatArray) -> Told:
-        """Counts (B, Y + 2 or more): of answers about the variant, then about the status."""
+        """Wrap counts (B, Y + 2 or more): answers on the variant, then the status."""
         own = len(self.channel)
         return Told(counts[:, :own], self.channel, counts[:, own : own + 2], self.status_channel)
 
     def effect(self, table: FloatArray, people: float = _MANY) -> Alternative:
-        """What the test sees of these shares (3, 2); the fewer people, the more its fit is drawn to the prior."""
+        """Compute the test's alternative at these proportions (3, 2).
+
+        With fewer people the fit is closer to the prior.
+        """
         own, status = self.channel @ table.ravel(), self.status_channel @ table.sum(axis=0)
         # the last report: of who tells nothing about this variant
         law = np.concatenate([self.asked * own, self.others * status, [max(1 - self.asked - self.others, 0.0)]])
@@ -208,12 +220,15 @@ SeenOfVariant = SeenInRecords | SeenInAnswers
 
 
 def power_seen(test: SeenOfVariant, scan: PlannedScan, odds_ratio: float, frequency: float, level: float) -> float:
-    """How likely the scan's p-value is at most the level, for a variant of this odds ratio."""
+    """Compute the power at this level for a variant of this odds ratio."""
     return power(test.effect(scan.table(odds_ratio, frequency), scan.people), scan.people, level)
 
 
 def smallest_odds(test: SeenOfVariant, scan: PlannedScan, frequency: float, level: float) -> float:
-    """The smallest odds ratio that is found with the wanted power; infinite beyond `FARTHEST_ODDS`."""
+    """Find the smallest odds ratio detected with the required power.
+
+    Infinite beyond `FARTHEST_ODDS`.
+    """
 
     def effect(log_ratio: float) -> Alternative:
         return test.effect(scan.table(math.exp(log_ratio), frequency), scan.people)
@@ -238,7 +253,10 @@ def smallest_odds(test: SeenOfVariant, scan: PlannedScan, frequency: float, leve
 
 
 def people_needed(test: SeenOfVariant, scan: PlannedScan, frequency: float, level: float) -> float:
-    """How many people see the plan's odds ratio with the wanted power; infinite where no survey is large enough."""
+    """Find the sample size with the required power at the plan's odds ratio.
+
+    Infinite if no survey is large enough.
+    """
     effect = replace(test.effect(scan.table(scan.odds_ratio, frequency)), surveys=None)
     try:
         return required_records(effect, scan.wanted, level)
@@ -247,7 +265,7 @@ def people_needed(test: SeenOfVariant, scan: PlannedScan, frequency: float, leve
 
 
 def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
-    """The tests that a design's scan makes of a variant, one for each report that a variant may have.
+    """List a design's tests of a variant, one for each kind of report.
 
     Raises InvalidInput as :meth:`SeenInRecords.of`.
     """
@@ -282,7 +300,7 @@ _NUMBERS = tuple(name for name in SightRow.__dataclass_fields__ if name != "way"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sight(TableResult):
-    """What some ways to ask see: ``rows``, and one sentence on what cannot be had, or can, in ``said``.
+    """Power of several protocols: ``rows``, and in ``said`` one sentence each.
 
     ``alpha`` is the level of the scan's tests; ``unavailable`` says why there is no row of a way.
     """
@@ -302,11 +320,11 @@ class Sight(TableResult):
         return 2
 
     def headline(self) -> str:
-        """What can be seen, or cannot."""
+        """Summarize which odds ratios can be detected."""
         return self.said
 
     def shown(self, most: int | None = None) -> Table:
-        """The smallest odds ratios that are found, and the people needed."""
+        """Tabulate the smallest detected odds ratios and the people needed."""
         n, alpha = f"n for {self.scan.odds_ratio:g}", f"{self.alpha:.2g}"
         names = ["protocol", "frequency", "kept", "effective n", "odds 5 %", alpha, "5e-8", f"{n}, 5 %", alpha, "5e-8"]
         rows = [(row.way, *(float(f"{getattr(row, name):.3g}") for name in _NUMBERS)) for row in self.rows[:most]]
@@ -317,15 +335,15 @@ class Sight(TableResult):
         return Table(names, rows, title)
 
     def sentences(self) -> tuple[str, ...]:
-        """Why there are no rows of a protocol."""
+        """Explain why a protocol has no rows."""
         return tuple(f"{name}: {why}." for name, why in self.unavailable.items())
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object, with the rows; infinite numbers are null."""
+        """Return the JSON object with the rows; infinite numbers are null."""
         return super().summary() | {"rows": [in_json(vars(row)) for row in self.rows]}
 
     def to_arrow(self) -> "pa.Table":
-        """One row for each way and frequency."""
+        """Convert to a table with one row per protocol and frequency."""
         return arrow_rows(self.rows, ("way",), _NUMBERS)
 
 
@@ -338,7 +356,9 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
     frequencies: ArrayLike | None = None,
     made: Mapping[str, Design | SampledVariants] = {},
 ) -> Sight:
-    """What the ways of `WAYS` to ask about these variants at a total ε see; a second or two for each.
+    """Compute the power of the protocols `WAYS` at a total ε.
+
+    One or two seconds per protocol.
 
     Where no way sees much, a larger ε and fewer variants that are enough are looked for: half a minute for 100,000 variants.
 
@@ -370,7 +390,7 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
 
 @dataclass(frozen=True, eq=False)
 class _AskedDesigns:
-    """What designs are made for, at any total and for the first so many of the variants."""
+    """Designs at any total for the first so many variants."""
 
     wanted: Wanted
     scan: PlannedScan
@@ -380,7 +400,10 @@ class _AskedDesigns:
     def ways(
         self, total: float, variants: int, made: Mapping[str, Design | SampledVariants] = {}
     ) -> tuple[dict[str, list[SeenOfVariant]], dict[str, str]]:
-        """The tests of those that are ``made``, and then of the others of `WAYS`; and why there are none of some."""
+        """List tests of the designs ``made`` and of the other protocols of `WAYS`.
+
+        Also returns why a protocol has none.
+        """
         tests: dict[str, list[SeenOfVariant]] = {}
         unavailable: dict[str, str] = {}
         for name in dict.fromkeys((*made, *WAYS)):
@@ -391,7 +414,7 @@ class _AskedDesigns:
         return tests, unavailable
 
     def designed(self, name: str, total: float, variants: int) -> Design | SampledVariants:
-        """One of `WAYS`, for the first so many variants."""
+        """Make the design of one protocol for the first so many variants."""
         wanted = Wanted(self.wanted.names[:variants], self.wanted.missing)
         if name == "association":
             known = None if self.frequencies is None else self.frequencies[:variants]
@@ -399,7 +422,7 @@ class _AskedDesigns:
         return genomic_design(wanted, Budget(total))
 
     def is_useful(self, total: float, variants: int) -> bool:
-        """Whether one of the ways sees an odds ratio of `USEFUL_ODDS` at some frequency."""
+        """Check whether a protocol detects `USEFUL_ODDS` at some frequency."""
         level = self.scan.levels(variants)[1]
         with warnings.catch_warnings():
             # designs that nobody asked for need not say that they miss their total
@@ -412,7 +435,7 @@ class _AskedDesigns:
         )
 
     def most_variants(self, total: float) -> int:
-        """How many variants, fewer than now, a scan of use may have; 0 where none may."""
+        """Find the largest number of variants of a useful scan; 0 if none."""
         count = len(self.wanted.names)
         steps = math.ceil(math.log(count, _FEWER))
         fewer = sorted({int(count / _FEWER**k) for k in range(1, steps + 1)} - {0, count}, reverse=True)
@@ -420,7 +443,7 @@ class _AskedDesigns:
         return fewer[at] if at < len(fewer) else 0
 
     def enough_epsilon(self, total: float) -> float:
-        """Above the total, an ε at which the scan is of use; infinite where none up to 50 is."""
+        """Find a larger ε at which the scan is useful; infinite above 50."""
         most, variants = EPSILON_RANGE[1], len(self.wanted.names)
         if total >= most or not self.is_useful(most, variants):
             return math.inf
@@ -430,7 +453,7 @@ class _AskedDesigns:
 
 
 def _best_tests(tests: Sequence[SeenOfVariant], scan: PlannedScan) -> Iterator[tuple[float, SeenOfVariant]]:
-    """By each frequency the test that sees most of a variant of it: that of the report made for it, where they differ."""
+    """Choose the most powerful test at each frequency."""
     for frequency in scan.frequencies:
         table = scan.table(scan.odds_ratio, frequency)
         yield frequency, max(tests, key=lambda one: one.effect(table).noncentrality)

@@ -76,7 +76,9 @@ _NEARLY_ZERO = 10 * _FLOOR
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """``observed`` shares of all reports, (V, S, R) or (V, S, R, 2), and how many reports there are, ``n`` (V,).
+    """Observed proportions of reports of a group.
+
+    ``observed`` has shape (V, S, R) or (V, S, R, 2), ``n`` (V,) is the number of reports.
 
     ``status`` is None for everybody; ``kernel`` is of the genotype alone then, of genotype and status else. ``copies`` of the
     chromosome in each of the S tables, 2 or 1.
@@ -92,7 +94,7 @@ class Group:
     def of(
         cls, tables: CopyTables, kernel: EffectKernel, status: int | None = None, copies: tuple[int, ...] = (2,)
     ) -> Group:
-        """From counts (V, R, 2) of genotype × status and their kernel."""
+        """Build the group from counts (V, R, 2) of genotype × status."""
         counts = np.stack([{2: tables.two, 1: tables.one}[c] for c in copies], axis=1).astype(np.float64)
         n = counts.sum(axis=(1, 2, 3))
         observed = counts / np.maximum(n, 1.0)[:, None, None, None]
@@ -102,7 +104,7 @@ class Group:
         return cls(observed, n, kernel, status, copies)
 
     def part(self, which: slice | IntArray) -> Group:
-        """Some of the variants."""
+        """Select variants."""
         return Group(self.observed[which], self.n[which], self.kernel.part(which), self.status, self.copies)
 
     @property
@@ -126,29 +128,35 @@ class Group:
         return projection(self.estimate.reshape(self.variants, -1)).reshape(self.observed.shape)
 
     def cells(self, values: FloatArray) -> FloatArray:
-        """A function of the genotype (k, 3), 0 outside the group and of missing calls: (k, R) or (k, R, 2)."""
+        """Extend a function of the genotype (k, 3) to all cells.
+
+        It is 0 outside the group and for missing calls; returns (k, R) or (k, R, 2).
+        """
         longer = np.pad(values, ((0, 0), (0, self.kernel.sizes[0] - GENOTYPES)))
         if self.status is None:
             return longer
         return np.asarray(np.multiply.outer(longer, np.eye(2)[self.status]))
 
     def genotypes(self, table: FloatArray) -> FloatArray:
-        """The shares of the group's genotypes in tables shaped like ``observed``, (V, S, 3)."""
+        """Select the group's genotypes from tables like ``observed``, (V, S, 3)."""
         known = table[:, :, :GENOTYPES]
         return known if self.status is None else known[..., self.status]
 
     def weights(self, values: FloatArray) -> FloatArray:
-        """What reports count so that their mean is that of functions of the true cell: (k, S, …) to (V or 1, k, C)."""
+        """Compute weights of reports whose mean is unbiased for functions of the cell.
+
+        (k, S, …) to (V or 1, k, C).
+        """
         pulled = self.kernel.solve_adjoint(values[None])
         return np.asarray(pulled.reshape(*pulled.shape[:2], -1))
 
     def pushed(self, tables: FloatArray) -> FloatArray:
-        """Expected reports of true tables (V or 1, k, S, …): (V or 1, k, C)."""
+        """Compute expected reports of true tables (V or 1, k, S, …): (V or 1, k, C)."""
         sent = self.kernel.forward(tables)
         return np.asarray(sent.reshape(*sent.shape[:2], -1))
 
     def beside(self) -> FloatArray:
-        """The proper shares with none of the group's genotypes, shape of ``observed``."""
+        """Return proper proportions without the group, shape of ``observed``."""
         out = self.proper.copy()
         out[(slice(None), slice(None), slice(GENOTYPES), *(() if self.status is None else (self.status,)))] = 0.0
         return out
@@ -161,12 +169,14 @@ class Group:
 
 
 def everybody(tables: CopyTables, kernel: EffectKernel) -> Group:
-    """All people, of one copy too where there are any."""
+    """Build the group of all people, including those with one copy."""
     return Group.of(tables, kernel, None, (2, 1) if tables.one.any() else (2,))
 
 
 def in_proportions(frequency: FloatArray, departure: FloatArray | float = 0.0) -> FloatArray:
-    """Genotypes (V, 3) at frequencies of A1 and coefficients of inbreeding F, 0 in Hardy–Weinberg proportions.
+    """Compute genotypes (V, 3) from frequencies of A1 and inbreeding F.
+
+    F = 0 gives Hardy–Weinberg proportions.
 
     (1 − p)² + F p (1 − p), 2 p (1 − p) (1 − F), p² + F p (1 − p), F no less than leaves shares of at least 0.
     """
@@ -178,7 +188,9 @@ def in_proportions(frequency: FloatArray, departure: FloatArray | float = 0.0) -
 
 @dataclass(frozen=True, eq=False)
 class Proportions:
-    """``estimate`` (V,), unbiased, so that noise may take it outside 0..1, ``standard_error``, and an interval inside 0..1.
+    """Estimated proportions, arrays of shape (V,).
+
+    ``estimate`` is unbiased, so it can be outside 0..1; ``standard_error``; an interval inside 0..1.
 
     The estimate is NaN where the group has no people as far as reports tell; its interval is all of 0..1 then.
     """
@@ -190,7 +202,10 @@ class Proportions:
 
 
 def frequencies(group: Group, *, intervals: bool = True) -> Proportions:
-    """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, if wanted."""
+    """Estimate the frequency of A1 among all copies of the group's people.
+
+    Intervals take most of the time and are optional.
+    """
     copies = np.array(group.copies, dtype=np.float64)[:, None]
     counted, all_copies = copies * HALVES, copies * np.ones(GENOTYPES)
     values = np.stack([group.cells(counted), group.cells(all_copies)])
@@ -198,14 +213,17 @@ def frequencies(group: Group, *, intervals: bool = True) -> Proportions:
 
 
 def call_rates(group: Group) -> Proportions:
-    """Share of the people whose call is known, where a missing one is a category; everybody's."""
+    """Estimate everybody's call rate if missing is a category."""
     called = group.cells(np.ones((len(group.copies), GENOTYPES)))
     values = np.stack([called, np.ones_like(called)])
     return _in_blocks(group, values, _of_call_rates, True)
 
 
 def rates_of_calls(tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool) -> Proportions:
-    """Call rates of everybody; known where missing calls are no category, of the people ``wanted`` to have a call, (V,)."""
+    """Estimate or compute everybody's call rates.
+
+    They are known if missing is not a category; ``wanted`` (V,) is the number of people who should have a call.
+    """
     if missing:
         return call_rates(everybody(tables, kernel))
     values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
@@ -213,7 +231,7 @@ def rates_of_calls(tables: CopyTables, kernel: EffectKernel, wanted: FloatArray,
 
 
 def _in_blocks(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], intervals: bool) -> Proportions:
-    """A and B of each cell, (2, S, …), to their ratio: in blocks, of people alike in number."""
+    """Estimate the ratio of A and B of each cell, (2, S, …), in blocks."""
     out = np.full((4, group.variants), np.nan)
     for n in np.unique(group.n[group.n > 0]):
         alike = np.flatnonzero(group.n == n)
@@ -246,7 +264,9 @@ def _ratio(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], 
 
 @dataclass(frozen=True, eq=False)
 class _LawOf:
-    """Expected reports if the ratio is p: ``beside`` + Σ_k c_k(p) ``moved``_k, true tables (V, S, …) and (V, k, S, …).
+    """Expected reports as a function of the ratio p.
+
+    ``beside`` + Σ_k c_k(p) ``moved``_k, true tables (V, S, …) and (V, k, S, …).
 
     c are the genotypes at frequency p and this ``departure``, (V,), and 1 − p and p; ``departure`` is None where there are only
     the latter.
@@ -270,7 +290,7 @@ def _of_frequencies(group: Group) -> _LawOf:
 
 
 def _of_call_rates(group: Group) -> _LawOf:
-    """Known calls are as they are, and missing ones in each table as many as there are of all."""
+    """Keep known calls and spread missing calls evenly over the tables."""
     known, missing = group.proper.copy(), np.zeros_like(group.proper)
     known[:, :, GENOTYPES] = 0.0
     missing[:, :, GENOTYPES] = group.proper[:, :, GENOTYPES] + _LEAST
@@ -279,7 +299,7 @@ def _of_call_rates(group: Group) -> _LawOf:
 
 
 def _inbreeding(genotypes: FloatArray) -> FloatArray:
-    """F of shares (V, 3) that sum to anything, −1..1; 0 where they do not vary."""
+    """Compute F of proportions (V, 3), −1..1; 0 if they do not vary."""
     total = np.maximum(genotypes.sum(axis=1), _LEAST)
     p = genotypes @ HALVES / total
     expected = 2 * p * (1 - p)
@@ -289,7 +309,9 @@ def _inbreeding(genotypes: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _RatioLaw:
-    """Estimated ratios of B variants: weights ``above`` and ``below`` the line (B, C), and the mean ``whole`` of the latter.
+    """Distribution of estimated ratios of B variants.
+
+    Weights ``above`` and ``below`` the line (B, C), and the mean ``whole`` of the latter.
 
     ``beside`` (B, C), ``moved`` (B, k, C) and ``departure`` make the law of reports as in `_LawOf`.
     """
@@ -304,7 +326,7 @@ class _RatioLaw:
     has_two: bool
 
     def under(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Variance and third moment of the estimates if the ratios are p, (B,)."""
+        """Compute variance and third moment of the estimates at ratios p, (B,)."""
         genotypes = [in_proportions(p, self.departure)] if self.has_two else []
         shares = np.column_stack([*genotypes, 1 - p, p])
         law = np.maximum(self.beside + np.einsum("bk,bkc->bc", shares[:, : self.moved.shape[1]], self.moved), 0.0)
@@ -315,7 +337,10 @@ class _RatioLaw:
         return np.where(variance > _NO_VARIANCE, variance, 0.0) / self.n, third / self.n**2
 
     def interval(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ends for these estimates, (B,), by the parabola through the variances at both ends of 0..1 and at the estimate."""
+        """Compute interval limits, (B,).
+
+        A parabola interpolates the variances at 0, 1 and the estimate.
+        """
         middle = np.clip(share, _INNER, 1 - _INNER)
         first, last = (self.under(np.full_like(share, end))[0] for end in (0.0, 1.0))
         variance, third = self.under(middle)
@@ -326,7 +351,9 @@ class _RatioLaw:
 
 @dataclass(frozen=True, eq=False)
 class ProportionsTest:
-    """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom; NaN where reports show one genotype or nobody.
+    """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom.
+
+    NaN if reports show one genotype or nobody.
 
     ``expected``: the smallest expected number of a report of a genotype, with the group's own status. However few reports there
     are of missing calls, or of the other status, p-values do not go in steps because of them.
@@ -338,7 +365,7 @@ class ProportionsTest:
 
 
 def proportions_test(group: Group) -> ProportionsTest:
-    """The test of every variant of a group of people with two copies. O(V), about 30 µs a variant.
+    """Test each variant of people with two copies; O(V), about 30 µs a variant.
 
     ``group`` is of tables of two copies alone (``copies=(2,)``).
     """
@@ -371,13 +398,16 @@ def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """The fitted ``frequency`` of A1 (V,) and the shares ``beside`` (V, Q) of the cells that are not the group's genotypes."""
+    """Fitted ``frequency`` of A1 (V,) and ``beside`` (V, Q), all other cells."""
 
     frequency: FloatArray
     beside: FloatArray
 
     def law(self, group: Group) -> tuple[FloatArray, FloatArray]:
-        """The reports' law, (V, C), positive; its derivative in the frequency, then towards each other cell, (V, 1 + Q, C)."""
+        """Compute the reports' distribution, (V, C), and its derivatives.
+
+        Derivatives (V, 1 + Q, C) are in the frequency, then towards each other cell.
+        """
         own, others = _own_and_others(group)
         p, inside = self.frequency, 1 - self.beside.sum(axis=1)
         in_p = in_proportions(p) @ own
@@ -389,18 +419,18 @@ class _Fit:
         return law / law.sum(axis=1, keepdims=True), sent[:, 1:]
 
     def moved(self, step: FloatArray) -> _Fit:
-        """After a change of the parameters, (V, 1 + Q), kept among proportions and off 0 and 1."""
+        """Take a step (V, 1 + Q), kept inside the proportions and off 0 and 1."""
         beside = np.maximum(self.beside + step[:, 1:], _FLOOR)
         total = np.maximum(beside.sum(axis=1, keepdims=True) / (1 - _FLOOR), 1.0)
         return _Fit(np.clip(self.frequency + step[:, 0], _FLOOR, 1 - _FLOOR), beside / total)
 
     def part(self, which: IntArray) -> _Fit:
-        """Some of the variants."""
+        """Select variants."""
         return _Fit(self.frequency[which], self.beside[which])
 
 
 def _fitted(group: Group) -> _Fit:
-    """The likeliest fit of every variant, by scoring where its estimates are proportions; the nearest proportions elsewhere."""
+    """Fit each variant by scoring, or by the nearest proportions."""
     own, others = _own_and_others(group)
     flat = group.proper.reshape(group.variants, -1)
     genotypes = flat @ own.T
@@ -426,6 +456,6 @@ def _fitted(group: Group) -> _Fit:
 
 
 def _own_and_others(group: Group) -> tuple[FloatArray, FloatArray]:
-    """The group's genotypes, and every other cell, each as a flat table of 0 and 1: (3, C) and (Q, C)."""
+    """Indicate the group's genotypes and all other cells, (3, C) and (Q, C)."""
     own = group.cells(np.eye(GENOTYPES)).reshape(GENOTYPES, -1)
     return own, np.eye(own.shape[1])[own.sum(axis=0) == 0]

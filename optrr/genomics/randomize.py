@@ -48,7 +48,9 @@ _CATEGORY = "design with ``missing`` category, or publish which calls are missin
 
 
 def records_of(cohort: Cohort, layout: Layout, missing: MissingPolicy = "refuse", remedy: str = _CATEGORY) -> Codes:
-    """True records, codes of the design's domain, MISSING where a call is missing and stays so; shape (n, m), int8.
+    """Build true records as codes of the design's domain.
+
+    MISSING if a call is missing and stays so; shape (n, m), int8.
 
     ``remedy``: what to do about missing calls that are refused.
 
@@ -74,7 +76,7 @@ def records_of(cohort: Cohort, layout: Layout, missing: MissingPolicy = "refuse"
 
 
 def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
-    """Number in the design of each of the cohort's variants."""
+    """Find the design's number of each of the cohort's variants."""
     known = {name: k for k, name in enumerate(layout.names)}
     at = [known.get(name, -1) for name in cohort.variants.name]
     if -1 in at:
@@ -120,17 +122,17 @@ def randomize_records(
 
 
 def variants_with_missing(records: Codes) -> int:
-    """How many attributes have missing calls that are published as they are."""
+    """Count the attributes whose missing calls are published unchanged."""
     return sum(bool((column == MISSING).any()) for column in records.T)
 
 
 def called(records: Codes, layout: Layout) -> Codes:
-    """Calls of variants from their attributes' codes: a missing one is MISSING, whether or not it has a category."""
+    """Convert attribute codes to calls; missing ones become MISSING."""
     return np.where(records == GENOTYPES, np.int8(MISSING), records) if layout.missing else records
 
 
 def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
-    """Randomized records as a cohort in memory."""
+    """Build a cohort in memory from randomized records."""
     # in the design's own order the variants follow each other
     codes = called(records[:, in_a_row(layout.attributes[_positions(cohort, layout)])], layout)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, skipped=cohort.genotypes.skipped)

@@ -24,12 +24,15 @@ Columns = Mapping[str, NDArray[np.generic]]
 
 
 def arrow_columns(columns: Columns) -> pa.Table:
-    """The columns as a table; undefined numbers are null."""
+    """Convert the columns to a table; undefined numbers are null."""
     return pa.table({name: pa.array(values.tolist(), from_pandas=True) for name, values in columns.items()})
 
 
 def write_columns(path: Path, columns: Columns) -> None:
-    """A file of tab separated columns, NA where undefined; whole or not at all; compressed where the name ends in .gz."""
+    """Write columns to a tab-separated file, NA where undefined.
+
+    The file is complete or not written; it is compressed if its name ends in .gz.
+    """
     rows = len(next(iter(columns.values())))
     with whole_file(path) as partial, partial.open("wb") as raw, ExitStack() as opened:
         out: Any = raw
@@ -47,7 +50,7 @@ class ColumnsResult(TableResult):
 
     @abstractmethod
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
-        """The rows of these numbers, column by column."""
+        """Select rows, column by column."""
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
@@ -55,7 +58,10 @@ class ColumnsResult(TableResult):
         return self.rows(slice(None))
 
     def to_arrow(self) -> pa.Table:
-        """One row per variant, the columns of the TSV; undefined numbers are null."""
+        """Convert to a table with one row per variant and the TSV's columns.
+
+        Undefined numbers are null.
+        """
         return arrow_columns(self.columns)
 
     def write_tsv(self, path: Path) -> None:
@@ -64,7 +70,7 @@ class ColumnsResult(TableResult):
 
 
 def rows_in_json(columns: Columns) -> list[dict[str, Any]]:
-    """One object for each row; undefined numbers are None."""
+    """Convert to one object per row; undefined numbers are None."""
     values = [in_json(c) if c.dtype.kind == "f" else c.tolist() for c in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 

@@ -85,7 +85,7 @@ class AnswersFit:
 
 
 def answers_fit(answers: Told, log_ratio: FloatArray, start: FloatArray | None = None) -> AnswersFit:
-    """The fit at ln ψ, (B,); O(B Y) a round."""
+    """Fit the model at ln ψ, (B,); O(B Y) per round."""
     counts, channel, reference = answers.all_counts, answers.likelihoods, answers.cases
     tilt = log_ratio[:, None] * np.stack([-reference, 1 - reference], axis=1)
     if start is None:
@@ -112,7 +112,10 @@ def answers_fit(answers: Told, log_ratio: FloatArray, start: FloatArray | None =
 
 
 def _cells(theta: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """φ (B,), and the genotypes among controls and cases, (B, 3) each; ``tilt``: ln ψ of both, (B, 2)."""
+    """Compute φ (B,) and the genotypes among controls and cases, (B, 3) each.
+
+    ``tilt`` is ln ψ of both, (B, 2).
+    """
     logits = np.concatenate([np.zeros((len(theta), 1)), theta[:, 1:]], axis=1)
     copies = np.arange(GENOTYPES)
     controls, cases = (softmax(logits + tilt[:, k, None] * copies, axis=1) for k in (0, 1))
@@ -120,14 +123,14 @@ def _cells(theta: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray,
 
 
 def _table(theta: FloatArray, tilt: FloatArray) -> FloatArray:
-    """π, (B, 6)."""
+    """Compute π, (B, 6)."""
     cases, controls, others = _cells(theta, tilt)
     both = np.stack([(1 - cases)[:, None] * controls, cases[:, None] * others], axis=2)
     return np.asarray(both.reshape(-1, 2 * GENOTYPES))
 
 
 def _objective(theta: FloatArray, tilt: FloatArray, counts: FloatArray, channel: FloatArray) -> FloatArray:
-    """Log likelihood with the prior, (B,)."""
+    """Compute the penalized log likelihood, (B,)."""
     cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
     prior = np.log(np.maximum(everybody, _TINY)).sum(axis=1) + np.log(np.maximum(cases * (1 - cases), _TINY))
     chances = np.maximum(_table(theta, tilt) @ channel.T, _TINY)
@@ -135,7 +138,7 @@ def _objective(theta: FloatArray, tilt: FloatArray, counts: FloatArray, channel:
 
 
 def _scores(theta: FloatArray, tilt: FloatArray, reference: FloatArray) -> FloatArray:
-    """Of ln ψ and θ, of each cell, (B, 4, 6)."""
+    """Compute the scores of ln ψ and θ in each cell, (B, 4, 6)."""
     cases, controls, others = _cells(theta, tilt)
     copies, status = np.repeat(np.arange(GENOTYPES), 2), np.tile([0, 1], GENOTYPES)
     mean = np.where(status == 1, (others @ np.arange(GENOTYPES))[:, None], (controls @ np.arange(GENOTYPES))[:, None])
@@ -151,7 +154,10 @@ def _scores(theta: FloatArray, tilt: FloatArray, reference: FloatArray) -> Float
 def _seen(
     theta: FloatArray, tilt: FloatArray, reference: FloatArray, channel: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Chance of each answer, (B, Y), and the scores' means given it, (B, 4, Y)."""
+    """Compute the probability of each answer, (B, Y), and its mean scores.
+
+    The latter have shape (B, 4, Y).
+    """
     table = _table(theta, tilt)
     chances = np.maximum(table @ channel.T, _TINY)
     return chances, (_scores(theta, tilt, reference) * table[:, None]) @ channel.T / chances[:, None]
@@ -159,7 +165,9 @@ def _seen(
 
 @dataclass(frozen=True, eq=False)
 class _Slope:
-    """At θ: the answers' ``gradient`` in θ and the prior's ``pull``, (B, 3); ``information`` on ln ψ and θ, (B, 4, 4).
+    """Derivatives at θ.
+
+    ``gradient`` of the answers and ``pull`` of the prior, (B, 3); ``information`` on ln ψ and θ, (B, 4, 4).
 
     ``prior`` is what it adds to θ's information, (B, 3, 3); ``chances`` are the answers', (B, Y), ``seen`` the scores' means
     given them, (B, 4, Y).
@@ -188,7 +196,7 @@ class _Slope:
 
 
 def _regular(information: FloatArray) -> FloatArray:
-    """The information with next to nothing added, so that what is never seen, such as a genotype nobody has, divides by it."""
+    """Add a tiny ridge so that unobserved parameters can be divided by."""
     whole = np.trace(information, axis1=1, axis2=2)
     return np.asarray(information + (_UNSEEN * whole + _TINY)[:, None, None] * np.eye(information.shape[1]))
 
@@ -227,7 +235,7 @@ class AnswersTest:
 
 
 def answers_test(answers: Told) -> AnswersTest:
-    """The test of every variant; NaN where nobody was asked, or too few."""
+    """Test each variant; NaN if too few people answered."""
     fit = answers_fit(answers, np.zeros(len(answers.counts)))
     statistic = np.where(fit.usable & (fit.variance > 0), fit.z**2, np.nan)
     expected = answers.people * fit.chances
@@ -239,7 +247,10 @@ def answers_test(answers: Told) -> AnswersTest:
 
 
 def answers_odds(answers: Told) -> OddsRatios:
-    """Odds ratio per copy of A1 of every variant, with the interval of the tests of every ratio; some 50 fits a variant."""
+    """Estimate the odds ratio per copy of A1 of each variant.
+
+    The interval inverts the tests of every ratio; about 50 fits a variant.
+    """
     b = len(answers.counts)
     null = answers_fit(answers, np.zeros(b))
 
@@ -266,7 +277,9 @@ _VARIANTS = 1 << 14
 
 
 def scan_answers(asking: SampledVariants, answers: Any) -> Associations:
-    """Test every variant for association with the status, from the released answers, a frame or a file.
+    """Test each variant for association with the status, from released answers.
+
+    They are a data frame or a file.
 
     Raises
     ------
@@ -280,7 +293,7 @@ def scan_answers(asking: SampledVariants, answers: Any) -> Associations:
 
 
 def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> Associations:
-    """The tests from what was told (:meth:`SampledVariants.told`)."""
+    """Test the counted answers of :meth:`SampledVariants.told`."""
     n = np.zeros(len(asking.names), dtype=np.int64)
     for at, answers in told:
         n[at] = answers.counts.sum(axis=1)
@@ -299,7 +312,7 @@ def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told
 
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:
-    """The tests of all variants, from the answers by report."""
+    """Test all variants, from the answers by kind of report."""
     out = np.full((4, len(asking.names)), np.nan)
     for at, answers in told:
         for start in range(0, at.size, _VARIANTS):
@@ -310,7 +323,7 @@ def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Tol
 
 
 def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which: slice | IntArray) -> OddsRatios:
-    """Odds ratios of the variants of these numbers, in this order."""
+    """Compute odds ratios of these variants, in this order."""
     wanted = np.arange(len(asking.names))[which]
     out = np.full((5, wanted.size), np.nan)
     for at, answers in told:
@@ -324,7 +337,9 @@ def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which:
 def expected_noncentralities(
     asking: SampledVariants, tables: NDArray[np.number], which: IntArray, people: float | None = None
 ) -> FloatArray:
-    """Noncentrality, for each person of a cohort, of the tests of these variants, from their true tables (B, 3, 2).
+    """Compute the tests' noncentrality per person of a cohort.
+
+    ``tables`` (B, 3, 2) are the true tables of these variants.
 
     Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell less of
     them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all. Answers that are too few

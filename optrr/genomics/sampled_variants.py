@@ -89,12 +89,15 @@ class Told:
     status_channel: FloatArray
 
     def part(self, which: slice | IntArray) -> "Told":
-        """Some of the variants."""
+        """Select variants."""
         return Told(self.counts[which], self.channel, self.status[which], self.status_channel)
 
     @cached_property
     def cases(self) -> FloatArray:
-        """About how large the share of cases is, (B,): by the status' answers, or the others where there are none."""
+        """Rough proportion of cases, (B,).
+
+        From the answers about the status, or from the others if there are none.
+        """
         observed = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
         cells = observed @ np.linalg.pinv(self.channel).T
         own, asked = cells[:, 1::2].sum(axis=1), self.status.sum(axis=1)
@@ -228,7 +231,10 @@ class SampledVariants(Result):
 
     @cached_property
     def epsilon(self) -> float:
-        """Total ε in nats of the record, of the answers as drawn, in exact rationals; rounded up."""
+        """Total ε of the record in nats, of the answers as drawn.
+
+        Computed in exact rationals and rounded up.
+        """
         drawn = [_drawn_epsilon(_chances(report, self.answer_epsilon)) for report in self.reports]
         if not self.reports:
             drawn.append(reported_epsilon(_ONE_CELL, _sizes(self.each), self.answer_epsilon))
@@ -245,11 +251,11 @@ class SampledVariants(Result):
         return out
 
     def headline(self) -> str:
-        """What is asked, and what it costs."""
+        """Summarize the queries and the privacy budget they consume."""
         return f"total epsilon {epsilon_text(self.epsilon)}; everybody is asked {self.questions_asked}"
 
     def sentences(self) -> tuple[str, ...]:
-        """What is kept of the information of true records, and who gives no answer."""
+        """State the information kept and who gives no answer."""
         out = []
         if math.isfinite(self.kept):
             out.append(
@@ -268,11 +274,13 @@ class SampledVariants(Result):
     in_summary = ("epsilon", "each", "status_share", "kept", "bound")
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return super().summary() | {"variants": len(self.names)}
 
     def batches(self, records: Codes, source: BitSource, size: int = 1 << 20) -> Iterator[pa.RecordBatch]:
-        """Everybody's answer, in the order of the records, (n, 1 + V) with the status first; O(n) and memory for a batch.
+        """Draw everybody's answer in the order of the records.
+
+        Columns (n, 1 + V) with the status first; O(n) time, memory for a batch.
 
         Nobody answers whose call of a variant asked for is missing.
         """
@@ -284,7 +292,10 @@ class SampledVariants(Result):
             )
 
     def answered(self, records: Codes, source: BitSource) -> tuple[IntArray, IntArray]:
-        """The number of the question that each is asked, from 0, and of the answer, −1 for a missing call; (n,) each."""
+        """Draw the number of each person's query and of the answer.
+
+        Both count from 0, have shape (n,), and −1 is a missing call.
+        """
         n = len(records)
         question = bounded(source, n, len(self.names))
         if self.status_share > 0:
@@ -299,7 +310,10 @@ class SampledVariants(Result):
         return question, answer
 
     def _asked_alike(self, question: IntArray) -> Iterator[tuple[IntArray, IntArray | None]]:
-        """Rows that answer by one report, and the variants that each is asked about, (rows, k); None for the status alone."""
+        """Group rows by kind of report, with their variants (rows, k).
+
+        None for the status alone.
+        """
         status = np.flatnonzero(question == len(self.names))
         if status.size:
             yield status, None
@@ -310,7 +324,7 @@ class SampledVariants(Result):
             yield rows, self._variants_of(question[rows])
 
     def _variants_of(self, question: IntArray) -> IntArray:
-        """The variants that these questions are about, (n, each)."""
+        """Look up the variants of these queries, (n, each)."""
         return np.asarray((question[:, None] + np.arange(self.each)) % len(self.names))
 
     def _named(self, codes: IntArray, variants: IntArray | None, source: BitSource) -> IntArray:
@@ -326,7 +340,9 @@ class SampledVariants(Result):
         return np.asarray(passed.sum(axis=1), dtype=np.int64)
 
     def told(self, batches: Iterable[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, Told]]:
-        """What was answered, from the numbers of question and answer, from 0: by report, of which variants; memory O(V).
+        """Count the answers by kind of report and variant; memory O(V).
+
+        ``batches`` hold the numbers of query and answer, from 0.
 
         Raises
         ------
@@ -356,7 +372,7 @@ class SampledVariants(Result):
         return self._by_report(own.reshape(v, width).astype(np.float64), status.astype(np.float64))
 
     def _by_report(self, own: FloatArray, status: FloatArray) -> list[tuple[IntArray, Told]]:
-        """From the answers about each variant, (V, most), and about the status, (2,), of everybody or of those asked alone."""
+        """Group counted answers about variants (V, most) and status (2,) by report."""
         everyone = np.arange(len(own))
         if not self.reports:
             # what those say of the status who were not asked about a variant
@@ -369,7 +385,10 @@ class SampledVariants(Result):
         ]
 
     def answers(self, report: int, own: FloatArray, status: FloatArray) -> Told:
-        """Answers about variants of one report, (B, Y), and about the status alone, (B, 2), with the channels of both."""
+        """Build the counted answers of one kind of report with their channels.
+
+        About the variants, (B, Y), and about the status alone, (B, 2).
+        """
         if self.reports:
             channel, cells = self.reports[report].likelihoods(self.answer_epsilon), 2
         else:
@@ -382,7 +401,7 @@ _REMEDY = "give the file that gwas randomize wrote by this design"
 
 
 def read_answers(answers: Any) -> Iterator[tuple[IntArray, IntArray]]:
-    """Batch by batch, the question asked and the answer, from 0; −1 for what is no number."""
+    """Read queries and answers in batches, from 0; −1 if not a number."""
     for batch in record_batches(answers, _COLUMNS, None):
         columns = (batch.column(name).cast(pa.string()).to_pylist() for name in SCHEMA.names)
         question, answer = (np.asarray([_number(text) for text in texts], dtype=np.int64) for texts in columns)
@@ -394,12 +413,15 @@ def _number(text: str | None) -> int:
 
 
 def _sizes(variants: int) -> tuple[int, ...]:
-    """Of the table of the status and so many variants."""
+    """List the sizes of the table of the status and so many variants."""
     return (2, *([GENOTYPES] * variants))
 
 
 def one_cell(cells: int, ours: int, epsilon: float) -> FloatArray:
-    """How likely each of ``ours`` classes is to hold the cell that is named, by the class of the true one."""
+    """Compute the probability that each class holds the reported cell.
+
+    By the class of the true cell, for ``ours`` classes.
+    """
     out = unlikely_chance(_ONE_CELL, (cells,), epsilon)
     # of the cells that are not the true one, each as likely, so many are in each class
     other = cells // ours
@@ -407,7 +429,10 @@ def one_cell(cells: int, ours: int, epsilon: float) -> FloatArray:
 
 
 def _chances(report: SetReport, epsilon: float) -> list[list[int]]:
-    """How likely each set is to be named, in units of 2^-64, by the true cell: [cell][set]. Every row sums to 2^64."""
+    """Compute probabilities of sets by true cell in units of 2^-64.
+
+    [cell][set]; every row sums to 2^64.
+    """
     rows = []
     for likelihoods in report.likelihoods(epsilon).T.tolist():
         row = [int(Fraction(x) * _WORD) for x in likelihoods]
@@ -418,7 +443,7 @@ def _chances(report: SetReport, epsilon: float) -> list[list[int]]:
 
 
 def _drawn_epsilon(chances: Sequence[Sequence[int]]) -> float:
-    """The largest ratio of two cells' chances of one set, in exact rationals, rounded up."""
+    """Compute the largest exact ratio of two cells' probabilities, rounded up."""
     ratio = max(Fraction(max(column), min(column)) for column in zip(*chances, strict=True))
     return log_ceiling(ratio)
 
@@ -517,7 +542,7 @@ def load_sampled_variants(path: Given, *, limited: bool = True) -> SampledVarian
 
 
 def verify_sampled_variants(path: Given, *, limited: bool = True) -> Verification:
-    """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
+    """Recompute the total ε from the thresholds, and check the file's integrity.
 
     Raises
     ------

@@ -78,7 +78,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """Which variants are kept, (V,), how many are left out by reason, and what to say of doubtful ones."""
+    """Selection of variants, (V,), with counts by reason and warnings."""
 
     kept: NDArray[np.bool_]
     skipped: dict[str, int]
@@ -86,7 +86,9 @@ class Filtered:
 
 
 def filtered(tables: CopyTables, kernel: EffectKernel, maf: float, hwe: float) -> Filtered:
-    """The filters on counts (V, R, 2); a variant of which something is unknown is not left out by that.
+    """Filter variants by counts (V, R, 2).
+
+    An unknown quantity does not exclude a variant.
 
     ``maf`` (0..0.5) is the smallest minor allele frequency and ``hwe`` (0..1) the smallest Hardy–Weinberg p-value in controls;
     0 leaves out none. Raises InvalidInput for numbers outside, and where no variant is kept.
@@ -159,7 +161,7 @@ class Associations(ColumnsResult):
         return genomic_control(self.scores.statistic, self.scores.df)
 
     def headline(self) -> str:
-        """Which test of how many variants, how many are significant, and the genomic control factor."""
+        """Summarize the test, the significant variants and genomic control."""
         p, adjusted = self.scores.p_value, f" adjusted for {self.adjusted_for}" if self.adjusted_for else ""
         return (
             f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}: {int(np.sum(bonferroni(p) <= 0.05))} "
@@ -168,7 +170,7 @@ class Associations(ColumnsResult):
         )
 
     def shown(self, most: int | None = TOP) -> Table:
-        """The variants with the smallest p-values."""
+        """Tabulate the variants with the smallest p-values."""
         rows = self.rows(self.top(TOP if most is None else min(most, TOP)))
         effect = "BETA" if "BETA" in rows else "OR"
         names = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", effect, "L95", "U95"]
@@ -177,11 +179,11 @@ class Associations(ColumnsResult):
         return Table(names, table, note=f"… and {amount(left_out, 'more variant')}" if left_out else "")
 
     def sentences(self) -> tuple[str, ...]:
-        """How to read limits and λ."""
+        """Explain limits and λ."""
         return ("L95 and U95 are infinite, or 0 of an odds ratio, where noise leaves no limit.", f"{ON_LAMBDA}.")
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object, with the variants of the smallest p-values."""
+        """Return the JSON object with the variants of the smallest p-values."""
         s, p, top = self.scores, self.scores.p_value, self.rows(self.top(TOP))
         named: dict[str, Any] = {
             "n": int(self.n.max()),
@@ -207,7 +209,7 @@ class Associations(ColumnsResult):
         return plots.manhattan(self.variants, p, self.test)
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
-        """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
+        """Select rows, column by column; odds ratios are computed for these only."""
         own = self.odds_of(which).columns
         first = {name: own.pop(name) for name in _FREQUENCIES if name in own}
         out: dict[str, NDArray[np.generic]] = {}
@@ -217,7 +219,7 @@ class Associations(ColumnsResult):
 
     @cached_property
     def _statistics(self) -> tuple[dict[str, NDArray[np.generic]], ...]:
-        """All columns but those of effects: before the frequencies, before the effects, behind them."""
+        """Columns except the effects: before frequencies, before effects, after them."""
         s, v = self.scores, self.variants
         what = {"CHR": v.chromosome, "SNP": v.name, "BP": v.position, "A1": v.a1, "A2": v.a2}
         tests: dict[str, NDArray[np.generic]] = {
@@ -232,7 +234,10 @@ class Associations(ColumnsResult):
         return first, tests, {"EXPECTED": s.expected}
 
     def top(self, count: int) -> IntArray:
-        """Numbers of the variants with the smallest p-values, best first; undefined ones never."""
+        """Number the variants with the smallest p-values, smallest first.
+
+        Undefined p-values are left out.
+        """
         order = np.argsort(self.scores.p_value, kind="stable")
         return np.asarray(order[: min(count, int(np.isfinite(self.scores.p_value).sum()))])
 
@@ -294,7 +299,9 @@ def scan(  # noqa: PLR0913 (people, the design's two, the test and what is left 
 
 
 def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
-    """The kernel of each of the cohort's variants beside the status, or one where all have the same; see `star`.
+    """Build the kernel of each variant with the status, or one if all are alike.
+
+    See `star`.
 
     A kernel without a batch serves all tables, and takes a part of the time.
     """
@@ -303,7 +310,10 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
 
 
 def places_of(variants: Variants, layout: Layout) -> IntArray:
-    """Which of the design's variants each is, (V,). Raises InvalidInput for one that is none, or whose alleles are turned."""
+    """Find the design's number of each variant, (V,).
+
+    Raises InvalidInput for an unknown variant or one whose alleles are swapped.
+    """
     position = dict(zip(layout.names, range(len(layout.names)), strict=True))
     names = variants.name.tolist()
     places = list(map(position.get, names))
@@ -327,7 +337,9 @@ def associations(  # noqa: PLR0913 (as :func:`scan`)
     hwe: float = 0.0,
     missing: bool = False,
 ) -> Associations:
-    """Tests from counted tables (V, R, 2); variants without any call are left out and counted.
+    """Test counted tables (V, R, 2).
+
+    Variants without any call are left out and counted.
 
     The tests are of people who have two copies: of women on chromosome X, of nobody on Y and MT, as PLINK's --model has it.
     """
@@ -362,7 +374,7 @@ def associations(  # noqa: PLR0913 (as :func:`scan`)
 
 
 def _skipped(cohort: Cohort, people: IntArray, missing: bool) -> tuple[dict[str, int], list[str]]:
-    """Variants left out by reason, and what to say of missing calls."""
+    """Count the variants left out by reason, with warnings on missing calls."""
     wanted = people_with(cohort, 2)
     gone = cohort.variants.name[(people == 0) & (wanted > 0)].tolist()
     counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
@@ -372,7 +384,7 @@ def _skipped(cohort: Cohort, people: IntArray, missing: bool) -> tuple[dict[str,
 
 
 def about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
-    """What to say of variants ``without_any`` call, by name, and of how many others lack some people's calls."""
+    """Warn of variants ``without_any`` call and of those lacking some calls."""
     out = []
     if without_any:
         out.append(f"{amount(len(without_any), 'variant')} without any call left out: {listed(without_any)}")

@@ -43,18 +43,18 @@ _NO_VARIANCE = 1e-15
 
 
 def genotype_tests() -> dict[str, str]:
-    """The statistics that scans of variants offer, by name, each with a line on it."""
+    """List the statistics for scans of variants, each with a description."""
     known = {name: association_class(name).of_genotypes for name in ASSOCIATIONS}
     return {name: text for name, text in known.items() if text}
 
 
 def _statistic(test: str, kernel: Kernel) -> Association:
-    """The statistic of tables of genotypes, and of missing calls in a fourth row, or of two alleles; by status."""
+    """Choose the statistic of tables of genotypes or alleles by status."""
     return association_class(test)(kernel, rows=min(kernel.sizes[0], GENOTYPES))
 
 
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
-    """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
+    """Estimate the χ² of the true table, shape (V,); not a test.
 
     n θ̂ᵀ V⁻¹ θ̂ less what the mechanism's noise adds to it on average, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ² of a
     table lies. For POR's error measure |χ² − χ²_true|.
@@ -75,7 +75,10 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
 
 
 def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Covariance of a person's contrasts at the null fit, without the mechanism and with it, (V, K, K) each."""
+    """Compute covariances of one person's contrasts at the null fit.
+
+    Without the mechanism and with it, (V, K, K) each.
+    """
 
     def one(own: Kernel) -> FloatArray:
         psi = influence(fit, own, contrasts)
@@ -86,7 +89,9 @@ def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[Fl
 
 
 def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
-    """λ_GC, median of the statistics over their χ²_df's medians (Devlin & Roeder 1999); NaN without tests.
+    """Compute λ_GC, the ratio of medians (Devlin & Roeder 1999).
+
+    Median of the statistics over the median of χ²_df; NaN without tests.
 
     About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df`` is one
     number or one for each statistic.
@@ -96,7 +101,10 @@ def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
 
 
 def inflation_chance(statistic: FloatArray, df: ArrayLike) -> float:
-    """How often independent variants without an association have as large a λ_GC; NaN without tests."""
+    """Compute the probability of as large a λ_GC under independent null variants.
+
+    NaN without tests.
+    """
     tested = np.isfinite(statistic)
     count = int(tested.sum())
     if not count:
@@ -108,7 +116,7 @@ def inflation_chance(statistic: FloatArray, df: ArrayLike) -> float:
 
 
 def about_inflation(statistic: FloatArray, df: ArrayLike) -> tuple[str, ...]:
-    """A warning where λ_GC is above 1 by more than chance."""
+    """Warn if λ_GC exceeds 1 by more than chance."""
     chance = inflation_chance(statistic, df)
     if not chance <= _INFLATED:
         return ()
@@ -120,7 +128,7 @@ def about_inflation(statistic: FloatArray, df: ArrayLike) -> tuple[str, ...]:
 
 
 def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
-    """χ² p-values of the statistics divided by max(1, λ_GC)."""
+    """Compute χ² p-values of the statistics divided by max(1, λ_GC)."""
     factor = genomic_control(statistic, df)
     if not np.isfinite(factor):
         return np.full(statistic.shape, np.nan)
@@ -129,7 +137,9 @@ def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
+    """One test for each variant, arrays of shape (V,).
+
+    NaN if the test is undefined because nothing varies.
 
     ``df`` are degrees of freedom, and ``notes`` what must be known of some variants, with how many.
     ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
@@ -150,7 +160,10 @@ class Scores:
     def of_one(
         cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray, tested: IntArray, n: FloatArray
     ) -> "Scores":
-        """Tests of 1 degree of freedom that have no null fit to show; ``n`` of those ``tested``."""
+        """Build tests of 1 degree of freedom without a null fit.
+
+        ``n`` people for each of those ``tested``.
+        """
         one = np.ones(statistic.size, dtype=np.int64)
         return cls(statistic, one, p_value, expected, None, tested, n)
 
@@ -161,7 +174,7 @@ class Scores:
 
 
 def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
-    """The test for every variant.
+    """Test each variant.
 
     Parameters
     ----------
@@ -212,14 +225,16 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
 
 
 def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
-    """Whether both genotype and status take more than one value among the people of a table."""
+    """Check that genotype and status both vary in a table."""
     known = counts[:, :GENOTYPES] if counts.shape[1] > GENOTYPES else counts
     rows, columns = known.sum(axis=2) > 0, known.sum(axis=1) > 0
     return np.asarray((rows @ np.ones(rows.shape[1]) > 1) & (columns @ np.ones(2) > 1))
 
 
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
-    """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
+    """Test as if counts were true ones, by the χ² limit.
+
+    Only for comparison with the valid test.
 
     It is valid only where the mechanism happens to make no dependence of its own.
     """
@@ -227,7 +242,10 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
 
 
 def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
-    """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
+    """Compute the test's noncentrality per person, (V,).
+
+    For true tables (V, 3, 2) through the kernel.
+    """
     shares = tables / tables.sum(axis=(1, 2), keepdims=True)
     longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
     expected = np.maximum(kernel.forward(longer), 0.0) * _MANY
@@ -236,13 +254,13 @@ def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "tre
 
 @dataclass(frozen=True, eq=False)
 class CopyTables:
-    """Counts (V, R, 2) of people who have ``two`` copies and of those who have ``one``."""
+    """Counts (V, R, 2) of people with ``two`` copies and with ``one``."""
 
     two: IntArray
     one: IntArray
 
     def part(self, which: slice | IntArray) -> "CopyTables":
-        """Some of the variants."""
+        """Select variants."""
         return CopyTables(self.two[which], self.one[which])
 
     @property
@@ -252,7 +270,7 @@ class CopyTables:
 
 
 def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
-    """Counts of each column of ``codes`` (n, k) against ``status`` (n,): shape (k, R, 2).
+    """Count each column of ``codes`` (n, k) against ``status`` (n,): (k, R, 2).
 
     R = 3, missing calls left out; with ``missing`` R = 4, the last row theirs. O(n k) time, n·k bytes.
     """
@@ -268,7 +286,10 @@ def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
 
 
 def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
-    """How many are true in each column, (n, k) → (k,); sums of bytes, a handful of rows at a time so that none overflows."""
+    """Count true values in each column, (n, k) to (k,).
+
+    Bytes are summed a few rows at a time so that none overflows.
+    """
     out = np.zeros(flags.shape[1], dtype=np.int64)
     for start in range(0, flags.shape[0], _ROWS):
         out += np.add.reduce(flags[start : start + _ROWS].view(np.uint8), axis=0, dtype=np.uint8)
@@ -276,7 +297,7 @@ def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
 
 
 def people_with(cohort: Cohort, fewest: int) -> FloatArray:
-    """How many people have so many copies of each variant's chromosome at least, (V,)."""
+    """Count people with at least so many copies of each chromosome, (V,)."""
     kinds = single_copy_chromosomes(cohort.variants.chromosome)
     out = np.zeros(kinds.size)
     for kind in set(kinds):
@@ -285,7 +306,9 @@ def people_with(cohort: Cohort, fewest: int) -> FloatArray:
 
 
 def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None, size: int = BLOCK) -> CopyTables:
-    """Tables of all variants, 128 bytes each at most; ``progress`` is told how many of how many are done, block by block.
+    """Count the tables of all variants, at most 128 bytes each.
+
+    ``progress`` receives the numbers done and in all after each block.
 
     Raises InvalidInput for codes that are none.
     """

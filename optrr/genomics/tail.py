@@ -95,7 +95,10 @@ _POINTS = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """At every point: exponent n·I, ln |H| given the fit, t·v, and whether the saddlepoint was found; shape (N,)."""
+    """Saddlepoints, arrays of shape (N,).
+
+    Exponent n·I, ln |H| given the fit, t·v, and whether the saddlepoint was found.
+    """
 
     exponent: FloatArray
     log_determinant: FloatArray
@@ -110,7 +113,7 @@ def saddlepoint(
     rng: np.random.Generator | None = None,
     *_: object,
 ) -> LimitOrDrawn:
-    """p-values of tables (B, r_a, r_b) with their tests, by the rule above."""
+    """Compute p-values of tables (B, r_a, r_b) by the rule of this module."""
     p, df, n = tests.p_value.copy(), tests.df, np.asarray(tables, dtype=np.float64).sum(axis=(1, 2))
     if not chosen.is_score or df not in _KEPT or sum(chosen.kernel.sizes) > _MOST_CATEGORIES:
         return chosen.calibrated(tables, tests, rng or np.random.default_rng(_SEED), drawn=False)
@@ -131,7 +134,7 @@ def saddlepoint(
 
 
 def _drawn(own: Association, tests: ScoreTests, k: int, n: FloatArray) -> tuple[float, int]:
-    """The p-value of one table and how many tables drawn from its null fit reached its statistic."""
+    """Simulate one table's p-value; return it with the number of exceedances."""
     rng, fit = np.random.default_rng(_SEED), tests.fit.expected[k : k + 1]
     draw = drawn_statistics(n[k : k + 1], fit, lambda drawn: own.tested(drawn).statistic, own.kernel.cells, rng)
     p, reached = simulated_p_values(tests.statistic[k : k + 1], draw, _DRAWN)
@@ -139,7 +142,7 @@ def _drawn(own: Association, tests: ScoreTests, k: int, n: FloatArray) -> tuple[
 
 
 def _conditional(chosen: Association, counts: FloatArray, tests: ScoreTests, which: NDArray[np.int64]) -> FloatArray:
-    """Pr(T ≥ statistic | fit) of these tables, (B,); NaN where there is no saddlepoint."""
+    """Approximate Pr(T ≥ statistic | fit), (B,); NaN without a saddlepoint."""
     fit, kernel = tests.fit.part(which), chosen.kernel.part(which)
     law = fit.expected.reshape(which.size, -1)
     pushed = kernel.forward(fit.free_tangents()).reshape(which.size, -1, kernel.cells)
@@ -150,7 +153,9 @@ def _conditional(chosen: Association, counts: FloatArray, tests: ScoreTests, whi
 def tail_of_one(
     weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray, given: FloatArray | None = None
 ) -> FloatArray:
-    """p-values (B,) of one contrast with fixed weights (B, R): by the same rule, conditional on the means of ``given``, if any.
+    """Compute p-values (B,) of one contrast with fixed weights (B, R).
+
+    By the same rule, conditional on the means of ``given``, if any.
 
     For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
     ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of what was fitted. NaN where the statistic is.
@@ -171,7 +176,9 @@ def tail_of_one(
 def conditional_tail(
     weights: FloatArray, given: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray
 ) -> FloatArray:
-    """Pr(n ‖mean of whitened weights‖² ≥ statistic | mean of what is given is as expected), (B,).
+    """Approximate Pr(n ‖mean of whitened weights‖² ≥ statistic | means), (B,).
+
+    The means of ``given`` are fixed at their expectations.
 
     ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the outputs;
     ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches cannot be its own.
@@ -197,7 +204,7 @@ def conditional_tail(
 
 
 def _whitened(weights: FloatArray, law: FloatArray) -> FloatArray:
-    """Combinations of weights (B, k, R) with mean 0 and covariance I under the law; those that do not vary become 0."""
+    """Whiten weights (B, k, R) under the distribution; constant ones become 0."""
     w = weights - weights @ law[:, :, None]
     covariance = (w * law[:, None, :]) @ np.swapaxes(w, 1, 2)
     spread = np.einsum("zkk->zk", covariance)
@@ -231,7 +238,10 @@ def _piece(  # noqa: PLR0913 (one array for each letter of the formulas)
 
 
 def lugannani_rice(exponent: ArrayLike, u: ArrayLike) -> FloatArray:
-    """Φ̄(r) + φ(r) (1/u − 1/r) for r²/2 the ``exponent``; NaN where it is not positive."""
+    """Compute Φ̄(r) + φ(r) (1/u − 1/r) for r²/2 the ``exponent``.
+
+    NaN if the exponent is not positive.
+    """
     with np.errstate(all="ignore"):
         r = np.sqrt(np.multiply(2, exponent))
         # it is φ(r) (Mills(r) + 1/u − 1/r), in logarithms: p may be below 1e-300
@@ -241,7 +251,10 @@ def lugannani_rice(exponent: ArrayLike, u: ArrayLike) -> FloatArray:
 
 
 def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v: FloatArray) -> _Points:
-    """Newton on the convex K(τ) − τ·target, in coordinates where K''(0) = I; w is (N, k + d, R)."""
+    """Minimize the convex K(τ) − τ·target by Newton, with K''(0) = I.
+
+    w has shape (N, k + d, R).
+    """
     target = np.zeros(w.shape[:2])
     target[:, : v.shape[1]] = radius[:, None] * v
     # from here on a weight is what an output adds to the mean, less the target
@@ -273,7 +286,7 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
 def _descent(
     w: FloatArray, law: FloatArray, tau: FloatArray, step: FloatArray, before: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """τ, K and the tilted law after a step, shortened where the whole of it leads up."""
+    """Return τ, K and the tilted distribution after a step, damped if needed."""
     length = np.minimum(1.0, _LONGEST / np.maximum(np.abs((step[:, None, :] @ w)[:, 0]).max(axis=1), 1e-300))
     for _ in range(_HALVINGS):
         new = tau + length[:, None] * step
@@ -287,7 +300,7 @@ def _descent(
 
 
 def _cumulant(w: FloatArray, law: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """K at τ, the tilted law, and the largest exponent of an output that can occur."""
+    """Compute K at τ, the tilted distribution and the largest exponent."""
     exponent = np.where(law > 0, (tau[:, None, :] @ w)[:, 0], -np.inf)
     peak = exponent.max(axis=1, keepdims=True)
     mass = law * np.exp(exponent - peak)
@@ -296,7 +309,10 @@ def _cumulant(w: FloatArray, law: FloatArray, tau: FloatArray) -> tuple[FloatArr
 
 
 def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatArray:
-    """ln |K''| of weights (N, d, R), 0 of none, with Gosper's sixth of a record added to every output that can occur."""
+    """Compute ln |K''| of weights (N, d, R), 0 for none.
+
+    Gosper's sixth of a record is added to every possible output.
+    """
     padded = share + (share > 0) / (6 * n[:, None])
     h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
     # coordinates that were dropped add nothing to the determinant

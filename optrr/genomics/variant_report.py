@@ -74,7 +74,7 @@ class VariantReport(ColumnsResult):
     in_summary = ("warnings",)
 
     def headline(self) -> str:
-        """How many variants, their frequencies, and how many depart from Hardy–Weinberg proportions."""
+        """Summarize the variants, frequencies and departures from Hardy–Weinberg."""
         # noise takes estimates below 0, which no frequency is
         rarer = np.maximum(self.rarer, 0.0)
         f = np.nanquantile(rarer, [0.0, 0.5, 1.0]) if np.isfinite(rarer).any() else [np.nan] * 3
@@ -94,12 +94,12 @@ class VariantReport(ColumnsResult):
         return int(np.sum(bonferroni(self.proportions_in_controls.p_value) <= 0.05))
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: the table's columns, by variant, and what to know of them."""
+        """Return the JSON object: the table's columns by variant, and warnings."""
         counts = {"n": int(self.n.max()), "variants": len(self.variants), "departing_in_controls": self.departing}
         return counts | {"skipped": dict(self.skipped), "results": rows_in_json(self.columns)} | super().summary()
 
     def shown(self, most: int | None = None) -> Table:
-        """The first variants' estimates and intervals, in as many columns as a terminal and a page have room for."""
+        """Tabulate the first variants' estimates and intervals."""
         names = ["SNP", "A1", "N", "FREQ", "L95", "U95", "CALL_RATE", "HWE_P", "HWE_P_U"]
         names += [name for name in ("F_A", "F_U") if name in self.columns]
         rows = [list(row) for row in zip(*(self.columns[name][:most].tolist() for name in names), strict=True)]
@@ -107,12 +107,12 @@ class VariantReport(ColumnsResult):
         return Table(names, rows, note=f"… and {left_out} more variants" if left_out else "")
 
     def plot(self) -> "Figure":
-        """Frequencies of A1 with their intervals, of the first variants."""
+        """Plot the first variants' frequencies of A1 with intervals."""
         names, f = [str(name) for name in self.variants.name[:_DRAWN]], self.frequency
         return interval_figure(names, f.estimate[:_DRAWN], (f.low[:_DRAWN], f.high[:_DRAWN]), "frequency of A1", None)
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
-        """The rows of the variants of these numbers, column by column."""
+        """Select rows, column by column."""
         v, call = self.variants, self.call_rate
         out: dict[str, NDArray[np.generic]] = {
             "CHR": v.chromosome,
@@ -143,7 +143,9 @@ def _of_proportions(p: Proportions, name: str, ending: str) -> dict[str, NDArray
 def variant_report(
     cohort: Cohort, law: Law, layout: Layout, by_status: bool = False, progress: Progress | None = None
 ) -> VariantReport:
-    """Estimates of every variant of a randomized cohort; ``law`` and ``layout`` are of the design that randomized it.
+    """Estimate each variant of a randomized cohort.
+
+    ``law`` and ``layout`` are those of the design that randomized it.
 
     ``by_status``: frequencies in cases and in controls, too. Time O(n V) for counting, and about 0.2 ms a variant.
 

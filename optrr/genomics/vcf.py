@@ -50,7 +50,9 @@ class _End(msgspec.Struct):
 
 
 def read_vcf(path: Path, genotypes: bool = True) -> MatrixGenotypes:
-    """The usable records of a file, or of standard input; without ``genotypes`` all calls read as missing.
+    """Read the usable records of a file or of standard input.
+
+    Without ``genotypes`` all calls are read as missing.
 
     Raises InvalidInput where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
     """
@@ -97,7 +99,7 @@ def read_vcf(path: Path, genotypes: bool = True) -> MatrixGenotypes:
 
 
 def run_worker(order: dict[str, Any]) -> tuple[int, bytes]:
-    """The exit code and the output of the process that reads a VCF."""
+    """Run the process that reads a VCF; return its exit code and output."""
     handles = () if order["codes"] is None else (order["codes"],)
     ended = subprocess.run(
         [sys.executable, "-P", str(_WORKER), json.dumps(order)],
@@ -111,7 +113,7 @@ def run_worker(order: dict[str, Any]) -> tuple[int, bytes]:
 
 
 def _ended(code: int, name: str) -> InvalidInput:
-    """What the end of the process says of the file."""
+    """Convert the worker's exit to an error about the file."""
     how = (signal.strsignal(-code) or f"signal {-code}").lower() if code < 0 else f"exit code {code}"
     said = f"it crashes the library that reads VCF ({how}), so it is malformed"
     if code == -signal.SIGXCPU:

@@ -25,7 +25,10 @@ _DIPLOID = 2
 
 
 def _unusable(record: Any, single: list[str]) -> str:
-    """Why a record is left out; empty where it is not. Everybody may have one copy of the chromosomes of ``single``."""
+    """Explain why a record is left out; empty if it is usable.
+
+    Everybody can have one copy of the chromosomes in ``single``.
+    """
     if record.FILTER:
         return "not passed by the file's filters"
     if len(record.ALT) != 1:
@@ -39,7 +42,7 @@ def _unusable(record: Any, single: list[str]) -> str:
 
 
 def read(order: dict[str, Any]) -> Iterator[object]:
-    """What is sent, a line each."""
+    """Yield the objects to send, one per line."""
     import cyvcf2  # noqa: PLC0415 (the parent has made sure that it is installed)
 
     # exceptions also hold what htslib writes to standard error
@@ -77,7 +80,10 @@ def read(order: dict[str, Any]) -> Iterator[object]:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """No more memory and further time than this, and no core file of people's genotypes. macOS does not enforce the memory."""
+    """Limit memory and processor time, and forbid core files of genotypes.
+
+    macOS does not enforce the memory limit.
+    """
     import resource  # noqa: PLC0415 (POSIX only, as cyvcf2 is)
 
     seconds += math.ceil(time.process_time())

@@ -36,7 +36,9 @@ def write_plink(  # noqa: PLR0913 (all but two have defaults)
     keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
-    """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
+    """Write the cohort as ``target`` (.bed) with .bim and .fam.
+
+    All three files appear, or none.
 
     ``provenance`` is that of randomized genotypes, for the sidecar. Their people are shuffled by ``random_state`` unless
     ``keep_order``, and numbered 1 to n unless ``keep_names``. A chromosome or an allele that is not known is written as 0.
@@ -94,7 +96,9 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
-    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute.
+    """Write randomized records as CSV or Parquet.
+
+    Columns are ``sample``, then one for each attribute.
 
     Order and names as of :func:`write_plink`.
     """
@@ -126,7 +130,7 @@ def _written_people(
     keep_order: bool,
     keep_names: bool,
 ) -> tuple[NDArray[np.int64], Texts]:
-    """Who is written first, second, …, and under which names."""
+    """Choose the order of people in the file, and their names."""
     shuffle = provenance is not None and not keep_order
     order = permutation(as_source(random_state), people.size) if shuffle else np.arange(people.size)
     if provenance is None or keep_names:
@@ -135,10 +139,10 @@ def _written_people(
 
 
 def _first_blank(names: Texts) -> int | None:
-    """The first of the names that has a blank in it, or nothing else."""
+    """Find the first name that contains a blank or is blank."""
     return next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
 
 
 def _known(texts: Texts) -> NDArray[np.str_]:
-    """The texts, with PLINK's 0 for unknown where a table has none."""
+    """Replace missing texts by PLINK's 0."""
     return np.where(texts == ".", "0", texts.astype(str))

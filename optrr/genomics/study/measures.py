@@ -59,13 +59,15 @@ Measured = dict[str, tuple[float, float]]
 
 
 def true_scores(tables: NDArray[np.number], test: str) -> Scores:
-    """The unrandomized test of true tables."""
+    """Compute the test of true tables."""
     return score_test(tables, unrandomized(tables.shape[1:]), test)
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The population as one of ``people``: which variants are associated, are at the top, vary at all.
+    """Population truths for samples of ``people``.
+
+    Which variants are associated, are among the top, and vary at all.
 
     ``tables`` (V, R, 2) are expected counts, or true ones where people are as they are (``fixed``); ``statistic`` what the
     unrandomized test has on these, with ``df`` degrees of freedom.
@@ -82,7 +84,10 @@ class Truth:
 
     @classmethod
     def of(cls, panel: StudyPeople, layout: Layout, options: StudyOptions, n: int) -> "Truth":
-        """Of the panel, as it is or as n people drawn from it. Raises InvalidInput where no variant varies."""
+        """Compute truths of the panel, or of n people drawn from it.
+
+        Raises InvalidInput if no variant varies.
+        """
         fixed = not options.draws_people
         own = record_tables(panel.records, layout)
         scores, tables = true_scores(own, options.test), own.astype(np.float64)
@@ -105,12 +110,12 @@ class Truth:
 
     @property
     def compared(self) -> IntArray:
-        """Variants whose noncentrality counts: the associated ones, or the top ones where none is."""
+        """Variants whose noncentrality is compared: associated, or else top ones."""
         return self.associated if self.associated.size else self.top
 
     @cached_property
     def odds(self) -> tuple[FloatArray, FloatArray]:
-        """Odds ratios of the first of the compared variants: between alleles, and per copy."""
+        """Odds ratios of the first compared variants, between alleles and per copy."""
         at = self.compared[:_MOST_ODDS]
         shares = self.tables[at, :GENOTYPES] / self.tables[at, :GENOTYPES].sum(axis=(1, 2), keepdims=True)
         everybody = (_MANY * shares).reshape(at.size, -1)
@@ -125,7 +130,10 @@ class Truth:
         return float(called[:, :, 1].sum() / called.sum()), often
 
     def of_way(self, way: StudiedWay, test: str) -> Measured:
-        """What is known without drawing: the share of the noncentrality that is left, and the error of an answer of 0."""
+        """Compute the proportion of noncentrality left and the error of an answer 0.
+
+        Nothing is drawn.
+        """
         at, use = self.compared, self.usable
         n = self.tables[at].sum(axis=(1, 2))
         whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
@@ -134,7 +142,10 @@ class Truth:
         return {"predicted_noncentrality_ratio": (ratio, 0.0), "chi2_error_of_zero": (zero, 0.0)}
 
     def noncentrality_ratio(self, scores: Scores) -> float:
-        """What is left in a randomized scan: its statistics and the true ones less what chance adds to each."""
+        """Compute the noncentrality left in a randomized scan.
+
+        Its statistics over the true ones, less the expectation of each by chance.
+        """
         at = self.compared
         # expected tables have a statistic to which chance adds nothing
         whole = np.nansum(self.statistic[at] - (self.df[at] if self.fixed else 0))
@@ -148,7 +159,7 @@ def repeated(
     options: StudyOptions,
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Numbers of one randomization of these people, and one with permuted statuses.
+    """Measure one randomization of these people and one with permuted status.
 
     ``people`` are true records and what the unrandomized test has on them. Statuses are permuted because p-values of a true
     null hypothesis are wanted and some variants are associated.
@@ -194,7 +205,7 @@ def _mean(values: NDArray[np.bool_] | FloatArray) -> float:
 
 
 def _most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) -> IntArray:
-    """The variants of these numbers in order of p-value, and of statistic where p-values are too small for a double."""
+    """Sort variants by p-value, then statistic if p-values underflow."""
     return use[np.lexsort((-np.nan_to_num(statistic[use], nan=-1.0), np.nan_to_num(p_values[use], nan=2.0)))]
 
 
@@ -207,7 +218,10 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
 
 
 def summarized(repeats: Sequence[dict[str, float]]) -> Measured:
-    """Mean and standard error of each measure over the repeats in which it is known; NaN where in none, or one."""
+    """Compute means and standard errors over the repeats with a value.
+
+    NaN without enough repeats.
+    """
     out: Measured = {}
     for name in repeats[0]:
         values = np.array([each[name] for each in repeats])

@@ -89,7 +89,7 @@ class StudyOptions:
 
     @property
     def draws_people(self) -> bool:
-        """Whether every repeat has people of its own, so that standard errors are over people, too."""
+        """Whether each repeat draws its own people, as standard errors then include."""
         return bool(self.people) or self.trait is not None
 
     @property

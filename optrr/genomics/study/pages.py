@@ -67,7 +67,7 @@ _LEAST_KEPT = 1e-5
 
 
 def study_page(study: Study, title: str) -> Page:
-    """The report."""
+    """Build the HTML report of a study."""
     coverage = "" if study.options.draws_people else _NO_COVERAGE
     charts = [
         Chart(figure_svg(_curve(study, measure)), f"Figure {k}. {_caption(study, measure)}")
@@ -120,7 +120,7 @@ def _is_known(study: Study, measure: str) -> bool:
 
 
 def _curve(study: Study, measure: str) -> "Figure":
-    """A line for each protocol against the total, of the most people."""
+    """Plot a measure against the total, a line per protocol, at the largest n."""
     label, reference, decades = _CURVES[measure]
     people = max(o.people for o in study.outcomes)
     outcomes = sorted((o for o in study.outcomes if o.people == people), key=lambda o: o.total)

@@ -53,7 +53,10 @@ class SimulatedTrait:
             raise InvalidInput(f"share of cases {self.cases:g}: give one above 0 and below 1")
 
     def risk(self, codes: Codes, generator: np.random.Generator) -> "Risk":
-        """The risk of these people, (n, V). Raises InvalidInput where too few variants vary."""
+        """Draw the risk of these people, (n, V).
+
+        Raises InvalidInput if too few variants vary.
+        """
         called = np.ma.masked_outside(codes, 0, GENOTYPES - 1)
         frequency = np.asarray(called.mean(axis=0).filled(0.0)) / 2
         varies = np.asarray((called.max(axis=0) > called.min(axis=0)).filled(False))
@@ -72,7 +75,10 @@ class SimulatedTrait:
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """Chances of being a case: ``effect`` per copy of A1 of the variants ``which``, beside their ``means``, and ``level``."""
+    """Model of the probability of being a case.
+
+    ``effect`` per copy of A1 of the variants ``which``, their ``means``, and ``level``.
+    """
 
     which: IntArray
     effect: float
@@ -80,7 +86,7 @@ class Risk:
     level: float
 
     def logits(self, codes: Codes) -> FloatArray:
-        """Of people with these codes (n, V), shape (n,); a missing call counts like the mean."""
+        """Compute logits (n,) of codes (n, V); a missing call counts as the mean."""
         chosen = codes[:, self.which]
         # a code of 3 is a missing call, too, where it is a category
         away = np.where((chosen == MISSING) | (chosen == GENOTYPES), 0.0, chosen - self.means)
@@ -89,20 +95,23 @@ class Risk:
 
 @dataclass(frozen=True, eq=False)
 class StudyPeople:
-    """A panel's ``records`` (n, 1 + V), the status first, and the ``risk`` of a simulated trait in place of its statuses."""
+    """A panel's ``records`` (n, 1 + V), status first.
+
+    ``risk`` is that of a simulated trait that replaces the status.
+    """
 
     records: Codes
     risk: Risk | None = None
 
     def drawn(self, n: int, generator: np.random.Generator) -> Codes:
-        """Records of new people, (n, 1 + V)."""
+        """Draw records of new people, (n, 1 + V)."""
         records = self.records[generator.integers(0, len(self.records), n)]
         if self.risk is not None:
             records[:, 0] = generator.random(n) < expit(self.risk.logits(records[:, 1:]))
         return records
 
     def tables(self, rows: int) -> FloatArray:
-        """Shares of genotype and status in the population, (V, rows, 2)."""
+        """Compute population proportions of genotype and status, (V, rows, 2)."""
         codes = self.records[:, 1:]
         case = self.records[:, 0].astype(np.float64) if self.risk is None else expit(self.risk.logits(codes))
         has = ((codes == g).astype(np.float64) for g in range(rows))

@@ -12,10 +12,13 @@ CELLS = 4
 
 
 def allele_tables(records: IntArray) -> IntArray:
-    """Counts of allele × status of every SNP, (V, 2, 2), from records (n, V) of the codes 2 · allele + status."""
+    """Count allele × status of each SNP, (V, 2, 2).
+
+    ``records`` (n, V) hold the codes 2 · allele + status.
+    """
     return np.stack([np.bincount(column, minlength=CELLS) for column in records.T]).reshape(-1, 2, 2)
 
 
 def naive_chi_squared(tables: IntArray) -> FloatArray:
-    """Pearson's χ² of tables (V, 2, 2) of allele × status, which takes randomized counts for true ones; (V,)."""
+    """Compute Pearson's χ² of tables (V, 2, 2) as if counts were true; (V,)."""
     return naive_score_test(tables).statistic

@@ -26,7 +26,10 @@ _CHANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One protocol for so many people at one total; ``measures`` maps each name to its mean and standard error."""
+    """One protocol for so many people at one total.
+
+    ``measures`` maps each name to its mean and standard error.
+    """
 
     people: int
     total: float
@@ -42,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(TableResult):
-    """All outcomes, of each number of people and total the one first that leaves most noncentrality.
+    """All outcomes, sorted by people, total and noncentrality left.
 
     ``unavailable``: (total, method, why) where a method cannot reach a total. ``n`` people of the panel, of whom ``cases``.
     """
@@ -63,14 +66,14 @@ class Study(TableResult):
         return 3
 
     def headline(self) -> str:
-        """How many people and variants, and what was compared."""
+        """Summarize the people, variants and protocols compared."""
         methods = ", ".join(dict.fromkeys(o.method for o in self.outcomes))
         people = " and ".join(f"{n:,}" for n in sorted({o.people for o in self.outcomes})) or f"{self.n:,}"
         return f"{people} people, {len(self.variants)} variants, {self.options.repeats} repeats: {methods or 'nothing'}"
 
     @property
     def naive_failures(self) -> list[Outcome]:
-        """Outcomes whose naive test rejects true null hypotheses clearly more often than its level."""
+        """Outcomes whose naive test clearly exceeds its level under the null."""
         level, repeats = self.options.alpha, self.options.repeats
         # where repeats happen to agree, the standard error is still taken to be that of independent draws
         least = math.sqrt(level * (1 - level) / (repeats * self.truth.usable.size))
@@ -97,14 +100,14 @@ class Study(TableResult):
         return "none" if most is None else f"{most.measures['chi2_error_of_zero'][0]:.4g} ({most.people:,} people)"
 
     def shown(self, most: int | None = None) -> Table:
-        """The main measures."""
+        """Tabulate the main measures."""
         names = ["people", "total", "method", *_SHOWN]
         names += ["odds_coverage"] if self.options.draws_people else []
         rows = [list(row.values()) for row in self.to_arrow().select(names).to_pylist()]
         return Table([name.replace("_", " ").replace("noncentrality ", "") for name in names], rows[:most])
 
     def sentences(self) -> tuple[str, ...]:
-        """How to read the measures and their errors."""
+        """Explain the measures and their errors."""
         return (
             "Means over the repeats. Ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
             f"always 0 leaves none, and has chi2 error {self.zero_said}).",
@@ -112,7 +115,7 @@ class Study(TableResult):
         )
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object, with the rows."""
+        """Return the JSON object with the rows."""
         return super().summary() | {
             "variants": len(self.variants),
             "associated": int(self.truth.associated.size),
@@ -123,7 +126,10 @@ class Study(TableResult):
         }
 
     def to_arrow(self) -> "pa.Table":
-        """One row for each number of people, total and protocol: its cost, every measure and its standard error."""
+        """Convert to a table with a row per number of people, total and protocol.
+
+        Columns are its cost, every measure and its standard error.
+        """
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
 
         outcomes = self.outcomes

@@ -24,7 +24,9 @@ from optrr_solvers.arrays import FloatArray
 
 
 def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None = None) -> Study:
-    """Draw people, randomize, test and compare, for every number of people, total and method.
+    """Draw people, randomize, test and compare.
+
+    For every number of people, total and method.
 
     Time O(people · totals · methods · repeats · n V); memory a few times the records, n · V bytes.
 
@@ -61,7 +63,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None =
     truths = {n: Truth.of(panel, layout, options, n) for n in options.people} or {len(records): whole}
 
     def asked(n: int, repeat: int) -> tuple[Codes, FloatArray]:
-        """The people of a repeat, the same ones for every protocol and total."""
+        """Draw the people of a repeat, the same for every protocol and total."""
         if not options.draws_people:
             return records, whole.statistic
         drawn = panel.drawn(n, stream(seed, "people", n, repeat))
@@ -102,6 +104,6 @@ def _left_out(cohort: Cohort, truth: Truth) -> dict[str, int]:
 
 
 def stream(seed: int, *of: object) -> np.random.Generator:
-    """Random numbers of their own for whatever these texts and numbers name."""
+    """Create the random generator that these texts and numbers name."""
     named = hashlib.sha256(repr(of).encode()).digest()
     return np.random.default_rng([seed, *np.frombuffer(named, dtype=np.uint32).tolist()])

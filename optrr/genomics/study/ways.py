@@ -48,7 +48,7 @@ _RAREST = 0.005
 
 
 def record_tables(records: Codes, layout: Layout) -> IntArray:
-    """Counts of all variants from records, shape (V, R, 2)."""
+    """Count the tables of all variants from records, shape (V, R, 2)."""
     status, at = records[:, layout.status], layout.attributes
     out = np.empty((at.size, GENOTYPES + layout.missing, 2), dtype=np.int64)
     for start in range(0, at.size, _BLOCK):
@@ -86,11 +86,14 @@ class StudiedWay(ABC):
 
     @abstractmethod
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """One randomized copy of ``records`` (n, 1 + V; the status first), tested."""
+        """Test one randomized copy of ``records`` (n, 1 + V; status first)."""
 
     @abstractmethod
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """Noncentrality, for each person of the cohort, of these variants' tests, from their true tables (V, R, 2)."""
+        """Compute the tests' noncentrality per person of the cohort.
+
+        ``tables`` (V, R, 2) are the true tables of these variants.
+        """
 
 
 class WholeRecords(StudiedWay):
@@ -110,7 +113,7 @@ class WholeRecords(StudiedWay):
         }
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`StudiedWay`."""
+        """Test one randomized copy of the records; see :class:`StudiedWay`."""
         randomized = records.copy()
         randomize_records(randomized, self.design.mechanism, generator)
         tables = record_tables(randomized, self.layout)
@@ -120,12 +123,12 @@ class WholeRecords(StudiedWay):
         return Seen(score_test(tables, self.kernel, test), naive_score_test(tables, test), estimate, odds)
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`StudiedWay`."""
+        """Compute the tests' noncentrality; see :class:`StudiedWay`."""
         return noncentralities(tables, self.kernel.part(which), test)
 
 
 class VariantQuestions(StudiedWay):
-    """Everybody answers about a few variants; the naive test of such answers has no meaning."""
+    """Queries about a few variants; a naive test of the answers is meaningless."""
 
     per_copy = True
 
@@ -133,7 +136,7 @@ class VariantQuestions(StudiedWay):
         self.asking, self.epsilon, self.reported = asking, asking.epsilon, asking.each
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`StudiedWay`."""
+        """Test one set of answers; see :class:`StudiedWay`."""
         question, answer = self.asking.answered(records, as_source(generator))
         given = answer >= 0
         told = self.asking.told([(question[given], answer[given])])
@@ -145,7 +148,7 @@ class VariantQuestions(StudiedWay):
         return Seen(scanned.scores, None, estimate, scanned.odds_of)
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`StudiedWay`."""
+        """Compute the tests' noncentrality; see :class:`StudiedWay`."""
         people = float(tables.sum()) / len(tables)
         return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, people)
 
@@ -159,25 +162,28 @@ class TrueRecords(StudiedWay):
         self.layout, self.reported = layout, layout.variants
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`StudiedWay`."""
+        """Test the true records; see :class:`StudiedWay`."""
         tables = record_tables(records, self.layout)
         plain = unrandomized(tables.shape[1:])
         scores = score_test(tables, plain, test)
         return Seen(scores, None, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`StudiedWay`."""
+        """Compute the tests' noncentrality; see :class:`StudiedWay`."""
         return noncentralities(tables, unrandomized(tables.shape[1:]), test)
 
 
 def _called(records: Codes) -> IntArray:
-    """How many people have a call of each variant, (V,)."""
+    """Count the people with a call of each variant, (V,)."""
     return np.asarray(np.count_nonzero(records[:, 1:] != MISSING, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class StudiedPanel:
-    """What a protocol is made for: variants, a total, the test, and the share of cases and frequencies of A1 if known."""
+    """Setting for which protocols are made.
+
+    Variants, a total, the test, and the proportion of cases and frequencies of A1 if known.
+    """
 
     names: NDArray[np.object_]
     total: float
@@ -187,7 +193,7 @@ class StudiedPanel:
     frequencies: FloatArray | None = None
 
     def whole_records(self, solver: str) -> WholeRecords:
-        """Whole records through the mechanism of this solver."""
+        """Design whole records with this solver."""
         wanted = Wanted(list(self.names), missing=self.missing, method=solver)
         return WholeRecords(genomic_design(wanted, Budget(total=self.total)))
 
