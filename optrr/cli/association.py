@@ -75,7 +75,9 @@ def variants(
     by_status: bool = option("Add frequencies in cases and in controls."),
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
-    """Estimate allele frequencies, call rates and Hardy-Weinberg proportions of every variant of randomized INPUT.
+    """Estimate allele frequencies, call rates and Hardy-Weinberg proportions.
+
+    INPUT has randomized genotypes.
 
     Example: optrr gwas variants randomized-genotypes.csv --design gwas.json
     """

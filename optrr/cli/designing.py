@@ -43,7 +43,7 @@ EPSILON_EACH = "[NAME=]EPSILON"
 
 
 def wanted(spec: Path | None = SPEC, attributes: tuple[str, ...] = ATTRIBUTE) -> Specification:
-    """The specification from SPEC or from --attribute, exactly one of them."""
+    """Return the specification from SPEC or --attribute, exactly one of them."""
     if (spec is None) == (not attributes):
         given = "neither is given" if spec is None else f"{spec} and --attribute are both given; leave one out"
         raise InvalidInput(f"give either SPEC (a .toml or .json file) or --attribute name=size:epsilon: {given}")
@@ -61,12 +61,12 @@ def keep_specification(*written: Path | None) -> None:
 
 
 def method_option(text: str) -> Any:
-    """The option --method; ``text`` is its help."""
+    """Create the option --method with this help."""
     return option(text, default="auto", metavar=f"[{'|'.join(['auto', *METHODS])}]")
 
 
 def finish(made: Result, saved: Callable[[], Any], output: Path | None, html: Path | None, page: str) -> None:
-    """Warn, write what is ``saved`` and the page of the result, whole or not at all, and print the result."""
+    """Warn, write ``saved`` and the HTML report atomically, and print the result."""
     warn(made.warnings)
     with held_back():
         if output is not None:
@@ -174,7 +174,7 @@ def allocate(
 
 
 def _by_name(names: tuple[str, ...], texts: tuple[str, ...], parameter: str) -> dict[str, float] | None:
-    """``name=epsilon`` by name, a bare number for every attribute that is not named, wherever it stands."""
+    """Parse ``name=epsilon``; a bare number holds for attributes not named."""
     of_all: dict[str, float] = {}
     of_one: dict[str, float] = {}
     for text in texts:

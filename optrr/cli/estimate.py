@@ -104,7 +104,7 @@ def estimate(
 
 
 def _called(method: Callable[..., Any], statistic: str | None, first: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """What a method makes of what is given. Raises InvalidInput for what it does not take."""
+    """Call a method with the options it takes; raise InvalidInput for others."""
     known = signature(method).parameters
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:

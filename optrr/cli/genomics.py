@@ -70,7 +70,9 @@ def design(
     alpha: float | None = option("Level of the tests.  [default: 5 % by the number of variants]", needs="n"),
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
-    """Design for the variants of INPUT (bed, pgen, VCF, CSV, Parquet) and a case/control status.
+    """Design for the variants of INPUT and a case/control status.
+
+    INPUT is bed, pgen, VCF, CSV or Parquet.
 
     No genotype is looked at.
 
@@ -183,7 +185,7 @@ def randomize(
 def _report_one_person(
     asked: GenomicDesign | AssociationDesign, files: tuple[Path, Path, Path | None], status: str, how: _Person
 ) -> None:
-    """Write the report that is kept for this design, or draw it, keep it and write it."""
+    """Write the memoized report of this design, or draw and memoize one first."""
     (input, output, diary), (absent, missing, limit) = files, how
     if output.suffix.lower() != ENDING:
         raise InvalidInput(f"cannot write {output}: one person's report is written as {ENDING}")

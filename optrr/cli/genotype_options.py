@@ -55,11 +55,11 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
 
 def _with_siblings(path: Path) -> list[Path]:
-    """A file, or all files of PLINK's."""
+    """List a file, or all files of a PLINK set."""
     kind = next((kind for kind in (PLINK_FILES, PGEN_FILES) if path.suffix.lower() == kind[0]), [path.suffix])
     return [path.with_suffix(suffix) for suffix in kind]
 
 
 def progress_bar(description: str) -> Progress:
-    """What a long computation tells how far it is."""
+    """Create the progress callback of a long computation."""
     return lambda done, total: progress(description, done / max(total, 1))

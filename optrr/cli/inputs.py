@@ -53,7 +53,7 @@ def _records(
         "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record.", metavar="SQL"
     ),
 ) -> RecordsAt:
-    """One or more places of records, and how they are written."""
+    """Build the places of records with their format options."""
     return RecordsAt(
         input[0] if len(input) == 1 else input,
         format,
@@ -91,7 +91,9 @@ _Value = TypeVar("_Value")
 def by_name(
     option: str, texts: Iterable[str], read: Callable[[str], _Value], names: Sequence[str] = ()
 ) -> dict[str, _Value]:
-    """Values by name from texts such as ``age=18-29,30-39``; where ``names`` are given, they may hold = themselves.
+    """Parse values by name from texts such as ``age=18-29,30-39``.
+
+    If ``names`` are given, they may contain = themselves.
 
     Raises InvalidInput for a text without one of the names, and for a name that is given twice.
     """
@@ -112,12 +114,12 @@ def by_name(
 
 
 def categories_of(option: str, texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
-    """Categories by attribute, as :func:`by_name`."""
+    """Parse categories by attribute; see :func:`by_name`."""
     return by_name(option, texts, split_names, domain.names)
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Numbers separated by commas. Raises InvalidInput."""
+    """Parse numbers separated by commas; raise InvalidInput if one is invalid."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -127,24 +129,29 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
-    """Raise InvalidInput for a file of INPUT: randomized records cannot be made again without a second release."""
+    """Raise InvalidInput if the output is a file of INPUT.
+
+    Randomized records cannot be made again without a second release.
+    """
     said = f"{output} is an input of this command; write to another file"
     refuse_replacing(output, files_at(input.named) or [], said)
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Names separated by commas; a doubled comma stands for one inside a name."""
+    """Split names at commas; a doubled comma is one inside a name."""
     return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))
 
 
 def proportions_option(purpose: str, required: bool = False) -> Any:
-    """The option --proportions; its help opens with what the command does with it."""
+    """Create the option --proportions; its help starts with its purpose."""
     form = "Numbers that sum to 1, the last attribute changing fastest, or a JSON file: a nested list or `estimate --json`."
     return option(f"{purpose} {form}", metavar="P,P,…|FILE", required=required)
 
 
 def read_proportions(text: str, domain: Domain, option: str = "proportions") -> FloatArray:
-    """Proportions over the domain's cells, in its shape; whether they are a distribution is checked where they are used.
+    """Read proportions over the domain's cells, in its shape.
+
+    Whether they are a distribution is checked where they are used.
 
     Raises InvalidInput for a file that cannot be read or holds another table, and for entries that are not one number a cell.
     """
@@ -187,17 +194,17 @@ def coding(
     ),
     scores: tuple[str, ...] = SCORES,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What stands for the categories of attributes, as options say it."""
+    """Return how options code the categories of attributes."""
     return reference, scores
 
 
 def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list[float]]:
-    """The scores of each attribute, as :func:`by_name`."""
+    """Parse the scores of each attribute; see :func:`by_name`."""
     return by_name("scores", texts, partial(numbers, "scores"), names)
 
 
 def hypothesis_option(names: Sequence[str]) -> Any:
-    """The option of the hypothesis of a test."""
+    """Create the option --hypothesis of a test."""
     return option(
         "Hypothesis: independence, or conditional-independence with --given, goodness-of-fit with --proportions, homogeneity "
         "of groups, unless given.",
@@ -209,7 +216,7 @@ _COMPLETE = option("Leave out people whose true record has a missing value in on
 
 
 def complete_cases(complete_cases: bool = _COMPLETE) -> Missing | None:
-    """The treatment of missing values, where options say one."""
+    """Return the treatment of missing values that options select."""
     return "complete-cases" if complete_cases else None
 
 
@@ -219,7 +226,7 @@ def missing(
         "Everybody, if who answered about A depends on the other attributes alone, as you declare.", metavar="A"
     ),
 ) -> Missing | None:
-    """The treatment of missing values, where options say one. Raises InvalidInput for two."""
+    """Return the treatment of missing values; raise InvalidInput for two."""
     if complete_cases and missing_at_random is not None:
         raise InvalidInput("``complete_cases``: excludes ``missing_at_random``; leave one of them out")
     if missing_at_random is not None:
@@ -235,7 +242,10 @@ COLLAPSE = option(
 
 
 def with_collapsed(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
-    """The reports with categories of ``names`` collapsed as the option says. Raises InvalidInput for what it does not."""
+    """Collapse categories of ``names`` as the option states.
+
+    Raises InvalidInput for names that are not there.
+    """
     if not texts:
         return reports
     from optrr.analysis.collapsed import collapsed  # noqa: PLC0415 (few commands collapse categories)
@@ -260,7 +270,7 @@ def sample(
     ),
     unweighted: bool = option("Ignore the weights, strata and sampling units that the design or release names."),
 ) -> GivenSample:
-    """How the records were sampled. Raises InvalidInput for a sample that is to be ignored."""
+    """Build the sample; raise InvalidInput for details of one that is ignored."""
     named = {"weights": weights, "strata": strata, "psu": psu, "lonely_psu": lonely_psu}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if unweighted and given:

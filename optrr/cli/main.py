@@ -78,7 +78,10 @@ _GROUPS = {"gwas": "Association studies of randomized genotypes.", "waves": "Rep
 
 
 class _LazyGroup(click.Group):
-    """The commands of the table whose names begin with ``prefix``; each is imported when it is called."""
+    """Group of the commands whose names begin with ``prefix``.
+
+    Each is imported when it is called.
+    """
 
     prefix = ""
 
@@ -202,7 +205,10 @@ _OUTPUT, _ERRORS = 1, 2
 
 
 def keep_for_ourselves() -> None:
-    """Give ``sys.stdout`` a descriptor of its own; nothing where it is no descriptor 1, as in a notebook or under tests."""
+    """Give ``sys.stdout`` its own descriptor.
+
+    Nothing happens if it is not descriptor 1, as in a notebook or in tests.
+    """
     before = sys.stdout
     try:
         if not isinstance(before, io.TextIOWrapper) or before.fileno() != _OUTPUT:
@@ -228,7 +234,10 @@ _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if 
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """Remove what the block is writing when a signal ends the process; ignored signals stay ignored."""
+    """Remove unfinished files if a signal ends the process.
+
+    Ignored signals stay ignored.
+    """
     from optrr.core.records import when_moved  # noqa: PLC0415 (help needs none of it)
 
     caught = {s: signal.getsignal(s) for s in _ENDING if signal.getsignal(s) is not signal.SIG_IGN}

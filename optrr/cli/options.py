@@ -85,7 +85,7 @@ class _OptionGroup:
                 yield name, hints[name], parameter.default
 
     def built(self, values: dict[str, Any]) -> Any:
-        """The value that the values of its options make."""
+        """Build the value from the values of its options."""
         defaults = ((name, parameter.default) for name, parameter in signature(self.build).parameters.items())
         made = {
             name: of.built(values) if isinstance(of, _OptionGroup) else values.get(name, of) for name, of in defaults
@@ -94,22 +94,25 @@ class _OptionGroup:
 
 
 def option(text: str, *flags: str, needs: str | None = None, **how: Any) -> Any:
-    """An option with this help; ``flags`` if not its name's, the parameter that it ``needs``, and what click takes."""
+    """Describe an option with this help.
+
+    ``flags`` if they are not its name's, the parameter that it ``needs``, and arguments of click.
+    """
     return _Declared(click.Option, flags, needs, {"help": text, **how})
 
 
 def argument(**how: Any) -> Any:
-    """An argument, with parameters of :class:`click.Argument`."""
+    """Describe an argument, with parameters of :class:`click.Argument`."""
     return _Declared(click.Argument, (), None, how)
 
 
 def group(build: Callable[..., Any]) -> Any:
-    """The options that are parameters, or fields, of what builds one value from them."""
+    """Group the options from which ``build`` makes one value."""
     return _OptionGroup(build)
 
 
 def _kind(annotation: Any) -> dict[str, Any]:
-    """What the annotation of a parameter says of its option."""
+    """Derive an option's type from the annotation of a parameter."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(each for each in get_args(annotation) if each is not NoneType)
     if get_origin(annotation) is tuple:
@@ -122,7 +125,7 @@ def _kind(annotation: Any) -> dict[str, Any]:
 
 
 def _noted(key: str, text: str) -> click.Option:
-    """A flag of every command, noted among what a command's functions share."""
+    """Create a flag of every command, stored in the command's shared state."""
     return click.Option(
         [f"--{key}"],
         is_flag=True,
@@ -159,7 +162,7 @@ class Command(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options under their headings."""
+        """Write the options under their headings."""
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
@@ -171,14 +174,17 @@ class Command(click.Command):
                     formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The example, in lines that a shell takes as one."""
+        """Write the example in lines that a shell joins."""
         if self.example:
             words = textwrap.wrap(self.example, formatter.width - 6, break_long_words=False, break_on_hyphens=False)
             with formatter.section("Example"):
                 formatter.write("  " + " \\\n    ".join(words) + "\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, where no option is given twice (only the last would count) or without the one that it needs."""
+        """Parse as click does, but refuse repeated options and missing companions.
+
+        Of a repeated option click would use only the last.
+        """
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for each in order:
@@ -194,7 +200,10 @@ class Command(click.Command):
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
+        """Run the command.
+
+        With --strict its files are moved into place only after it ends without a warning.
+        """
         try:
             shown = nullcontext() if self.name in (*_AT_ONCE, *_ASKING) else working(ctx.command_path)
             kept = held_back() if is_strict() and self.name not in _AT_ONCE else nullcontext()
@@ -206,7 +215,7 @@ class Command(click.Command):
 
 
 def _short(flags: str, text: str) -> tuple[str, str]:
-    """An option's flags and help; many choices go from the first to the second."""
+    """Shorten an option's flags by moving many choices into its help."""
     for kind, letter in (("INTEGER", "N"), ("FLOAT", "X")):
         flags = flags.replace(f" {kind} RANGE", f" {letter}").replace(f" {kind}", f" {letter}")
     flag, opened, choices = flags.partition(" [")
@@ -220,7 +229,10 @@ command = Command
 
 
 def refuse_options(why: str, *names: str) -> None:
-    """Raise InvalidInput with the option and ``why`` for one of these parameters that the running command line gives."""
+    """Raise InvalidInput if the command line gives one of these options.
+
+    The message has the option and ``why``.
+    """
     context = click.get_current_context()
     for param in context.command.params:
         if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:

@@ -40,7 +40,9 @@ _FORMATS = "arrow csv docx htm html json jsonl md npz parquet pdf png svg toml t
 
 
 class Target(click.Path):
-    """A file to write; ``suffixes`` are right for ``what``, any others are where there are none.
+    """A file to write.
+
+    ``suffixes`` are right for ``what``; without suffixes any are.
 
     It is refused where it cannot be written, where its name states another format, and where the library that draws its
     figures is missing. ``folder``: what is written is a folder, which may exist.
@@ -51,7 +53,7 @@ class Target(click.Path):
         self.what, self.suffixes, self.drawn, self.folder = what, suffixes, drawn, folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. Raises InvalidInput where it is refused."""
+        """Return the path; raise InvalidInput if it is refused."""
         path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # never bytes
         # a file in a folder that is not there yet can be written where one beside the folder can
         check_target(path / "file" if self.folder and path.is_dir() else path)
@@ -105,7 +107,7 @@ _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
-    """What the page of the command that runs is made from."""
+    """Collect what the HTML report of the running command needs."""
     from optrr.core.display import Given  # noqa: PLC0415 (only pages need it)
 
     context, places = click.get_current_context(), reports.given
@@ -126,7 +128,7 @@ def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts
 
 
 def _values(context: click.Context, param: click.Parameter) -> list[Any]:
-    """What the command line gives as an option's value, each of several, as others may read it."""
+    """List an option's values on the command line in publishable form."""
     name = str(param.name)
     given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     if not given or name in _LEFT_OUT or name not in context.params or isinstance(param, click.Argument):
@@ -137,7 +139,7 @@ def _values(context: click.Context, param: click.Parameter) -> list[Any]:
 
 
 def public_name(place: Place) -> str:
-    """A place as others may read it: a file without its folders, a database's kind without its address."""
+    """Return a place without folders or a database's address."""
     text = str(place)
     scheme = _SCHEME.match(text)
     if scheme is None:
@@ -146,7 +148,10 @@ def public_name(place: Place) -> str:
 
 
 def _public(line: str, places: Sequence[RecordsAt]) -> str:
-    """A warning without the folders and addresses of the places, and of the files of a folder or a pattern."""
+    """Remove folders and addresses of the places from a warning.
+
+    Files of a folder or a pattern are treated alike.
+    """
     for text in (str(each) for place in places for each in (*(file.place for file in each_file(place)), *place.named)):
         # a survey's database is named without its kind
         beyond = text.removeprefix("sqlite:").removeprefix("///")
@@ -159,7 +164,10 @@ DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
-    """Write a page where one is asked for, whole or not at all; ``page`` makes it, and imports what only pages need."""
+    """Write an HTML report if one is requested, completely or not at all.
+
+    ``page`` builds it, and imports what only reports need.
+    """
     if report is not None:
         from optrr.core.display import page_html  # noqa: PLC0415 (pages bring templates)
 
@@ -170,7 +178,9 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
 
 @dataclass(eq=False)
 class Analysis:
-    """A command that analyses records by a call of :class:`optrr.core.reports.Reports`: what it reads, and where results go.
+    """A command that analyzes records by a method of `Reports`.
+
+    It holds the inputs and outputs.
 
     Raises InvalidInput where records would be written over.
     """
@@ -198,7 +208,7 @@ class Analysis:
     def open(
         self, collapse: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()
     ) -> Reports:
-        """The reports, also those of other ``groups``, with the categories of these attributes collapsed.
+        """Open the reports, including other ``groups``, with collapsed categories.
 
         What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
         standard input can be read once.
@@ -209,7 +219,7 @@ class Analysis:
         return self.reports
 
     def made(self, call: Callable[[], _Made]) -> _Made:
-        """What a call of the Python API returns; what it warns of is in doubt about the records."""
+        """Call the Python API; its warnings are doubts about the records."""
         known = self.reports.doubts
         with heard() as lines:
             result = call()
@@ -222,7 +232,9 @@ class Analysis:
         page: Callable[[Given], Page] | None = None,
         **beside: Result | Sequence[Result] | None,
     ) -> None:
-        """Write the files that are asked for, warn, and print the result as text or JSON, with those that stand ``beside`` it.
+        """Write the requested files, warn, and print the result.
+
+        Text or JSON, with the results ``beside`` it.
 
         ``page`` makes the page, by default that of a table.
         """

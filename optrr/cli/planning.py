@@ -122,7 +122,7 @@ def plan(
 
 
 def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]) -> Specification | None:
-    """What is asked; None where neither SPEC nor an attribute is given."""
+    """Return the specification; None without SPEC or attributes."""
     if source is not None and attributes:
         raise InvalidInput(f"give either {source} or --attribute, not both")
     if source is None or source.suffix.lower() in _DECLARED:

@@ -33,7 +33,10 @@ _ERASE = "\x1b[K"
 
 
 def give(result: "Result | dict[str, Any]", said: str = "", **about: Any) -> None:
-    """Print a result as text, or as one JSON object, which also holds what is ``about`` it; ``said`` is the text of a dict."""
+    """Print a result as text or as one JSON object.
+
+    JSON also holds what is ``about`` it; ``said`` is the text of a dict.
+    """
     if is_json():
         print_json((result if isinstance(result, dict) else result.summary()) | about)
     else:
@@ -47,13 +50,13 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print text for people: what does not print is escaped, and parameters have the names of their options."""
+    """Print text: escape unprintable characters and write options for parameters."""
     _done()
     click.echo(printable(with_options(text)))
 
 
 def with_options(text: str) -> str:
-    """The text with ``parameter`` or ``parameter=value`` of the library as the running command's options."""
+    """Replace ``parameter`` and ``parameter=value`` by the command's options."""
     context = click.get_current_context(silent=True)
     known = {} if context is None else {param.name: param for param in context.command.params}
 
@@ -66,14 +69,14 @@ def with_options(text: str) -> str:
 
 
 def _given_part(context: click.Context | None, name: str) -> str:
-    """The option that the command line gives where several make one parameter: the first of them, or else the first of all."""
+    """Choose among several options of one parameter: the first given, or the first."""
     parts: list[str] = [] if context is None else getattr(context.command, "parts", {}).get(name, [])
     given = (each for each in parts if context and context.get_parameter_source(each) is ParameterSource.COMMANDLINE)
     return next(given, parts[0] if parts else name)
 
 
 def named(param: click.Parameter) -> str:
-    """How people write an option, or what the help calls an argument."""
+    """Return an option as users write it, or an argument as in the help."""
     return param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
 
 
@@ -82,7 +85,9 @@ class Warned(click.ClickException):
 
 
 def warn(lines: Iterable[str], always: bool = False) -> None:
-    """Print warnings on standard error, before anything is printed; ``always`` is for those of every run.
+    """Print warnings on standard error before any result.
+
+    ``always`` is for warnings of every run.
 
     Raises Warned after the last of them, with --strict, unless every run has them.
     """
@@ -97,12 +102,12 @@ def warn(lines: Iterable[str], always: bool = False) -> None:
 
 
 def is_strict() -> bool:
-    """Whether the running command has the option --strict."""
+    """Check whether the running command has the option --strict."""
     return _has(STRICT)
 
 
 def is_json() -> bool:
-    """Whether the running command has the option --json."""
+    """Check whether the running command has the option --json."""
     return _has(JSON)
 
 
@@ -113,7 +118,10 @@ def _has(flag: str) -> bool:
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
-    """The warnings of ours that the block raises, which are there when it has ended; others go where they went before."""
+    """Collect this project's warnings raised in the block.
+
+    They are complete when it ends; other warnings are unaffected.
+    """
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OptrrWarning)
@@ -126,7 +134,7 @@ def heard() -> Iterator[list[str]]:
 
 
 class _Line(threading.Thread):
-    """A line on standard error that says what is done, how far it is, and for how many seconds."""
+    """A status line on standard error: task, progress and seconds."""
 
     def __init__(self, text: str) -> None:
         super().__init__(daemon=True)
@@ -154,7 +162,10 @@ _lines: list[_Line] = []
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show on a terminal, once work has taken a second, that it goes on, until something is printed or the block ends."""
+    """Show on a terminal that work continues, after one second.
+
+    Until something is printed or the block ends.
+    """
     if sys.stderr is not None and sys.stderr.isatty():
         _lines.append(_Line(text))
         _lines[-1].start()
@@ -165,7 +176,7 @@ def working(text: str) -> Iterator[None]:
 
 
 def progress(text: str, fraction: float | None = None) -> None:
-    """What the command does now, and how much of it is done."""
+    """Show the present task and the fraction done."""
     for line in _lines:
         line.text, line.fraction = text, fraction
 
@@ -179,7 +190,7 @@ def _done() -> None:
 
 
 def watched(**options: Any) -> "SolveOptions":
-    """Solver options that report their progress."""
+    """Return solver options that report their progress."""
     from optrr_solvers import SolveOptions  # noqa: PLC0415 (brings numpy, which --help and --version need not wait for)
 
     return SolveOptions(

@@ -21,7 +21,7 @@ BINS = option(
 
 
 def bins_of_text(text: str) -> int | list[str]:
-    """A number of bins, or their edges."""
+    """Parse a number of bins, or their edges."""
     return int(text) if text.isdigit() else [edge.strip() for edge in text.split(",")]
 
 
@@ -41,7 +41,9 @@ def spec(
     ),
     public: tuple[str, ...] = PUBLIC,
 ) -> None:
-    """Propose a specification from INPUT; every line that a person should confirm is marked.
+    """Propose a specification from INPUT.
+
+    Every line that a person should confirm is marked.
 
     Looking at the records is not private, and what it gives away is printed.
 

@@ -59,7 +59,9 @@ def study(
     report: Path | None = REPORT,
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
-    """Compare what association tests lose under several protocols, by simulation on the people of INPUT.
+    """Compare what association tests lose under several protocols.
+
+    The comparison simulates studies of the people of INPUT.
 
     Everybody of INPUT is randomized as they are, unless --n or --causal draws people anew.
 

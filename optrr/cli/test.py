@@ -30,7 +30,10 @@ def calibration(
     ),
     random_state: int | None = inputs.RANDOM_STATE,
 ) -> str | Bootstrap:
-    """Where a p-value comes from. Raises InvalidInput for what a calibration that draws no tables takes."""
+    """Return the source of the p-value.
+
+    Raises InvalidInput for options of simulated tables that the calibration does not use.
+    """
     given = {"draws": draws, "random_state": random_state}
     name = next((name for name, value in given.items() if value is not None), None)
     if name is None:

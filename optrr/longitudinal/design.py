@@ -100,7 +100,9 @@ _SEALED = Sealed(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LongitudinalDesign(TableResult):
-    """Two stages, and the certified optimum that one report is. A table of its attributes.
+    """A two-stage protocol with the certified optimum of one report.
+
+    Converts to a table of its attributes.
 
     ``mechanism`` is one report, what estimates and tests take: the permanent law, then a coin that keeps the answer whole.
     ``requested_epsilons`` are the ε_i that were asked of one report, nats, shape (m,).
@@ -131,7 +133,7 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.instantaneous
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
-        """ε of so many reports of one person; None: of all over a lifetime."""
+        """Compute ε of so many reports of one person; None means a lifetime."""
         return self.mechanism.spent(reports)
 
     @property
@@ -150,7 +152,7 @@ class LongitudinalDesign(TableResult):
         return self.mechanism.digest
 
     def headline(self) -> str:
-        """Both totals, and how many attributes."""
+        """Summarize both totals and the number of attributes."""
         one = self.spent(1)
         return (
             f"epsilon {epsilon_text(one.epsilon)} of one report, {epsilon_text(self.epsilon)} over a lifetime, "
@@ -158,7 +160,10 @@ class LongitudinalDesign(TableResult):
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per attribute: accuracy asked for and given by one report, conditional ε, and both over a lifetime."""
+        """Convert to a table with one row per attribute.
+
+        Accuracy required and reached by one report, conditional ε, and both over a lifetime.
+        """
         return pa.table(
             {
                 "name": list(self.domain.names),
@@ -172,7 +177,7 @@ class LongitudinalDesign(TableResult):
         )
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
-        """ε of one person's reports by their number, then the attributes."""
+        """List the tables to print: ε by number of reports, then the attributes."""
         each = [
             (x.reports, epsilon_text(x.epsilon), "exact" if x.exact else "at most") for x in map(self.spent, LISTED)
         ]
@@ -180,7 +185,7 @@ class LongitudinalDesign(TableResult):
         return [Table(["reports", "total epsilon", ""], rows, "one person's reports"), self.shown(most)]
 
     def sentences(self) -> list[str]:
-        """The lower bound of one report."""
+        """State the lower bound of one report."""
         return [f"certified lower bound of one report: {bound_text(self.lower_bound)}"]
 
     @property
@@ -193,7 +198,7 @@ class LongitudinalDesign(TableResult):
         )
 
     def summary(self, reports: Sequence[int] = LISTED) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return {
             "one_report_epsilon": self.spent(1).epsilon,
             "reports": [
@@ -227,7 +232,10 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LongitudinalRecord:
-    """What a file holds, unchecked: a design, what is stated of it and of its ``optimum``, and whether it is intact."""
+    """Unchecked content of a file.
+
+    A design, what the file states of it and of its ``optimum``, and whether the file is intact.
+    """
 
     design: LongitudinalDesign
     optimum: DesignRecord
@@ -236,7 +244,9 @@ class LongitudinalRecord:
 
 
 def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
-    """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
+    """Decode the content of a file without checking it.
+
+    ``source`` is its location in messages.
 
     Raises InvalidInput where it is malformed, or of an unknown version.
     """
@@ -268,7 +278,10 @@ def _digest(record: _LongitudinalContent) -> str:
 
 
 def stage_checks(record: LongitudinalRecord) -> list[Check]:
-    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for."""
+    """Check the stated totals and accuracies.
+
+    Totals must not be below what is drawn; accuracies must agree within rounding and reach those required.
+    """
     design, mechanism, stated = record.design, record.design.mechanism, record.stated
     asked, given, listed = design.requested_epsilons, mechanism.attribute_epsilons, np.asarray(stated.attributes)
     same = bool(np.all(np.abs(listed - given) <= LAST_PLACES * (1 + given)))
@@ -284,7 +297,7 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
 
 
 def _certified(design: LongitudinalDesign) -> Check:
-    """One report, of which the optimum's lower bound speaks, is as accurate as the optimum."""
+    """Check that one report is as accurate as the optimum with the lower bound."""
     asked, given = design.optimum.law.labels.attribute, design.mechanism.attribute_epsilons
     holds = bool(np.all(given >= asked - SAME * (1 + asked)))
     return Check("accuracies of the optimum", ends_text(asked), ends_text(given), "one report", holds)
@@ -299,7 +312,7 @@ def _checks_of(record: LongitudinalRecord) -> Verification:
 
 
 def _is_heavy(record: LongitudinalRecord) -> bool:
-    """Whether the checks of either law may take long."""
+    """Check whether verifying either noise distribution may take long."""
     solution = record.optimum.design.solution
     return is_heavy(solution, replace(solution, law=record.design.permanent.law))
 
@@ -322,7 +335,10 @@ def load_longitudinal(path: Given, *, limited: bool = True) -> LongitudinalDesig
 
 
 def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
-    """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`."""
+    """Recompute every number of a file and the certificate of its optimum.
+
+    See :func:`optrr.verify`.
+    """
     return LONGITUDINAL_DESIGNS.verified(path, limited=limited)
 
 
@@ -399,7 +415,9 @@ def longitudinal(  # noqa: PLR0913 (what is asked for, and three options of the 
 
 
 def with_coin(optimum: Design, lifetime_epsilon: float) -> LongitudinalDesign:
-    """Reports by a given optimum, from a permanent answer of total ``lifetime_epsilon`` and a coin.
+    """Build the protocol that reports by an optimum from a memoized response.
+
+    The memoized response has total ``lifetime_epsilon`` and is drawn with a coin.
 
     Raises InvalidInput where the optimum costs as much itself, or a coin of 64 bits replaces too much for its accuracies.
     """

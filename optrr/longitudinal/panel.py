@@ -51,7 +51,7 @@ _MORE_PEOPLE = 2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PanelEstimate(CellsResult):
-    """A combination of rounds for every cell of ``domain``: arrays have the shape of its sizes.
+    """A combination of waves for every cell; arrays have the domain's shape.
 
     ``what`` is "average" or "change"; ``people`` are those with at least one report. Averages lie in [0, 1], and so do their
     intervals; changes in [−1, 1].
@@ -71,12 +71,12 @@ class PanelEstimate(CellsResult):
     in_summary = ("what", "people", "rounds", "confidence", "warnings")
 
     def headline(self) -> str:
-        """What it is, of which table, from how many people and rounds."""
+        """Summarize the combination, its table, the people and the waves."""
         names = " × ".join(self.domain.names)
         return f"{self.what} of {names} over {self.rounds} waves, {self.people} people"
 
     def numbers(self) -> dict[str, FloatArray]:
-        """The combination with its errors and intervals."""
+        """Return the combination with standard errors and intervals."""
         return {
             "estimate": self.estimate,
             "standard_error": self.standard_errors,
@@ -89,13 +89,15 @@ class PanelEstimate(CellsResult):
         return said, 0.0 if self.what == "change" else None
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; categories are texts."""
+        """Return the JSON object; categories are texts."""
         return super().summary() | {"categories": [list(a.texts) for a in self.domain]}
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Reports of n people in R rounds on one table: ``cells`` holds flat cell numbers, shape (n, R), −1 where absent.
+    """Reports of n people in R waves on one table.
+
+    ``cells`` are flat cell numbers, shape (n, R), −1 where a person is absent.
 
     Raises InvalidInput for a table of too many cells, and a round of fewer than two people.
     """
@@ -164,7 +166,9 @@ class Panel:
         return np.asarray(means), np.asarray(covariances)
 
     def _correlations(self, prior: FloatArray) -> FloatArray:
-        """Of the rounds' estimates, (C, R, R): of the people in both rounds, and as much of the prior, (C,), as one report.
+        """Estimate correlations of the waves' estimates, (C, R, R).
+
+        From people in both waves, with the prior (C,) counted as one report.
 
         People who report a cell in both rounds are what shows a correlation; where there are hardly any, the prior rules.
         """
@@ -182,7 +186,7 @@ class Panel:
         return np.asarray(out)
 
     def _estimated(self, what: What, combination: FloatArray, confidence: float) -> PanelEstimate:
-        """Σ c_t π̂_t for every cell, its standard error, and its interval."""
+        """Compute Σ c_t π̂_t for every cell, with standard errors and intervals."""
         check_confidence(confidence)
         each, whole, alike = self._repeated
         counts, (means, covariances) = self.present.sum(axis=0), self.by_round
@@ -198,7 +202,7 @@ class Panel:
         return PanelEstimate(self.domain, what, people, rounds, point, error, lower, upper, confidence)
 
     def _observed(self) -> FloatArray:
-        """Proportions of the reports of every round, (R, sizes)."""
+        """Compute proportions of the reports of every wave, (R, sizes)."""
         count = self._weights.shape[0]
         tables = [np.bincount(x[x != ABSENT], minlength=count) / (x != ABSENT).sum() for x in self.cells.T]
         return np.reshape(tables, (-1, *self.domain.sizes))
@@ -206,7 +210,10 @@ class Panel:
     def _average(
         self, combination: FloatArray, correlations: FloatArray, least: FloatArray, level: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Of the mean of all rounds: that of one share, by its variance for so many people as tell as much."""
+        """Compute the interval of the mean over waves.
+
+        As for one proportion, with the effective number of people.
+        """
         scaled = combination / np.sqrt(self.present.sum(axis=0))
         people = 1 / np.einsum("s,cst,t->c", scaled, correlations, scaled)
         kernel = self.mechanism.kernel(self.domain.names)
@@ -218,7 +225,10 @@ class Panel:
     def _change(
         self, combination: FloatArray, correlations: FloatArray, least: FloatArray, level: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Of the difference of two rounds, each with z²/4 people more in the cell and as many out of it."""
+        """Compute the interval of a difference of two waves.
+
+        Each wave has z²/4 more people in the cell and as many outside it.
+        """
         taken, z = np.flatnonzero(combination), -float(ndtri(level / 2))
         c, counts = combination[taken, None], self.present.sum(axis=0)[taken, None]
         estimates, more = self.by_round[0][:, taken].T, z**2 / 4
@@ -233,12 +243,12 @@ class Panel:
         return np.minimum(ends[0], estimate), np.maximum(ends[1], estimate)
 
     def average(self, confidence: float = 0.95) -> PanelEstimate:
-        """The mean over the rounds of every cell's proportion."""
+        """Estimate the mean over waves of every cell's proportion."""
         rounds = self.cells.shape[1]
         return self._estimated("average", np.full(rounds, 1 / rounds), confidence)
 
     def change(self, first: int = 0, last: int = -1, confidence: float = 0.95) -> PanelEstimate:
-        """By how much every cell's proportion moved from one round to another."""
+        """Estimate the change of every cell's proportion from one wave to another."""
         rounds = self.cells.shape[1]
         if not all(-rounds <= each < rounds for each in (first, last)):
             raise InvalidInput(f"a change from round {first} to {last} of {rounds}; number them 0..{rounds - 1}")
@@ -252,23 +262,26 @@ class Panel:
 
 @dataclass(frozen=True, repr=False)
 class WavesEstimate(Result):
-    """The average over several waves, and the change from the first to the last where it is asked for."""
+    """The average over several waves and, if requested, the change.
+
+    The change is from the first wave to the last.
+    """
 
     average: PanelEstimate
     change: PanelEstimate | None = None
     warnings: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """The average's."""
+        """Return the headline of the average."""
         return self.average.headline()
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
-        """A table for each."""
+        """List the tables of the average and the change."""
         each = [x for x in (self.average, self.change) if x is not None]
         return [replace(x.shown(most), title=f"{x.what}, {100 * x.confidence:g}% intervals") for x in each]
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         change = {} if self.change is None else {"change": self.change.summary()}
         return {"average": self.average.summary(), **change, "doubts": list(self.warnings)}
 
@@ -282,7 +295,7 @@ def estimate_waves(  # noqa: PLR0913 (which waves, of what, and how sure)
     change: bool = False,
     confidence: float = 0.95,
 ) -> WavesEstimate:
-    """Estimate proportions from the reports of several waves: their average, and how they changed.
+    """Estimate the average proportions and their change over several waves.
 
     Parameters
     ----------
@@ -316,7 +329,9 @@ def estimate_waves(  # noqa: PLR0913 (which waves, of what, and how sure)
 def panel_of(
     rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, id_column: str
 ) -> tuple[Panel, list[str]]:
-    """The panel of several rounds' reports, files or frames in order, and warnings (Python's, too) about where they come from.
+    """Read the panel of several waves' reports, and list warnings.
+
+    The waves are files or frames in order. Warnings concern the origin of the reports and are also raised in Python.
 
     Raises InvalidInput for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
     """

@@ -69,7 +69,10 @@ _SOME = 11
 
 @dataclass(frozen=True, eq=False)
 class Key:
-    """A secret of 32 bytes; never shown. Raises InvalidInput for another number of bytes."""
+    """A secret of 32 bytes that is never shown.
+
+    Raises InvalidInput for another number of bytes.
+    """
 
     secret: bytes = field(repr=False)
 
@@ -79,7 +82,7 @@ class Key:
 
     @staticmethod
     def new() -> Key:
-        """A new key from the operating system's random bits."""
+        """Create a key from the operating system's random bits."""
         return Key(secrets.token_bytes(_BYTES))
 
     @staticmethod
@@ -110,21 +113,26 @@ class Key:
             file.write(self.secret.hex() + "\n")
 
     def stream(self, *parts: bytes) -> hashlib._Hash:
-        """SHAKE-256 of the key and of these parts, each with its length before it."""
+        """Start SHAKE-256 with the key and these parts, each preceded by its length."""
         out = hashlib.shake_256(self.secret.ljust(_BLOCK, b"\0"))
         for part in (_FORMAT, *parts):
             out.update(len(part).to_bytes(8, "big") + part)
         return out
 
     def release_id(self, design: str) -> str:
-        """The id of everything that people report with this key under the design of this digest: 32 hexadecimal digits."""
+        """Compute the release id of this key and design: 32 hexadecimal digits.
+
+        It is shared by everything that people report with this key under the design of this digest.
+        """
         return self.stream(b"release", design.encode()).hexdigest(16)  # type: ignore[call-arg]
 
 
 def permanent_answers(
     design: LongitudinalDesign, key: Key, people: Sequence[str], codes: NDArray[np.integer]
 ) -> NDArray[np.int32]:
-    """Everybody's permanent answer: codes, shape (n, m), the same whenever it is asked for with the same record.
+    """Compute everybody's memoized response, codes of shape (n, m).
+
+    The same record always gives the same response.
 
     Raises MethodTooLarge where the permanent law has no automaton.
     """
@@ -134,7 +142,10 @@ def permanent_answers(
 def reports(
     design: LongitudinalDesign, key: Key, wave: str, people: Sequence[str], answers: NDArray[np.integer]
 ) -> NDArray[np.int32]:
-    """Everybody's report of one round from the permanent answers, shape (n, m): asking again for that round repeats it."""
+    """Compute everybody's report of one wave from memoized responses, (n, m).
+
+    The same wave always gives the same report.
+    """
     parts = (b"report", design.digest.encode(), wave.encode())
     return _keyed(design.instantaneous, key, parts, people, answers)
 
@@ -175,7 +186,10 @@ class _Coin:
 
 
 class _Walk:
-    """Layer by layer: a threshold's words, then two for the category; a choice takes one, a uniform layer two."""
+    """Number of words of each layer of the automaton.
+
+    A threshold's words, then two for the category; a choice takes one word, a uniform layer two.
+    """
 
     def __init__(self, stage: Mechanism) -> None:
         automaton = stage.law.automaton
@@ -215,7 +229,7 @@ class _Walk:
 
 @singledispatch
 def _walk_of(stage: Any) -> _Coin | _Walk:
-    """What draws one stage from the words of a stream."""
+    """Build the object that draws one stage from the words of a stream."""
     return _Walk(stage)
 
 
@@ -229,7 +243,7 @@ def _width(layer: Layer | ChoiceLayer) -> int:
 
 
 def _less(words: Words, thresholds: Words) -> NDArray[np.bool_]:
-    """Row by row, whether the number of these words, first word highest, is below the other."""
+    """Compare numbers row by row; the first word is the most significant."""
     less = np.zeros(len(words), dtype=np.bool_)
     equal = np.ones(len(words), dtype=np.bool_)
     for word, bound in zip(words.T, thresholds.T, strict=True):
@@ -239,7 +253,7 @@ def _less(words: Words, thresholds: Words) -> NDArray[np.bool_]:
 
 
 def _below(words: Words, bound: int) -> NDArray[np.int64]:
-    """Numbers of two words modulo ``bound``, at most 2^31."""
+    """Reduce numbers of two words modulo ``bound``, at most 2^31."""
     b = np.uint64(bound)
     rest = (words[:, 0] % b) * np.uint64((1 << 64) % bound) + words[:, 1] % b
     return np.asarray(rest % b, dtype=np.int64)
@@ -309,7 +323,10 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
 
 
 class PersonRecords:
-    """Record batches as people's names, their column, and codes; refuses a person who stands in the data twice."""
+    """Record batches with people's names and codes.
+
+    A person who occurs twice in the data is refused.
+    """
 
     def __init__(self, source: Source, domain: Domain, id_column: str) -> None:
         names = source.column_names()
@@ -329,7 +346,7 @@ class PersonRecords:
         self._last, self._rises = (0, ""), True
 
     def warnings(self) -> tuple[str, ...]:
-        """One line where people are named in the order of the true records."""
+        """Warn if people are named in the order of the true records."""
         if not self._rises or self.codec.records < _SOME:
             return ()
         return (
@@ -359,7 +376,9 @@ class PersonRecords:
 
 
 def people_of(column: pa.Array, first_record: int = 0) -> list[str]:
-    """Names of people as canonical texts, so that 7 is the same person in CSV and in Parquet.
+    """Convert people's names to canonical texts.
+
+    The name 7 is the same person in CSV and in Parquet.
 
     Raises InvalidInput where a name is missing.
     """

@@ -59,7 +59,9 @@ _REPORT_ROUNDING = 2.0**-48
 
 
 def sharpened(law: Law, epsilon: float) -> Law:
-    """The law with densities 1 + k x whose total is ``epsilon`` nats, where the given one's are 1 + x.
+    """Scale a noise distribution to the total ``epsilon``, in nats.
+
+    Its densities 1 + x become 1 + k x.
 
     Raises InvalidInput where the law's total is not below that, or is 0; MethodTooLarge for laws of other kinds over more than
     20 attributes.
@@ -73,7 +75,9 @@ def sharpened(law: Law, epsilon: float) -> Law:
 
 @dataclass(frozen=True, eq=False)
 class WholeOrUniform(Randomizer):
-    """Keeps a record of ``domain`` whole with probability ``threshold``/2^64; otherwise any record, each as likely.
+    """Mechanism that keeps a record whole or draws a uniform one.
+
+    The record of ``domain`` is kept with probability ``threshold``/2^64.
 
     Raises InvalidInput for a threshold outside 1..2^64−1.
     """
@@ -89,12 +93,18 @@ class WholeOrUniform(Randomizer):
 
     @property
     def share(self) -> Fraction:
-        """c, the probability that the coin keeps the record, exactly; every eigenvalue λ_U but λ_∅."""
+        """Probability c that the coin keeps the record, exactly.
+
+        Every eigenvalue λ_U except λ_∅ equals c.
+        """
         return Fraction(self.threshold, WORD)
 
     @cached_property
     def growth(self) -> Fraction:
-        """How many times likelier a record's own report is than any other one, exactly: 1 + c Π r_i / (1 − c)."""
+        """Ratio of probabilities of the true record and of any other, exactly.
+
+        1 + c Π r_i / (1 − c).
+        """
         records = prod(int(r) for r in self.domain.sizes)
         return 1 + Fraction(self.threshold * records, WORD - self.threshold)
 
@@ -111,7 +121,10 @@ class WholeOrUniform(Randomizer):
 
     @property
     def conditional_epsilons(self) -> FloatArray:
-        """The total: who knows the other attributes can see that the coin kept the record; shape (m,)."""
+        """Conditional ε of each attribute, shape (m,); equal to the total.
+
+        An attacker who knows the other attributes can see that the coin kept the record.
+        """
         return np.full(self.domain.m, self.epsilon)
 
     @cached_property
@@ -120,7 +133,7 @@ class WholeOrUniform(Randomizer):
         return digest_of(self.domain, {"threshold": str(self.threshold)})
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:
-        """λ_W = c for every W but the empty one."""
+        """Build the kernel, with λ_W = c for every nonempty W."""
         chosen = self.domain.indices(names)
         eigenvalues = np.full((2,) * len(chosen), float(self.share))
         eigenvalues.flat[0] = 1.0
@@ -134,7 +147,7 @@ class WholeOrUniform(Randomizer):
 
 
 def density_range(automaton: Layers) -> tuple[Fraction, Fraction]:
-    """Bounds of the density relative to the uniform answer: none is below the first or above the second.
+    """Bound the density relative to the uniform distribution, below and above.
 
     Exact where no two paths of the automaton have the same change set; otherwise sums of extremes bound the extreme of sums.
     """
@@ -150,7 +163,10 @@ def density_range(automaton: Layers) -> tuple[Fraction, Fraction]:
 
 
 def cascade(permanent: float, instantaneous: float, reports: int = 1) -> float:
-    """Upper bound of ε_T in nats, rounded up; for total and conditional ε of the permanent law alike."""
+    """Bound ε of T reports from above, in nats, rounded up.
+
+    Valid for total and conditional ε of the memoized stage.
+    """
     product = tanh(permanent / 2) * tanh(reports * instantaneous / 2) * (1 + _ROUNDING)
     if product >= 1:
         return permanent
@@ -159,7 +175,9 @@ def cascade(permanent: float, instantaneous: float, reports: int = 1) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ReportsEpsilon:
-    """ε in nats of ``reports`` reports of one person (None: a lifetime): total, and conditional of shape (m,).
+    """Total and conditional ε of ``reports`` reports of one person, in nats.
+
+    Conditional ε has shape (m,); ``reports`` None means a lifetime.
 
     Neither is below the truth. ``exact``: the total is the truth up to the last places, and not only an upper bound.
     """
@@ -184,7 +202,10 @@ class TwoStage(Randomizer):
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, rounded up, shape (m,)."""
+        """Attribute ε, rounded up, in nats, shape (m,).
+
+        ε_i of the randomized response that is as accurate on attribute i alone.
+        """
         sizes = self.domain.sizes
         stages = [stage.attribute_epsilons for stage in (self.permanent, self.instantaneous)]
         first, second = (eigenvalues_of(each, sizes) for each in stages)
@@ -209,18 +230,26 @@ class TwoStage(Randomizer):
         return digest_of(self.domain, {"permanent": self.permanent.digest, "instantaneous": self.instantaneous.digest})
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:
-        """The kernel on the named attributes: λ_W of the permanent law times λ_W of the instantaneous one."""
+        """Build the kernel on the named attributes.
+
+        Its λ_W is the product of those of the memoized and the instantaneous stage.
+        """
         chosen = [self.domain.names[i] for i in self.domain.indices(names)]
         first, second = self.permanent.kernel(chosen), self.instantaneous.kernel(chosen)
         return EffectKernel(first.sizes, first.eigenvalues * second.eigenvalues, chosen)
 
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """A first report of everybody, whose permanent answers nobody keeps: codes in place, shape (n, m)."""
+        """Draw everybody's first report in place, codes of shape (n, m).
+
+        The memoized responses are not kept.
+        """
         self.permanent.randomize_in_place(codes, source)
         self.instantaneous.randomize_in_place(codes, source)
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
-        """ε of so many reports of one person, at least one; None: of a lifetime, which reveal the permanent answer itself.
+        """Compute ε of so many reports of one person, at least one.
+
+        None means a lifetime, which reveals the memoized response itself.
 
         Raises InvalidInput for fewer than one.
         """
@@ -245,7 +274,10 @@ class TwoStage(Randomizer):
 
     @cached_property
     def _range(self) -> tuple[Fraction, Fraction, bool] | None:
-        """Bounds of the permanent density, and whether they are exact; None where no automaton of workable size draws it."""
+        """Bounds of the memoized stage's density, and whether they are exact.
+
+        None if no automaton of workable size draws it.
+        """
         automaton = self.permanent.law.automaton
         if automaton is None or work(automaton.layers) > MOST_WORK:
             return None
@@ -253,17 +285,20 @@ class TwoStage(Randomizer):
 
 
 def eigenvalues_of(epsilons: FloatArray, sizes: IntArray) -> FloatArray:
-    """λ_i = (e^{ε_i} − 1)/(e^{ε_i} + r_i − 1), shape (m,)."""
+    """Compute λ_i = (e^{ε_i} − 1)/(e^{ε_i} + r_i − 1), shape (m,)."""
     shrunk = np.exp(-epsilons)
     return np.asarray(-np.expm1(-epsilons) / (1 + (sizes - 1) * shrunk))
 
 
 def losses_of(epsilons: FloatArray, sizes: IntArray) -> FloatArray:
-    """1 − λ_i without cancellation, shape (m,)."""
+    """Compute 1 − λ_i without cancellation, shape (m,)."""
     shrunk = np.exp(-epsilons)
     return np.asarray(sizes * shrunk / (1 + (sizes - 1) * shrunk))
 
 
 def losses_between(before: FloatArray, after: FloatArray, sizes: IntArray) -> FloatArray:
-    """1 − λ_i/λ'_i without cancellation, shape (m,): what a stage loses that leaves ε_i ``after`` of ε'_i ``before``."""
+    """Compute 1 − λ_i/λ'_i without cancellation, shape (m,).
+
+    This is the loss of a stage that reduces ε'_i ``before`` to ε_i ``after``.
+    """
     return np.asarray(losses_of(after, sizes) * np.expm1(after - before) / np.expm1(-before))

@@ -26,13 +26,16 @@ OPTIMUM, PAIRS, INDEPENDENT = "optimum", "pairs visible", "independent"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Demonstration(Result):
-    """Designs for ε_i = 1 by name, and of each table the true counts and an estimate by each design of the same total."""
+    """Designs for ε_i = 1 by name, with true and estimated tables.
+
+    The estimates of each table are by each design of the same total.
+    """
 
     designs: dict[str, Design]
     tables: Sequence[tuple[Counts, dict[str, Estimate]]]
 
     def headline(self) -> str:
-        """Which data, and how it was randomized."""
+        """Summarize the data and how it was randomized."""
         n, kept = self.tables[0][0].n, self.designs[PAIRS]
         return (
             f"Adult census data (UCI, CC BY 4.0): {n} records of {kept.domain.m} attributes, randomized twice at the same "
@@ -41,7 +44,7 @@ class Demonstration(Result):
         )
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """What each design costs, then truth, estimates and standard errors."""
+        """List the designs' totals, then truth, estimates and standard errors."""
         costs = [
             (name, epsilon_text(d.epsilon, 4), epsilon_text(float(d.conditional_epsilons.max()), 4))
             for name, d in self.designs.items()
@@ -72,12 +75,15 @@ class Demonstration(Result):
         return Table([*truth.domain.names, "truth", *heads], rows, f"{crossed(truth.domain.names)}: proportions", note)
 
     def errors(self, truth: Counts, estimates: dict[str, Estimate]) -> tuple[dict[str, float], dict[str, float]]:
-        """Root mean squared error over the cells of each estimate, and that to expect by the standard errors."""
+        """Compute root mean squared errors over the cells, actual and expected.
+
+        The expected ones follow from the standard errors.
+        """
         measured = {k: float(np.sqrt(np.mean((e.estimate - truth.proportions) ** 2))) for k, e in estimates.items()}
         return measured, {k: float(np.sqrt(np.mean(e.standard_error**2))) for k, e in estimates.items()}
 
     def summary(self) -> dict[str, Any]:
-        """The JSON object of the command line."""
+        """Return the JSON object."""
         return {
             "n": self.tables[0][0].n,
             "designs": {name: made.summary() for name, made in self.designs.items()},

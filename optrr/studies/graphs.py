@@ -102,7 +102,10 @@ _NEIGHBOURS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """``n`` nodes and ``edges``, shape (number of edges, 2), each with the smaller node first, sorted by slot."""
+    """A graph of ``n`` nodes.
+
+    ``edges`` has shape (number of edges, 2), each with the smaller node first, sorted by slot.
+    """
 
     n: int
     edges: IntArray
@@ -113,36 +116,38 @@ class Graph:
         return self.n * (self.n - 1) // 2
 
     def adjacency(self) -> sparse.csr_array:
-        """Symmetric adjacency matrix, (n, n), float64."""
+        """Return the symmetric adjacency matrix, (n, n), float64."""
         i, j = self.edges.T
         ones = np.ones(2 * i.size)
         return sparse.csr_array((ones, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(self.n, self.n))
 
     def degrees(self) -> IntArray:
-        """Degree of every node, shape (n,)."""
+        """Compute the degree of every node, shape (n,)."""
         return np.bincount(self.edges.ravel(), minlength=self.n)
 
     def edge_slots(self) -> IntArray:
-        """Slot number of every edge, ascending."""
+        """Compute the slot number of every edge, ascending."""
         i, j = self.edges.T
         return np.asarray(_row_starts(self.n)[i] + j - i - 1)
 
 
 def from_slots(n: int, slots: IntArray) -> Graph:
-    """The graph whose edges are these slots, ascending and different."""
+    """Build the graph whose edges are these distinct ascending slots."""
     starts = _row_starts(n)
     i = np.searchsorted(starts, slots, side="right") - 1
     return Graph(n, np.column_stack([i, slots - starts[i] + i + 1]))
 
 
 def _row_starts(n: int) -> IntArray:
-    """First slot of every row 0..n−2, and the number of slots for row n−1, which has none of its own."""
+    """Compute the first slot of every row 0..n−2 and the number of slots."""
     rows = np.arange(n, dtype=np.int64)
     return rows * (2 * n - rows - 1) // 2
 
 
 def as_graph(source: Any, nodes: int | None = None) -> Graph:
-    """A checked graph from a networkx graph, a :class:`Graph`, or pairs of whole numbers below ``nodes``, in any order.
+    """Convert to a checked :class:`Graph`.
+
+    ``source`` is a networkx graph, a :class:`Graph`, or pairs of whole numbers below ``nodes``, in any order.
 
     Nodes of pairs must be declared: a node read off the edges would publish that it has one. Those of a networkx graph are
     numbered in its order.
@@ -184,7 +189,10 @@ def as_graph(source: Any, nodes: int | None = None) -> Graph:
 
 @dataclass(frozen=True)
 class EdgeChannel:
-    """Flips a bit with probability ``coarse``/2^16 · ``fine``/2^64: two bytes decide nearly every pair when f is small."""
+    """Binary channel with flip probability ``coarse``/2^16 · ``fine``/2^64.
+
+    Two bytes decide nearly every pair if the probability is small.
+    """
 
     coarse: int
     fine: int
@@ -201,7 +209,10 @@ class EdgeChannel:
 
     @cached_property
     def epsilon(self) -> float:
-        """ln((1−f)/f) in nats of the channel as drawn, rounded up: edge local differential privacy, pure."""
+        """ln((1−f)/f) of the channel as drawn, in nats, rounded up.
+
+        This is pure edge local differential privacy.
+        """
         return log_ceiling((1 - self.exact_flip) / self.exact_flip)
 
     @property
@@ -211,19 +222,22 @@ class EdgeChannel:
 
 
 def response_channel(epsilon: float) -> EdgeChannel:
-    """Randomized response at ε nats."""
+    """Build randomized response at ε nats."""
     checked_epsilon(epsilon)
     return _channel(1 / (1 + exp_enclosure(Fraction(epsilon))[0]))
 
 
 def laplace_channel(epsilon: float) -> EdgeChannel:
-    """Laplace noise of scale 1/ε on the bit, cut at 1/2; the channel's own ``epsilon`` is below the one given."""
+    """Build the channel of Laplace noise of scale 1/ε on the bit, cut at 1/2.
+
+    The channel's own ``epsilon`` is below the one given.
+    """
     checked_epsilon(epsilon)
     return _channel(exp_enclosure(Fraction(-epsilon) / 2)[1] / 2)
 
 
 def _channel(flip: Fraction) -> EdgeChannel:
-    """Rounded up: a larger flip is more private."""
+    """Build a channel; the flip probability is rounded up, towards privacy."""
     coarse = ceil(flip * _COARSE)
     fine = ceil(flip * _COARSE * _FINE / coarse)
     if fine == _FINE:
@@ -247,7 +261,7 @@ class RandomizedGraph:
 
 
 def randomize(graph: Any, channel: EdgeChannel, random_state: RandomState = None) -> RandomizedGraph:
-    """Every pair's bit through the channel, once.
+    """Randomize every pair's bit once.
 
     O(n²) random bytes, memory for the reported edges and a few megabytes.
 
@@ -266,7 +280,7 @@ def randomize(graph: Any, channel: EdgeChannel, random_state: RandomState = None
 
 
 def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
-    """Which slots flip, ascending."""
+    """Draw the slots that flip, ascending."""
     flips = []
     fine = np.uint64(channel.fine)
     for start in range(0, slots, _PAIRS):
@@ -279,7 +293,9 @@ def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class NodeEstimate:
-    """One number for every node: unbiased ``values`` and ``variances``, and the ``naive`` count in the reported graph.
+    """One estimate for every node.
+
+    Unbiased ``values`` with ``variances``, and the ``naive`` count in the reported graph.
 
     All have shape (n,). A variance estimate may be negative where noise is large.
     """
@@ -295,7 +311,10 @@ class NodeEstimate:
 
 
 def estimate_degrees(randomized: RandomizedGraph) -> NodeEstimate:
-    """Degree of every node; the variance is exact and the same for all."""
+    """Estimate the degree of every node.
+
+    The variance is exact and the same for all nodes.
+    """
     channel, n = randomized.channel, randomized.n
     naive = randomized.reported.degrees()
     values = (naive - (n - 1) * channel.flip) / (1 - 2 * channel.flip)
@@ -303,7 +322,10 @@ def estimate_degrees(randomized: RandomizedGraph) -> NodeEstimate:
 
 
 def estimate_triangles(randomized: RandomizedGraph) -> NodeEstimate:
-    """Number of triangles at every node, O(Σ b²) time for reported degrees b."""
+    """Estimate the triangles at every node.
+
+    O(Σ b²) time for reported degrees b.
+    """
     channel, n = randomized.channel, randomized.n
     f, s2 = channel.flip, channel.noise
     g = 1 - 2 * f
@@ -325,12 +347,15 @@ def estimate_triangles(randomized: RandomizedGraph) -> NodeEstimate:
 
 
 def triangles(graph: Any) -> IntArray:
-    """Number of triangles at every node of a graph, shape (n,)."""
+    """Count the triangles at every node, shape (n,)."""
     return _tally(as_graph(graph), 0.0).triangles.astype(np.int64)
 
 
 def triangle_variance(graph: Any, channel: EdgeChannel) -> FloatArray:
-    """Exact variance of every T̂_i for a known graph, shape (n,): for planning and for comparisons."""
+    """Compute the exact variance of every T̂_i for a known graph, shape (n,).
+
+    For planning and for comparisons.
+    """
     given = as_graph(graph)
     d = given.degrees().astype(np.float64)
     common = _tally(given, 0.0).common_squares
@@ -338,7 +363,7 @@ def triangle_variance(graph: Any, channel: EdgeChannel) -> FloatArray:
 
 
 def _variance(n: int, s2: float, one: FloatArray, degrees: FloatArray, edges: float) -> FloatArray:
-    """``one`` is the bracket of single noises."""
+    """Compute the variance; ``one`` is the bracket of single noises."""
     two = edges + (n - 3) * degrees
     return np.asarray(s2 * one + s2**2 * two + s2**3 * (n - 1) * (n - 2) / 2)
 
@@ -368,7 +393,10 @@ def _tally(graph: Graph, f: float) -> _NodeSums:
 def _centred_squares(
     common: sparse.csr_array, mine: sparse.csr_array, rows: IntArray, b: FloatArray, f: float
 ) -> FloatArray:
-    """Σ_{j≠i} (common_ij + 2f B_ij + u_i + v_j)², where only the first two are sparse."""
+    """Sum (common_ij + 2f B_ij + u_i + v_j)² over j ≠ i.
+
+    Only the first two terms are sparse.
+    """
     n = b.size
     # (i, i) does not count as a pair
     own = sparse.csr_array((b[rows], (np.arange(rows.size), rows)), shape=common.shape)
@@ -380,7 +408,7 @@ def _centred_squares(
 
 
 def _row_blocks(reach: FloatArray, n: int) -> Iterator[IntArray]:
-    """Consecutive rows whose part of B² has at most 2^24 entries, or one row."""
+    """Iterate over rows whose part of B² has at most 2^24 entries, or one row."""
     filled = np.cumsum(np.minimum(reach, n))
     start = 0
     while start < n:
@@ -392,7 +420,10 @@ def _row_blocks(reach: FloatArray, n: int) -> Iterator[IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class NoisyAnswer:
-    """A noisy sequence, shape (n,), and what it cost: (ε, δ)-edge differential privacy, pure where δ = 0."""
+    """A noisy sequence, shape (n,), with its (ε, δ)-edge differential privacy.
+
+    It is pure if δ = 0.
+    """
 
     values: FloatArray
     epsilon: float
@@ -401,14 +432,14 @@ class NoisyAnswer:
 
 
 def degree_query(graph: Any, epsilon: float, random_state: RandomState = None) -> NoisyAnswer:
-    """Degrees plus Laplace noise of scale 2/ε."""
+    """Add Laplace noise of scale 2/ε to the degrees."""
     checked_epsilon(epsilon)
     given = as_graph(graph)
     return _laplace(given.degrees(), 2 / epsilon, (epsilon, 0.0), as_source(random_state))
 
 
 def triangle_query(graph: Any, epsilon: float, random_state: RandomState = None) -> NoisyAnswer:
-    """Triangle sequence plus Laplace noise of scale 3(n−2)/ε."""
+    """Add Laplace noise of scale 3(n−2)/ε to the triangle sequence."""
     checked_epsilon(epsilon)
     given = as_graph(graph)
     return _laplace(triangles(given), 3 * (given.n - 2) / epsilon, (epsilon, 0.0), as_source(random_state))
@@ -417,7 +448,9 @@ def triangle_query(graph: Any, epsilon: float, random_state: RandomState = None)
 def smooth_triangle_query(
     graph: Any, epsilon: float, delta: float = 1e-6, random_state: RandomState = None
 ) -> NoisyAnswer:
-    """Triangle sequence plus noise by smooth sensitivity: Laplace and (ε, δ), or Cauchy and pure where ``delta`` is 0.
+    """Add noise by smooth sensitivity to the triangle sequence.
+
+    Laplace noise and (ε, δ), or Cauchy noise and pure privacy if ``delta`` is 0.
 
     Raises InvalidInput above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
     """
@@ -434,7 +467,10 @@ def smooth_triangle_query(
 
 
 def smooth_triangle_sensitivity(graph: Any, beta: float) -> float:
-    """S(G) = max_k e^{−βk} A_k(G) of the triangle sequence, in L1. O(n²) time, blocks of rows."""
+    """Compute S(G) = max_k e^{−βk} A_k(G) of the triangle sequence, in L1.
+
+    O(n²) time, in blocks of rows.
+    """
     given = as_graph(graph)
     if given.n > MAX_SMOOTH_NODES:
         raise InvalidInput(
@@ -446,7 +482,7 @@ def smooth_triangle_sensitivity(graph: Any, beta: float) -> float:
 
 
 def local_triangle_sensitivities(graph: Any) -> FloatArray:
-    """A_k for k = 0, 1, … until it reaches 3(n−2), its largest value."""
+    """Compute A_k for k = 0, 1, … up to its largest value, 3(n−2)."""
     given = as_graph(graph)
     most = given.n - 2
     single = _singly_joined(given)
@@ -459,7 +495,7 @@ def local_triangle_sensitivities(graph: Any) -> FloatArray:
 
 
 def _singly_joined(graph: Graph) -> IntArray:
-    """Largest b_ij among pairs with a_ij = a, for every a up to the largest; −1 where no pair has a."""
+    """Find the largest b_ij among pairs with a_ij = a, for every a; −1 if none."""
     adjacency, n = graph.adjacency(), graph.n
     degrees = graph.degrees()
     best = np.full(n, -1, dtype=np.int64)
@@ -475,7 +511,10 @@ def _singly_joined(graph: Graph) -> IntArray:
 
 
 def laplace_dilation(dimension: int, epsilon: float, delta: float) -> float:
-    """Largest β such that n-dimensional Laplace noise hides dilations up to e^{±β} with ε/2 and δ."""
+    """Find the largest β at which Laplace noise hides dilations e^{±β}.
+
+    n-dimensional noise, with ε/2 and δ.
+    """
     if not 0 < delta < 1:
         raise InvalidInput(
             f"delta = {delta}; give a probability between 0 and 1, or 0 for pure privacy with Cauchy noise"
@@ -501,5 +540,5 @@ def _laplace(values: IntArray, scale: float, cost: tuple[float, float], source: 
 
 
 def _uniform(source: BitSource, count: int) -> FloatArray:
-    """Uniform on the middles of 2^53 equal steps of (0, 1), so that its logarithm is finite."""
+    """Draw midpoints of 2^53 equal steps of (0, 1); their logarithms are finite."""
     return np.asarray(((source.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)

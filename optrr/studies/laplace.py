@@ -44,7 +44,10 @@ _LARGEST = 1000
 # the entries of a matrix of t categories need only 2t different exponents, each many times
 @lru_cache(maxsize=1 << 14)
 def exp_enclosure(exponent: Fraction) -> Enclosure:
-    """Rationals around e^exponent, relative width 2e-55, for exponents up to 1000 in size."""
+    """Enclose e^exponent between rationals of relative width 2e-55.
+
+    Exponents have an absolute value of at most 1000.
+    """
     if abs(exponent) > _LARGEST:
         raise OverflowError(f"exponent {float(exponent):g} is outside ±{_LARGEST}")
     if not exponent:
@@ -55,17 +58,19 @@ def exp_enclosure(exponent: Fraction) -> Enclosure:
 
 
 def minus(a: Enclosure, b: Enclosure) -> Enclosure:
-    """a − b."""
+    """Enclose a − b."""
     return a[0] - b[1], a[1] - b[0]
 
 
 def half(a: Enclosure) -> Enclosure:
-    """a/2."""
+    """Enclose a/2."""
     return a[0] / 2, a[1] / 2
 
 
 def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> DistortionMatrix:
-    """RVL eq. 21 at ε nats; cut points c_u ∈ [u, u+1], u = 1..t−1, the midpoints where not given.
+    """Build the Laplace matrix at ε nats (RVL eq. 21).
+
+    Cut points c_u ∈ [u, u+1], u = 1..t−1, are midpoints by default.
 
     Its ``epsilon`` is that of the post-processed matrix as drawn: below ε for midpoints; for other cuts at most ε, up to the
     rounding of its label.
@@ -75,7 +80,10 @@ def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> D
 
 
 def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Enclosure]]:
-    """Every entry P[v, u] of the Laplace matrix between two rationals 1e-55 apart; t rows of t intervals."""
+    """Enclose every entry P[v, u] of the Laplace matrix.
+
+    Rationals are 1e-55 apart; t rows of t intervals.
+    """
     check_family(size, epsilon)
     points = [Fraction(2 * u + 1, 2) for u in range(1, size)]
     if cuts is not None:
@@ -94,7 +102,10 @@ def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = 
 
 
 def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:
-    """Two-sided geometric noise on 1..t, clamped to the ends; ε nats in all, ε/(t−1) between neighbours."""
+    """Build two-sided geometric noise on 1..t, clamped to the ends.
+
+    Total ε nats, ε/(t−1) between neighbors.
+    """
     check_family(size, epsilon)
     rate = Fraction(epsilon) / (size - 1)
     power = [sum(exp_enclosure(-rate * k), Fraction(0)) / 2 for k in range(size)]
@@ -104,13 +115,16 @@ def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:
 
 
 def _distribution(distance: Fraction, rate: Fraction) -> Enclosure:
-    """The distribution function F at a distance above the true value, for noise of scale 1/rate."""
+    """Enclose the distribution function of noise of scale 1/rate."""
     tail = half(exp_enclosure(-abs(distance) * rate))
     return tail if distance <= 0 else minus((Fraction(1), Fraction(1)), tail)
 
 
 def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list[Enclosure]) -> Enclosure:
-    """Pr(c_{u−1} < noisy value ≤ c_u); where both cuts lie above v the upper tails differ without cancellation."""
+    """Enclose Pr(c_{u−1} < noisy value ≤ c_u).
+
+    If both cuts lie above v, the difference of upper tails avoids cancellation.
+    """
     if u > v and u > 1:
         low = half(exp_enclosure(-(points[u - 2] - v) * rate))
         high = half(exp_enclosure(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
@@ -119,7 +133,10 @@ def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list
 
 
 def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
-    """Pr(x = v | y = u), shape (r, r), rows u; an output that never occurs keeps the prior."""
+    """Compute Pr(x = v | y = u), shape (r, r), rows u.
+
+    An output that never occurs keeps the prior.
+    """
     pi = _checked_prior(matrix, prior)
     joint = matrix.probabilities.T * pi
     total = joint.sum(axis=1, keepdims=True)
@@ -127,14 +144,17 @@ def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
 
 
 def reconstruction_probability(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
-    """RVL eq. 14 for every true category v, shape (r,)."""
+    """Compute RVL eq. 14 for every true category v, shape (r,)."""
     return np.asarray(np.einsum("vu,uv->v", matrix.probabilities, posterior(matrix, prior)))
 
 
 def reconstruction_squared_error(
     matrix: DistortionMatrix, prior: ArrayLike, values: ArrayLike | None = None
 ) -> FloatArray:
-    """Eq. 12, E(x̂ − x)² for every true category, shape (r,); categories stand for ``values``, 1..r where not given."""
+    """Compute E(x̂ − x)² for every true category, shape (r,) (RVL eq. 12).
+
+    Categories have the values ``values``, by default 1..r.
+    """
     given = np.arange(1, matrix.size + 1) if values is None else np.asarray(values)
     numbers = given.astype(np.float64)
     if numbers.shape != (matrix.size,):

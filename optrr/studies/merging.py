@@ -33,18 +33,21 @@ JOINT = " | "
 
 @dataclass(frozen=True, eq=False)
 class Coarsening:
-    """The domain as it was, with merged categories, and for every attribute the new code of each old code, shape (r_i,)."""
+    """A domain with merged categories.
+
+    The original domain, the merged one, and for every attribute the new code of each old code, shape (r_i,).
+    """
 
     before: Domain
     domain: Domain
     groups: tuple[IntArray, ...]
 
     def codes(self, codes: NDArray[np.integer]) -> IntArray:
-        """Codes of the merged categories, shape (n, m)."""
+        """Convert to codes of the merged categories, shape (n, m)."""
         return np.stack([g[codes[:, i]] for i, g in enumerate(self.groups)], axis=1)
 
     def spread(self, table: ArrayLike, names: Sequence[str]) -> FloatArray:
-        """A table over merged categories as one over the old ones, shared evenly within each merged category."""
+        """Spread a table over merged categories evenly over the old ones."""
         out = np.asarray(table, dtype=np.float64)
         for axis, i in enumerate(self.before.indices(names)):
             group = self.groups[i]
@@ -60,7 +63,9 @@ def coarsen(
     marginals: Mapping[str, ArrayLike] | None = None,
     ordinal: Collection[str] = (),
 ) -> Coarsening:
-    """Merge categories until Π r_i is at most ``max_combinations``; every attribute keeps at least two.
+    """Merge categories until Π r_i is at most ``max_combinations``.
+
+    Every attribute keeps at least two.
 
     ``marginals`` say how common each category is, by attribute; from public data or an estimate. Of ``ordinal`` attributes,
     whose categories are in order, only neighbours are merged.
@@ -108,7 +113,10 @@ def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
 
 
 def _merged_rarest(masses: list[float], wanted: int) -> Parts:
-    """The two rarest parts merged until ``wanted`` are left; a merged part stands where its first member stood."""
+    """Merge the two rarest parts until ``wanted`` are left.
+
+    A merged part takes the place of its first member.
+    """
     parts = {i: [i] for i in range(len(masses))}
     heap = [(mass, i) for i, mass in enumerate(masses)]
     heapify(heap)
@@ -122,7 +130,7 @@ def _merged_rarest(masses: list[float], wanted: int) -> Parts:
 
 
 def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
-    """The two neighbouring parts that together are rarest merged until ``wanted`` are left."""
+    """Merge the two rarest adjacent parts until ``wanted`` are left."""
     mass, parts = np.array(masses), [[i] for i in range(len(masses))]
     while len(parts) > wanted:
         i = int(np.argmin(mass[:-1] + mass[1:]))
@@ -134,7 +142,7 @@ def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """Which attributes stay, in order, and of each dropped name the kept one that stands for it.
+    """Kept attributes in order, and the representative of each dropped one.
 
     ``conditional`` is, by dropped name, Pr(dropped = b | kept = a), shape (r_kept, r_dropped), rows sum to 1.
     """
@@ -144,7 +152,7 @@ class Representatives:
     conditional: dict[str, FloatArray]
 
     def restored(self, table: ArrayLike, name: str, axis: int) -> FloatArray:
-        """A table with its ``axis``, the representative's, exchanged for dropped attribute ``name``'s."""
+        """Exchange the representative's ``axis`` of a table for a dropped attribute's."""
         if name not in self.conditional:
             raise InvalidInput(
                 f"attribute {name!r} was not dropped; dropped are {', '.join(self.stands_for) or 'none'}"
@@ -159,7 +167,9 @@ def drop_near_duplicates(
     pair_table: Callable[[str, str], ArrayLike],
     threshold: float = 0.95,
 ) -> Representatives:
-    """Drop every attribute whose dependence on a kept one reaches ``threshold``; the larger attribute of two stays.
+    """Drop every attribute whose dependence on a kept one reaches ``threshold``.
+
+    The larger attribute of two is kept.
 
     A V of 1 means that the attribute with more categories determines the other, so the larger one represents. ``pair_table`` is
     from (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.

@@ -44,19 +44,27 @@ _EXACT = "exact two-way tables: confidential by secure sum, but not differential
 
 
 def shares_of_zero(parties: int, cells: int, source: BitSource) -> IntArray:
-    """Draw one party's shares, shape (parties, cells): uniform modulo parties + 1, the last one makes the sum 0."""
+    """Draw one party's shares, shape (parties, cells).
+
+    They are uniform modulo parties + 1; the last one makes the sum 0.
+    """
     modulus = parties + 1
     free = bounded(source, (parties - 1) * cells, modulus).reshape(parties - 1, cells)
     return np.vstack([free, -free.sum(axis=0) % modulus]).astype(np.int64)
 
 
 def partial_sum(shares: IntArray, vector: IntArray) -> IntArray:
-    """What a party broadcasts: its own vector plus the shares that it received, shape (parties, cells)."""
+    """Compute a party's broadcast: its vector plus the shares it received.
+
+    ``shares`` has shape (parties, cells).
+    """
     return np.asarray((shares.sum(axis=0) + vector) % (len(shares) + 1))
 
 
 def secure_sum(vectors: ArrayLike, source: BitSource | None = None, watch: Watch | None = None) -> IntArray:
-    """Count how many parties are in each cell, by the messages of the protocol: shape (cells,) from (parties, cells).
+    """Count the parties in each cell by the messages of the protocol.
+
+    Shape (cells,) from (parties, cells).
 
     ``source`` is the parties' randomness, by default the operating system's.
 
@@ -78,19 +86,25 @@ def secure_sum(vectors: ArrayLike, source: BitSource | None = None, watch: Watch
 
 
 def pair_cells(domain: Domain) -> list[int]:
-    """Number of cells of every pair's table, pairs in the order of ``combinations(domain.names, 2)``."""
+    """Count the cells of every pair's table.
+
+    Pairs are in the order of ``combinations(domain.names, 2)``.
+    """
     return [math.prod(pair) for pair in combinations(domain.sizes.tolist(), 2)]
 
 
 def cells_of(codes: NDArray[np.integer], domain: Domain) -> IntArray:
-    """Which cell of each pair's table each record is in, shape (n, pairs)."""
+    """Find the cell of each record in each pair's table, shape (n, pairs)."""
     columns = codes.T.astype(np.int64)
     pairs = combinations(range(domain.m), 2)
     return np.stack([columns[i] * int(domain.sizes[j]) + columns[j] for i, j in pairs], axis=1)
 
 
 def pair_vector(cells: ArrayLike, domain: Domain) -> IntArray:
-    """One record's cells as zeros and ones over all pair tables: what a party puts into the sum."""
+    """Convert one record's cells to zeros and ones over all pair tables.
+
+    This is a party's input to the sum.
+    """
     sizes = pair_cells(domain)
     out = np.zeros(sum(sizes), dtype=np.int64)
     out[np.cumsum([0, *sizes[:-1]]) + np.asarray(cells, dtype=np.int64)] = 1
@@ -98,20 +112,23 @@ def pair_vector(cells: ArrayLike, domain: Domain) -> IntArray:
 
 
 def tables_of(counts: IntArray, domain: Domain) -> PairTables:
-    """The summed vector cut into its tables."""
+    """Split the summed vector into its tables."""
     pieces = np.split(counts, np.cumsum(pair_cells(domain))[:-1])
     names = combinations(domain.names, 2)
     return {p: c.reshape(domain[p[0]].size, domain[p[1]].size) for p, c in zip(names, pieces, strict=True)}
 
 
 def tallied(cells: IntArray, domain: Domain) -> PairTables:
-    """Pair tables counted by whoever sees all the cells: the same result as any secure sum, for studies and for SIC §4."""
+    """Count pair tables from all cells in the clear.
+
+    The result is that of a secure sum, for studies and for SIC §4.
+    """
     counts = [np.bincount(column, minlength=size) for column, size in zip(cells.T, pair_cells(domain), strict=True)]
     return tables_of(np.concatenate(counts), domain)
 
 
 def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
-    """Pair tables by really running the secure sum between one party per record, in memory.
+    """Count pair tables by a secure sum between one party per record, in memory.
 
     O(n² · cells) time and memory: for tens of parties. Raises InvalidInput for fewer than 3 records.
     """
@@ -122,7 +139,10 @@ def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
 def dependences_by_secure_sum(
     tables: PairTables, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False
 ) -> Dependences:
-    """Dependences from exact pair tables (MDR §4.2). The account says that no finite ε covers this."""
+    """Compute dependences from exact pair tables (MDR §4.2).
+
+    The privacy account states that no finite ε covers this.
+    """
     matrix = dependence_matrix(
         domain, ordinal, lambda names, scores: dependence_of(tables[names], scores, small_sample)
     )
@@ -132,7 +152,10 @@ def dependences_by_secure_sum(
 def randomized_cells(
     codes: NDArray[np.integer], domain: Domain, pair_epsilon: float, random_state: RandomState = None
 ) -> IntArray:
-    """Each pair of each record randomized on its own by RR-Joint at ``pair_epsilon`` nats: cells, shape (n, pairs)."""
+    """Randomize each pair of each record independently by RR-Joint.
+
+    ``pair_epsilon`` is in nats; returns cells, shape (n, pairs).
+    """
     checked, source = checked_codes(codes, domain), as_source(random_state)
     out = []
     for names in combinations(domain.names, 2):
@@ -152,7 +175,9 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
     random_state: RandomState = None,
     summed: Callable[[IntArray, Domain], PairTables] = tallied,
 ) -> Dependences:
-    """Each party randomizes every pair of its record at ``pair_epsilon`` nats; the pairs are summed (MDR §4.3, SIC §4).
+    """Compute dependences from randomized pairs (MDR §4.3, SIC §4).
+
+    Each party randomizes every pair of its record at ``pair_epsilon`` nats, and the pairs are summed.
 
     ``summed`` turns cells into tables: ``tallied`` counts them at once, ``securely_summed`` runs the secure sum.
 
@@ -169,7 +194,10 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
 
 
 def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
-    """ε of releasing every pair once, the sum over m(m−1)/2 pairs; MDR's smaller claim goes into the warning."""
+    """Account for releasing every pair once, the sum over m(m−1)/2 pairs.
+
+    MDR's smaller claim is in the warning.
+    """
     each = [_pair_mechanism(domain, names, pair_epsilon).epsilon for names in combinations(domain.names, 2)]
     total = sum_of_epsilons(each)
     claim = (

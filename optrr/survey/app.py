@@ -49,7 +49,9 @@ _CONFLICT = "another report has this id; what was kept first stays, and nothing 
 
 
 def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> "SurveyApp":
-    """The application that serves this survey and keeps its reports in the engine's database.
+    """Create the application that serves a survey and stores its reports.
+
+    Reports are kept in the engine's database.
 
     Raises InvalidInput where the database cannot be used, or holds another survey.
     """
@@ -94,7 +96,7 @@ class SurveyApp:
         await self._app(scope, receive, send)
 
     def loss(self) -> str | None:
-        """Why acknowledged reports may be lost; None where every one is kept."""
+        """Return why acknowledged reports may be lost; None if all are kept."""
         return self._store.files.fault()
 
 
@@ -125,7 +127,9 @@ class _AnswerBody(_ReportFrame, kw_only=True):
 
 
 class ReportReader:
-    """Reads reports of one design, which has this identity in its deployment file, and one wording.
+    """Reader of reports of one design and one wording.
+
+    The deployment file contains the design's identity.
 
     ``over`` are the attributes of its records, or a deployment of them or of questions.
     """
@@ -136,7 +140,7 @@ class ReportReader:
         self.most_bytes = _FRAME_BYTES + self._over.most_bytes
 
     async def read(self, request: Request) -> Report:
-        """The report in a request.
+        """Read the report in a request.
 
         Raises HTTPRefusal with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other
         questions, or values that the design does not have).
@@ -144,7 +148,7 @@ class ReportReader:
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
     def report(self, body: bytes) -> Report:
-        """The report in a body. Raises HTTPRefusal."""
+        """Parse the report in a body; raise HTTPRefusal if it is invalid."""
         try:
             sent = self._decode(body)
             refuse_repeats(body)
@@ -164,7 +168,7 @@ class ReportReader:
 
 
 class _RecordReports:
-    """Reports of randomized records: their form, their most bytes, and the bytes that are stored of one."""
+    """Format of reports of randomized records, with their maximum size."""
 
     body, keys = _RecordBody, " and values"
 
@@ -174,7 +178,7 @@ class _RecordReports:
         self.most_bytes = sum(map(_longest, domain))
 
     def packed(self, sent: Any) -> bytes:
-        """The bytes that are stored. Raises HTTPRefusal for values that the design does not have."""
+        """Pack a report for storage; raise HTTPRefusal for undeclared values."""
         m = self._domain.m
         if len(sent.values) != m:
             raise HTTPRefusal(422, f"the report has {len(sent.values)} values; this design has {m} attributes")
@@ -195,7 +199,7 @@ class _AnswerReports:
         self.most_bytes = deployed.most_report_bytes
 
     def packed(self, sent: Any) -> bytes:
-        """The bytes that are stored. Raises HTTPRefusal for an answer that no client draws."""
+        """Pack an answer for storage; raise HTTPRefusal if no client draws it."""
         count = len(self._deployed.questions)
         if not 1 <= sent.table <= count:
             raise HTTPRefusal(422, f"the report's table is none of this design's 1 to {count}")
@@ -210,7 +214,7 @@ class _AnswerReports:
 
 @singledispatch
 def _kind_of(over: Any) -> Any:
-    """The kind of reports about a domain, a deployment's domain or its questions."""
+    """Choose the format of reports for a deployment's domain or its queries."""
     return _RecordReports(over)
 
 
@@ -220,7 +224,7 @@ for _kind in (Deployment, DeployedTrials):
 
 
 def _longest(attribute: Attribute) -> int:
-    """Bytes that a value may take, however it is written."""
+    """Bound the bytes that a value can take in any notation."""
     return _AROUND + max(_ESCAPED * (len((text or "null").encode("utf-16-le")) // 2) for text in attribute.texts)
 
 
@@ -232,7 +236,7 @@ def _page_routes(survey: Survey) -> list[Route]:
 
 
 def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that sends the same bytes to everybody, compressed to those who say that they can read that."""
+    """Create an endpoint that sends constant bytes, compressed if accepted."""
     headers = {**HEADERS, "Vary": "Accept-Encoding"}
     plain = Response(body, 200, headers, media_type)
     small = Response(gzip.compress(body, mtime=0), 200, {**headers, "Content-Encoding": "gzip"}, media_type)
@@ -246,7 +250,9 @@ def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respo
 
 @dataclass(frozen=True)
 class Settings:
-    """How a survey is served: a specification, a design file, or a file of sampled tables, and what admits to the results.
+    """How a survey is served.
+
+    A specification, a design file or a file of sampled tables, and the credentials for the results.
 
     ``database``: see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source. ``wording``: a
     specification whose texts are shown with a design file. ``public_url``: the address that people use, where it is not the
@@ -262,7 +268,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Start:
-    """An application ready to be served, its total ε in nats, where its reports are kept, and warnings, for people."""
+    """An application ready to serve.
+
+    Its total ε in nats, where its reports are kept, and warnings.
+    """
 
     app: SurveyApp
     epsilon: float
@@ -272,7 +281,10 @@ class Start:
 
 @dataclass(frozen=True, repr=False)
 class Served(Result):
-    """Where a running survey is found; ``token`` is None where it was given, because what is printed is often kept in a log."""
+    """Addresses of a running survey.
+
+    ``token`` is None if it was given by the user, because output is often kept in a log.
+    """
 
     survey: str
     epsilon: float
@@ -281,11 +293,11 @@ class Served(Result):
     token: str | None
 
     def headline(self) -> str:
-        """The survey and its total ε."""
+        """Summarize the survey and its total ε."""
         return f"survey at total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
 
     def sentences(self) -> list[str]:
-        """The results and where reports are kept."""
+        """State the address of the results and where reports are kept."""
         token = self.token or "from OPTRR_RESULTS_TOKEN"
         return [f"results: {self.results}   token: {token}", f"reports are kept in {self.database}"]
 
@@ -308,7 +320,7 @@ def started(settings: Settings, options: SolveOptions) -> Start:
 
 
 def _is_secure(public_url: str | None) -> bool:
-    """Whether people come by https."""
+    """Check whether respondents connect by https."""
     if public_url is None:
         return False
     parts = urlsplit(public_url)

@@ -55,7 +55,7 @@ _LENGTH = re.compile(r"[0-9]{1,15}")
 
 
 class HTTPRefusal(Exception):
-    """A request that is not served: its HTTP status, and one sentence for whoever sent it."""
+    """A refused request: its HTTP status and one sentence for the sender."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -63,7 +63,7 @@ class HTTPRefusal(Exception):
 
 
 def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An object as JSON."""
+    """Return an object as a JSON response."""
     return Response(msgspec.json.encode(content), status, headers, JSON)
 
 
@@ -115,7 +115,7 @@ class Guard:
                 await answer(scope, receive, send_strictly)
 
     def _say(self, line: str) -> None:
-        """Log the line, unless it was the last one and that is not long ago."""
+        """Log the line unless it repeats the previous one within a short time."""
         now = time.monotonic()
         if line != self._said or now - self._said_at >= _SAID_SECONDS:
             self._said, self._said_at = line, now
@@ -123,7 +123,9 @@ class Guard:
 
 
 def _strict(message: Message, closing: bool) -> Message:
-    """A message whose headers, where it has any, are strict; ``closing`` ends the connection after the answer.
+    """Add strict security headers to a message.
+
+    ``closing`` ends the connection after the response.
 
     It does where the body has not been read to its end: otherwise the rest could trickle in, and hold the connection, for ever.
     """
@@ -135,7 +137,7 @@ def _strict(message: Message, closing: bool) -> Message:
 
 
 def answer_to(error: Exception) -> Response:
-    """The answer to a request that ended in this error."""
+    """Return the response to a request that raised this error."""
     if isinstance(error, HTTPRefusal):
         return json_response({"error": error.sentence}, error.status)
     if isinstance(error, HTTPException):
@@ -155,7 +157,7 @@ def _log(line: str) -> None:
 
 
 async def body_of(request: Request, media_type: str, limit: int) -> bytes:
-    """The body of a request, never holding more than ``limit`` bytes and one chunk.
+    """Read the body of a request, at most ``limit`` bytes and one chunk in memory.
 
     Raises HTTPRefusal for another media type or an encoding (415), a body that is larger (413, before it is read where its
     length is stated), or one that takes longer than 15 seconds (408).

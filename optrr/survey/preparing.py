@@ -47,7 +47,7 @@ _MOST_BYTES = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design, its file as it was read, what its page says, the deployment file that it draws with, and one-line warnings."""
+    """A design with its file, the page's texts, the deployment file and warnings."""
 
     design: Design | SampledTables
     design_file: Content
@@ -75,7 +75,7 @@ class Survey:
 
     @cached_property
     def asked(self) -> str:
-        """A digest of what people are asked: the title, and in their order the questions and the labels of the answers.
+        """Digest of the title and of all questions and answer labels, in order.
 
         The title counts because it may be all that says what questions without a text of their own are about. Who asks, the
         introduction and the language do not: they can be corrected while a survey runs.
@@ -88,7 +88,7 @@ class Survey:
 
     @property
     def wording_json(self) -> bytes:
-        """The texts as the page reads them, and their digest; those that are not given are left out."""
+        """Texts for the page as JSON, with their digest; missing ones are left out."""
         return msgspec.json.encode({**msgspec.to_builtins(self.wording), "digest": self.asked})
 
 
@@ -97,7 +97,7 @@ def prepared(
     wording_from: Path | None = None,
     options: SolveOptions = SolveOptions(),
 ) -> Survey:
-    """The survey of a specification, a design file or a file of sampled tables.
+    """Prepare the survey of a specification, design file or sampled tables.
 
     A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
     ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
@@ -148,7 +148,7 @@ def _is_design(held: Content) -> bool:
 
 
 def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple[Content, Fitted]:
-    """What is served, and the file that it was saved to."""
+    """Make or load the design, and return the content to serve with its file."""
     file = path.with_name(f"{path.stem}.design.json")
     epsilons = wanted.required_epsilons()
     if not file.exists():
@@ -164,7 +164,10 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple
 
 
 def _save_first(made: Design, file: Path) -> None:
-    """Save a design where none is: of collectors that start together, all go on with the design that is there first."""
+    """Save a design unless the file exists.
+
+    Of collectors that start at the same time, all continue with the design saved first.
+    """
     own = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
         save_design(made, own)
@@ -183,7 +186,10 @@ def _save_first(made: Design, file: Path) -> None:
 
 
 def _unchanged(fitted: Fitted, file: Given) -> Fitted:
-    """The deployment of exactly this design: what is estimated with must be what was drawn from."""
+    """Return the deployment of exactly this design.
+
+    Estimates must use the mechanism that drew the reports.
+    """
     if fitted.anew:
         raise InvalidInput(
             f"the mechanism of {file} is too large for a page; `optrr export {file} -o sampler.json` "

@@ -74,7 +74,7 @@ class Results:
         self._tables = (_OfRecords if design.budgets else _OfAnswers)(cast(Any, design), records)
 
     def page(self, names: Sequence[str] = ()) -> Page:
-        """One table of the named attributes crossed, or one of every attribute.
+        """Build a page with the table of the named attributes, or one of each.
 
         Raises InvalidInput for unknown or repeated names, or too large a table.
         """
@@ -93,7 +93,7 @@ class Results:
         return Page(self.title, sections, lead)
 
     def table(self, names: Sequence[str] = ()) -> pa.Table:
-        """Counts and estimates, a row per cell.
+        """Return counts and estimates, a row per cell.
 
         Columns are the named attributes, or ``attribute`` and ``category`` for all attributes one by one; then count (of
         randomized records), estimate, standard_error, lower, upper (proportions; null where there are none). Answers to
@@ -133,7 +133,10 @@ class Results:
 
 
 class _OfRecords:
-    """Tables of whole records, each known by its counts and, where it is of two attributes, the reports."""
+    """Tables of whole records, each with its counts.
+
+    Tables of two attributes also keep the reports.
+    """
 
     each = "each randomized where it was given"
 
@@ -142,7 +145,9 @@ class _OfRecords:
         self._design, self._records = replace(design, public=NONE), records
 
     def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
-        """How many reports there are, and what is known of each table, from one state of the database; none without reports.
+        """Count the reports and the tables from one snapshot of the database.
+
+        The tables are empty without reports.
 
         The counts are made in one pass; where one pair is asked for, its columns are held in memory.
         """
@@ -154,7 +159,9 @@ class _OfRecords:
         return counted[0].n, [(counts, data) for counts in counted]
 
     def parts(self, known: Any) -> list[Part]:
-        """Chart, table, test of independence of two attributes, and how few fake reports would be seen.
+        """List chart, table, test of independence and detectable poisoning.
+
+        The test is for two attributes.
 
         Raises OptrrError where the reports do not tell about the table.
         """
@@ -172,7 +179,9 @@ class _OfRecords:
         return parts
 
     def rows(self, known: Any, together: bool) -> pa.Table:
-        """A table's rows, with the attributes' names as columns, or without ``together`` those of one attribute.
+        """Return a table's rows.
+
+        Attributes are columns, unless ``together`` is false, when the rows are those of one attribute.
 
         With the counts; the numbers are null where the mechanism hides the table.
         """
@@ -189,19 +198,19 @@ class _OfRecords:
 
 
 class _OfAnswers:
-    """Tables of answers to one question each, each known by its attributes and the answers; with the same methods."""
+    """Tables of answers to one query each, with the methods of `_OfRecords`."""
 
     def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
         self._asking, self._records = asking, records
         self.each = f"each an answer to one of {amount(len(asking.tables), 'question')}, randomized where it was given"
 
     def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
-        """All answers, which are held in memory and looked through for each table."""
+        """Read all answers into memory and select those of each table."""
         answers = _held(self._records, self._records.column_names())
         return answers.num_rows, [(names, answers) for names in sets if answers.num_rows]
 
     def parts(self, known: Any) -> list[Part]:
-        """Chart, table, and how few fake reports would be seen, where that is known."""
+        """List chart, table and, if known, the detectable poisoning."""
         names, answers = known
         estimated = self._asking.reports(answers).table(*names)
         try:
@@ -212,14 +221,17 @@ class _OfAnswers:
         return [*estimated.page_parts(), told, *warned(estimated.warnings), Text(sentence(moved))]
 
     def rows(self, known: Any, together: bool) -> pa.Table:
-        """Without counts, since an answer names several cells. Raises OptrrError where answers do not tell about it."""
+        """Return a table's rows without counts, as an answer names several cells.
+
+        Raises OptrrError if the answers do not identify the table.
+        """
         names, answers = known
         cells = self._asking.reports(answers).table(*names).to_arrow()
         return _with_names(cells, cells.column_names[: len(names)], together, _NUMBERS, cells.select(_NUMBERS).columns)
 
 
 def _held(records: StoredRecords, columns: Sequence[str]) -> pa.Table:
-    """These columns of all reports, in memory."""
+    """Read these columns of all reports into memory."""
     schema = pa.schema([records.schema.field(name) for name in columns], metadata=records.schema.metadata)
     return pa.Table.from_batches(records.batches(columns), schema)
 
@@ -227,7 +239,7 @@ def _held(records: StoredRecords, columns: Sequence[str]) -> pa.Table:
 def _with_names(
     cells: pa.Table, names: Sequence[str], together: bool, heads: Sequence[str], columns: Sequence[pa.ChunkedArray]
 ) -> pa.Table:
-    """Rows of numbers beside the cells that they are of; a number's column gets another name where an attribute has it."""
+    """Join numbers to their cells; rename a number that an attribute's name takes."""
     if together:
         out = cells.select(list(names))
     else:
@@ -249,7 +261,7 @@ _SHORTEST = 22
 
 
 def new_token() -> str:
-    """A token of 192 random bits."""
+    """Create a token of 192 random bits."""
     return secrets.token_urlsafe(24)
 
 
@@ -267,16 +279,16 @@ class Admission:
         self._token = token.encode()
 
     def knows(self, given: str) -> bool:
-        """Whether this is the token; takes as long for every wrong one of its length."""
+        """Compare with the token in constant time."""
         return hmac.compare_digest(self._token, given.encode(errors="replace"))
 
     def cookie(self) -> str:
-        """A cookie's value that admits from now on."""
+        """Create a cookie's value that is valid from now on."""
         ends = str(int(time.time()) + LASTS)
         return f"{ends}.{self._seal(ends)}"
 
     def admits(self, cookie: str | None) -> bool:
-        """Whether the cookie was given out for this token and has not ended."""
+        """Check that the cookie was issued for this token and has not expired."""
         ends, _, seal = (cookie or "").partition(".")
         if not (ends.isascii() and ends.isdecimal() and len(ends) < 20):
             return False
@@ -309,7 +321,7 @@ class Recent:
         self._asked: dict[object, asyncio.Task[bytes]] = {}
 
     async def get(self, key: object, compute: Callable[[], bytes]) -> bytes:
-        """The answer of that key, at most a few seconds old."""
+        """Return the response for the key, at most a few seconds old."""
         if key not in self._asked:
             self._asked[key] = asyncio.create_task(self._made(key, compute))
             self._asked[key].add_done_callback(partial(self._ended, key))
@@ -336,7 +348,10 @@ class Recent:
 
 
 class ResultsPages:
-    """The routes of a survey's results; ``secure``: browsers reach it by https, so that the cookie may not travel without."""
+    """Routes of a survey's results.
+
+    ``secure`` means that browsers use https, so the cookie is not sent without it.
+    """
 
     def __init__(self, survey: Survey, records: StoredRecords, admission: Admission, secure: bool) -> None:
         self._survey, self._records = survey, records
@@ -345,7 +360,7 @@ class ResultsPages:
         self._results = Results(survey.design, records, survey.title)
 
     def routes(self) -> list[Route]:
-        """Everything below ``results``."""
+        """List all routes below ``results``."""
         return [
             Route("/results", self._page, methods=["GET"]),
             Route("/results", self._enter, methods=["POST"]),

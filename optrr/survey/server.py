@@ -26,7 +26,10 @@ _IDLE_SECONDS, _ENDING_SECONDS = 15, 20
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that takes connections at this address; port 0 takes a free one. Raises InvalidInput where that fails."""
+    """Open a listening socket; port 0 takes a free one.
+
+    Raises InvalidInput if that fails.
+    """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -39,7 +42,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address(bound: socket.socket) -> str:
-    """The socket's own address, for browsers."""
+    """Return the socket's address for browsers."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -62,7 +65,7 @@ def run(app: ASGIApp, bound: socket.socket) -> None:
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:
-    """How uvicorn serves the application."""
+    """Configure uvicorn for the application."""
     return uvicorn.Config(
         app,
         # its parser has a limit of headers

@@ -69,7 +69,9 @@ reports = sa.Table(
 
 @dataclass(frozen=True)
 class SurveyFiles:
-    """What a survey is about: the digests of its design and of its wording, the design file, and the deployment file.
+    """Files of a survey with the digests of its design and wording.
+
+    The design file and the deployment file.
 
     The design's digest covers categories and probabilities alone, so that two surveys which ask different questions may have
     the same one; ``wording`` tells them apart (:attr:`optrr.survey.preparing.Survey.asked`).
@@ -84,7 +86,9 @@ class SurveyFiles:
 
 
 def database_url(text: str) -> sa.URL:
-    """The address of a database: ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
+    """Parse the address of a database.
+
+    ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
 
     Raises InvalidInput for another kind of database, or what is no address. The text is not repeated: it may hold a password.
     """
@@ -112,7 +116,7 @@ def database_url(text: str) -> sa.URL:
 
 
 def shown(url: sa.URL) -> str:
-    """The address without its password."""
+    """Return the address without its password."""
     if url.drivername == "sqlite":
         file = url.database or ""
         return unquote(file.removeprefix("file:")) if "uri" in url.query else file
@@ -123,7 +127,7 @@ def shown(url: sa.URL) -> str:
 
 @contextmanager
 def readable(url: sa.URL) -> Iterator[None]:
-    """Turns a database's errors into one line that names the database."""
+    """Convert database errors to one line that names the database."""
     try:
         yield
     except sa.exc.DBAPIError as error:
@@ -141,7 +145,10 @@ def readable(url: sa.URL) -> Iterator[None]:
 
 
 def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
-    """An engine whose commits are on disk when they return; ``lasting`` keeps connections open for the next use."""
+    """Create an engine whose commits are on disk when they return.
+
+    ``lasting`` keeps connections open for reuse.
+    """
     with readable(url):
         sqlite = url.drivername == "sqlite"
         arguments: dict[str, Any] = {"timeout": _PATIENCE} if sqlite else {"connect_timeout": _PATIENCE}
@@ -154,13 +161,19 @@ def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
 
 
 def _durable_sqlite(connection: Any, _record: object) -> None:
-    """Write-ahead log, synced at every commit; on macOS also out of the disk's own cache, which a plain sync leaves."""
+    """Use a write-ahead log that is synced at every commit.
+
+    On macOS also flush the disk's cache, which a plain sync does not.
+    """
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
 def _durable_postgresql(connection: Any, _record: object) -> None:
-    """A commit returns when its log is on the server's disk, whatever the server's or the user's default is."""
+    """Wait at every commit until its log is on the server's disk.
+
+    This overrides the defaults of server and user.
+    """
     connection.execute("SET synchronous_commit = on")
     syncs = connection.execute("SHOW fsync").fetchone()[0]
     connection.commit()
@@ -201,7 +214,9 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
 
 
 def _for_its_owner(url: sa.URL) -> None:
-    """Make a SQLite file that is not there, for its owner alone to read; its log and its index take over who may.
+    """Create a missing SQLite file that only its owner can read.
+
+    Its log and index inherit the permissions.
 
     Where that fails, SQLite fails as well, and is asked why.
     """
@@ -211,7 +226,10 @@ def _for_its_owner(url: sa.URL) -> None:
 
 
 def held_survey(engine: sa.Engine) -> SurveyFiles:
-    """What the database is about. Raises InvalidInput where it holds no survey."""
+    """Read the survey that the database holds.
+
+    Raises InvalidInput if there is none.
+    """
     with readable(engine.url), engine.connect() as connection:
         if not sa.inspect(connection).has_table(_surveys.name):
             raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
@@ -223,7 +241,7 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
 
 
 def _held(connection: sa.Connection) -> SurveyFiles:
-    """What a survey of this format is about; SQLite holds values of any type, so that a changed one may have others."""
+    """Read a survey of this format and check types, which SQLite does not enforce."""
     rows = connection.execute(sa.select(*(_surveys.c[each.name] for each in fields(SurveyFiles)))).all()
     if len(rows) != 1 or not all(map(isinstance, rows[0], (str, str, bytes, bytes, str))):
         raise InvalidInput(
@@ -233,7 +251,7 @@ def _held(connection: sa.Connection) -> SurveyFiles:
 
 
 def _format_of(connection: sa.Connection) -> str | None:
-    """The format of the survey that is there. It is asked for alone, because another format may have other columns."""
+    """Read the format alone, because other formats may have other columns."""
     return connection.execute(sa.select(_surveys.c.format)).scalars().first()
 
 
@@ -249,7 +267,7 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
 
 
 class DatabaseFiles:
-    """The files that an engine's database has from now on, and what has become of them; none where it is PostgreSQL.
+    """Identity of the files of an engine's database; empty for PostgreSQL.
 
     Raises InvalidInput where the database cannot be read.
     """
@@ -271,7 +289,10 @@ class DatabaseFiles:
             sa.event.listen(engine, "do_connect", self._guard())
 
     def fault(self) -> str | None:
-        """Which file is no longer the one that was opened; after :meth:`close`, which one was not when it came."""
+        """Name the file that was replaced since it was opened.
+
+        After :meth:`close`, the file that was not there at that time.
+        """
         if self._held is None:
             return self._at_the_end
         for path, opened in self._opened.items():
@@ -289,7 +310,10 @@ class DatabaseFiles:
             self._held = None
 
     def _guard(self) -> Callable[..., None]:
-        """Lets no connection be opened to other files: SQLite would make empty ones, or mix two databases' files."""
+        """Refuse connections to replaced files.
+
+        SQLite would create empty files or mix those of two databases.
+        """
         # the engine keeps what listens to it, and shall not keep the held connection by that
         weak = weakref.ref(self)
 
@@ -303,7 +327,7 @@ class DatabaseFiles:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Device and inode of what has this path; None where nothing has."""
+    """Return device and inode of a path; None if nothing has it."""
     try:
         status = os.stat(path)
     except OSError:
@@ -317,21 +341,24 @@ _REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One person's report: 16 bytes drawn by the client, and the packed randomized record."""
+    """One respondent's report.
+
+    16 bytes drawn by the client, and the packed randomized record.
+    """
 
     identifier: bytes
     record: bytes
 
 
 class Receipt(Enum):
-    """What became of a report: it is on disk, once, or another record has its identifier."""
+    """Fate of a report: stored once, or its identifier has another record."""
 
     KEPT = "kept"
     CONFLICT = "conflict"
 
 
 class StoreUnavailable(Exception):
-    """The database did not take a batch, or would not take one; no report of it may be acknowledged."""
+    """The database cannot take a batch; no report of it may be acknowledged."""
 
 
 class Store:
@@ -366,7 +393,9 @@ class Store:
         return {identifier: record for identifier, record in connection.execute(query)}
 
     def try_writing(self) -> None:
-        """Write a report and remove it in one transaction, which nobody else sees; it goes to disk as a batch does.
+        """Write a report and remove it in one transaction that nobody else sees.
+
+        It is written to disk as a batch is.
 
         A transaction that is rolled back would not do: SQLite writes nothing before it commits, so a full disk would not show.
 
@@ -378,14 +407,14 @@ class Store:
             connection.execute(sa.delete(reports).where(reports.c.identifier == tried))
 
     def check_files(self) -> None:
-        """Raise StoreUnavailable where the database's files are no longer those that were opened."""
+        """Raise StoreUnavailable if the database's files were replaced."""
         fault = self.files.fault()
         if fault is not None:
             raise StoreUnavailable(fault)
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        """On return everything is on disk, in files that can be found."""
+        """Run a transaction that is on disk when it returns, in the opened files."""
         self.check_files()
         try:
             with self._engine.begin() as connection:
@@ -424,7 +453,7 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="optrr-store")
 
     async def add(self, report: Report) -> Receipt:
-        """What became of the report, once it is on disk.
+        """Store a report; return its receipt once it is on disk.
 
         Raises StoreUnavailable where too many reports wait, the collector ends, or the database fails: nothing may be
         acknowledged.
@@ -459,7 +488,9 @@ class GroupCommit:
         self._writer = None
 
     async def check(self) -> None:
-        """Return where reports can be kept, as the last write shows, or a trial write where the last one is long ago.
+        """Check that reports can be stored.
+
+        The last write shows it, or a trial write if the last one is long ago.
 
         Raises StoreUnavailable where they cannot; also where the trial, which takes its turn among the batches, has not ended
         in two seconds.
@@ -485,7 +516,7 @@ class GroupCommit:
             self._note(None)
 
     def _note(self, error: Exception | None) -> None:
-        """What a write has shown."""
+        """Note the result of a write."""
         self._written = time.monotonic()
         self._failure = None if error is None else str(_unavailable(error))
 

@@ -53,11 +53,11 @@ class Packing:
         return self._struct.size
 
     def pack(self, codes: Sequence[int]) -> bytes:
-        """The bytes of one record, whose codes are valid: m whole numbers, each in 0..r_i−1."""
+        """Pack the valid codes of one record: m whole numbers in 0..r_i−1."""
         return self._struct.pack(*codes)
 
     def unpack(self, packed: Sequence[bytes]) -> IntArray:
-        """Codes of packed records, shape (n, m), column-major.
+        """Unpack records to codes, shape (n, m), column-major.
 
         Raises InvalidInput where a record has another width or a code that its attribute does not have: the store was changed.
         """
@@ -80,11 +80,14 @@ class AnswerPacking:
         self._deployed = deployed
 
     def pack(self, table: int, cells: str) -> bytes:
-        """The bytes of an answer that a client can have drawn."""
+        """Pack an answer that a client can draw."""
         return f"{table} {cells}".encode("ascii")
 
     def unpack(self, packed: Sequence[bytes]) -> tuple[list[int], list[str]]:
-        """The tables and the cells of packed answers. Raises InvalidInput for what is none: the store was changed."""
+        """Unpack the tables and the cells of answers.
+
+        Raises InvalidInput for invalid bytes: the store was changed.
+        """
         tables, cells = [], []
         for answer in packed:
             table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
@@ -104,7 +107,9 @@ class _DesignRecord(msgspec.Struct):
 
 
 def survey_records(where: RecordsAt, _domain: Domain | None) -> "StoredRecords":
-    """The records of the survey's database at this place: the path of a SQLite file, or ``postgresql://…``.
+    """Open the records of a survey's database.
+
+    ``where`` is the path of a SQLite file or ``postgresql://…``.
 
     Raises InvalidInput where there is no such database, or it holds no survey.
     """
@@ -118,7 +123,7 @@ def survey_records(where: RecordsAt, _domain: Domain | None) -> "StoredRecords":
 
 
 def is_sqlite(path: Path) -> bool:
-    """Whether SQLite wrote this file."""
+    """Check whether SQLite wrote this file."""
     try:
         with path.open("rb") as file:
             return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
@@ -147,7 +152,10 @@ class StoredRecords(Source):
         super().__init__(f"survey {shown(engine.url)}", columns.with_metadata(known), self._stored)
 
     def _stored(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""
+        """Iterate over batches of these columns in the order of identifiers.
+
+        A batch has at most 131,072 records.
+        """
         arrays = self._of_records(columns) if self._answers is None else partial(_of_answers, self._answers, columns)
         schema = pa.schema([self.schema.field(name) for name in columns])
         query = sa.select(reports.c.record).order_by(reports.c.identifier)
@@ -173,7 +181,7 @@ def _of_answers(packing: AnswerPacking, columns: Sequence[str], packed: Sequence
 
 
 def _declared_domain(design: bytes) -> Domain:
-    """The domain of a design file with all that was declared: types and order of the categories, bins, marks, the rest."""
+    """Read the domain with all declarations of a design file."""
     try:
         record = msgspec.json.decode(design, type=_DesignRecord)
     except MALFORMED as error:

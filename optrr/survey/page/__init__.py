@@ -77,7 +77,10 @@ class PageFile:
 
 
 def page_files() -> dict[str, PageFile]:
-    """Every file of the page by its path below the survey's address; the page itself is ``""``."""
+    """Map paths below the survey's address to the page's files.
+
+    The page itself has the path ``""``.
+    """
     here = files(__name__)
     sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
     served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
@@ -88,6 +91,9 @@ def page_files() -> dict[str, PageFile]:
 
 
 def _client_file(here: Traversable, name: str) -> Traversable:
-    """A file of the JavaScript client: beside the page in a wheel, in ``clients/javascript`` of a checkout."""
+    """Find a file of the JavaScript client.
+
+    It lies beside the page in a wheel and in ``clients/javascript`` in a checkout.
+    """
     packed = here / name
     return packed if packed.is_file() else Path(__file__).parents[3] / "clients" / "javascript" / name
