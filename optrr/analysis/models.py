@@ -113,7 +113,8 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         Outcome and predictors, such as "income ~ sex + C(age)"; "bs(age, df=4)" and "poly(age, 2)" are splines and polynomials
         of an attribute with numbers, and "offset(age)" has the coefficient 1.
     family
-        "linear", "logistic", "ordered" or "multinomial"; by default logistic for two categories, linear for numbers.
+        "linear" or "logistic"; by default linear for numbers, logistic for all else. A logistic one of more than two categories
+        is that of proportional odds if they are ordered or numbers, and else multinomial.
     public
         Predictors that were not randomized and stand beside the attributes.
     scores

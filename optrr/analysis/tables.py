@@ -182,7 +182,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         "entropy", "mutual-information", "chi-square", "g-square", "correlation" or "cramers-v"
         (:mod:`optrr.core.estimation.derived`).
     attributes
-        Groups and outcomes; any number of attributes of an entropy.
+        Groups, then outcomes. Means take any number of groups, or none; an entropy takes any number of attributes.
     coding
         By attribute, the category that others are compared with (the first declared one unless given), or numbers for its
         categories in declared order (their own, or 0, 1, 2, … unless given): ``{"sex": "F", "income": [10, 30, 80]}``.
@@ -224,12 +224,14 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         pair = scores_by_name(scores or None, attributes)
         return derive(reports.estimated(attributes), statistic, confidence=confidence, scores=pair)  # type: ignore[arg-type]  # names are checked there
     names, kept = restriction(reports.asking.domain, attributes, where, missing)
-    groups, outcomes = (*attributes, "", "")[:2]
-    if groups in scores:
-        raise InvalidInput(f"``coding``: {groups!r} makes the groups, which have no scores; give those of the outcomes")
-    comparing = Comparing(references.get(groups), references.get(outcomes), scores.get(outcomes))
+    *groups, outcomes = attributes or ("",)
+    scored = next((name for name in groups if name in scores), None)
+    if scored is not None:
+        raise InvalidInput(f"``coding``: {scored!r} makes the groups, which have no scores; give those of the outcomes")
+    reference = next((references[name] for name in groups if name in references), None)
+    comparing = Comparing(reference, references.get(outcomes), scores.get(outcomes))
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    intervals |= {"where": kept, "missing_at_random": at_random(missing)}
+    intervals |= {"attributes": attributes, "where": kept, "missing_at_random": at_random(missing)}
     return measured(_table_of(reports, names, sample), statistic, comparing, **intervals)  # type: ignore[arg-type]  # as above
 
 

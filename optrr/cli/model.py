@@ -55,7 +55,9 @@ def model(
 def regress(
     run: TableAnalysis = group(TableAnalysis),
     formula: str = option("Outcome and predictors; write 'income ~ sex + C(age)'.", required=True, metavar="Y~A+B"),
-    family: FamilyName | None = option("Family of the outcome; logistic for two categories, linear for numbers."),
+    family: FamilyName | None = option(
+        "Family of the outcome; linear for numbers, logistic for all else (ordered or multinomial for several categories)."
+    ),
     public: str | None = option("Predictors in INPUT that were not randomized.", metavar="A,B,…"),
     missing: Missing | None = group(inputs.complete_cases),
     collapse: tuple[str, ...] = inputs.COLLAPSE,

@@ -68,6 +68,27 @@ def test_shares_risks_odds_and_means_are_those_of_pandas_and_statsmodels(table: 
     np.testing.assert_allclose(ratios, expected)
 
 
+def test_means_take_any_number_of_groups_or_none() -> None:
+    """Without noise they are those of pandas and the one-sample interval; ``where`` leaves out who does not count."""
+    rng = np.random.default_rng(1)
+    people = pd.DataFrame({"a": rng.integers(0, 2, 4000), "b": rng.integers(0, 3, 4000)})
+    people["y"] = rng.integers(0, 4, 4000) // (1 + people.a)
+    made = design({"a": [0, 1], "b": [0, 1, 2], "y": [0, 1, 2, 3]}, 30.0)
+    reports = reports_of(made.randomize(people, random_state=1), made)
+    (alone,) = reports.measure("means", "y").rows
+    error = people.y.sem()
+    ends = [alone.estimate, alone.standard_error, alone.lower, alone.upper]
+    assert ends == pytest.approx(
+        [people.y.mean(), error, *(people.y.mean() + 1.96 * error * np.array([-1, 1]))], rel=1e-3
+    )
+    assert alone.group is None
+    both = reports.measure("means", "a", "b", "y")
+    assert [row.group for row in both.rows][:4] == ["0 × 0", "0 × 1", "0 × 2", "1 × 0"]
+    np.testing.assert_allclose([row.estimate for row in both.rows], people.groupby(["a", "b"]).y.mean())
+    (among,) = reports.measure("means", "y", where={"a": 1}).rows
+    assert among.estimate == pytest.approx(people.y[people.a == 1].mean()) and among.group is None
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_derivatives_are_those_of_differences(name: str) -> None:
     rng = np.random.default_rng(4)

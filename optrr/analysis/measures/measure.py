@@ -4,8 +4,9 @@ Each may be of the people whose true answers are among some categories (:mod:`op
 an equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -191,6 +192,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     name: MeasureName,
     comparing: Comparing | None = None,
     *,
+    attributes: Sequence[str] | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
     where: Among | None = None,
@@ -205,8 +207,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     table
-        of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
-        the categories in their declared order. What is counted behind the two only restricts who counts.
+        of two attributes: the groups, then what is compared between them; for means any number of groups, or none. At most 512
+        cells for ordinal measures, which take the categories in their declared order.
     name
         one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the
         groups within an
@@ -214,6 +216,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     comparing
         reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
         their numbers where all categories are numbers, else 0..r−1; the result says which).
+    attributes
+        of the table, all that are counted unless given; the others only restrict who counts.
     simultaneous
         intervals that hold for all rows together (Bonferroni).
     where
@@ -226,12 +230,10 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     check_confidence(confidence)
     comparing, restricted, note = comparing or Comparing(), where or {}, ""
+    named = table.domain.names if attributes is None else attributes
     if missing_at_random is not None:
-        restricted, note = ignored(table.domain, missing_at_random, name, restricted)
-    # what is counted beside groups and outcomes only restricts who counts
-    kept = Kept.of(
-        table.domain, restricted, [n for k, n in enumerate(table.domain.names) if k < 2 or n not in restricted]
-    )
+        restricted, note = ignored(table.domain.subset(named), missing_at_random, name, restricted)
+    kept = Kept.of(table.domain, restricted, named)
     check_records(table.n)
     _check(kept.domain, name, comparing)
     table.kernel.check_invertible()
@@ -290,10 +292,8 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     if name not in MEASURES:
         raise InvalidInput(f"``statistic``: {name!r} is unknown; choose among {', '.join((*MEASURES, *STATISTICS))}")
     sizes = tuple(map(int, domain.sizes))
-    if len(sizes) != 2:
-        raise InvalidInput(
-            f"``attributes``: {name} is of two, groups and outcomes, and {len(sizes)} are named; name two"
-        )
+    if len(sizes) != 2 and name != "means":
+        raise InvalidInput(f"``attributes``: {name} takes two, groups and outcomes, not {len(sizes)}; name two")
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
     unused = {
@@ -308,9 +308,10 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
 
 def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
     """What a measure compares in a table, row by row; see :func:`measure`."""
-    groups, outcomes = domain
-    of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
-    shape = (groups.size, outcomes.size)
+    *groups, outcomes = domain
+    *of_groups, of_outcome = (list(map(category_word, each.texts)) for each in domain)
+    of_group = list(map(" × ".join, product(*of_groups)))
+    shape = (len(of_group), outcomes.size)
     group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
         yield Row(), _ORDINAL[name](shape)
@@ -322,8 +323,8 @@ def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row
             yield row, quantities.share(_marks(cell), _marks(within & ~cell))
     elif name == "means":
         scores = checked_scores(outcomes, comparing.scores)[outcome_of_cell]
-        for g in range(groups.size):
-            yield Row(of_group[g]), quantities.mean(_marks(group_of_cell == g), scores)
+        for g, group in enumerate(of_group):
+            yield Row(group if groups else None), quantities.mean(_marks(group_of_cell == g), scores)
     else:
         yield from _against_reference(domain, name, comparing)
 

@@ -163,7 +163,7 @@ _IGNORABLE = (
 
 
 def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Among, str]:
-    """The restriction that a measure of the domain's first two attributes takes if missing answers of one are ignorable.
+    """The restriction that a measure of the domain's two attributes takes if missing answers of one are ignorable.
 
     Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
     are missing; where those about groups are, odds ratios and shares within outcomes are.
@@ -171,7 +171,11 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
     Raises InvalidInput for an attribute that is none of the two or declares no missing value, and for a measure that would be
     another one.
     """
-    two = domain.names[:2]
+    two = domain.names
+    if len(two) != 2:
+        raise InvalidInput(
+            f"``missing``: at random is for measures of two attributes, not of {len(two)}; take complete cases"
+        )
     if name not in two:
         raise InvalidInput(f"``missing``: {name!r} is none of {listed(two)}; name one of them")
     answers, place = answers_of(domain, name, where), two.index(name)

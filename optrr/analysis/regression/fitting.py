@@ -260,7 +260,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
         lower, upper = limits(equations, k, theta[0], float(error), deviate)
         rows.append(Coefficient(fit.labels[k], float(theta[0, k]), float(error), z, p_value, lower, upper))
     likely = equations.log_likelihood(theta)
-    weighted = "" if isinf(equations.degrees) else f", weighted; {equations.degrees:.4g} degrees of freedom"
+    weighted = "" if isinf(equations.degrees) else f", weighted; {equations.degrees:.1f} degrees of freedom"
     return Regression(
         fit=fit,
         method=equations.method + weighted,

@@ -191,9 +191,12 @@ def intervals_said(confidence: float, simultaneous: bool = False) -> str:
     return f"{100 * confidence:g}% intervals" + (" for all together" if simultaneous else "")
 
 
-def arrow_rows(rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
-    """An Arrow table of these attributes of objects: columns of text, null for None, then columns of numbers."""
+def arrow_rows(
+    rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str], whole: Sequence[str] = ()
+) -> pa.Table:
+    """An Arrow table of these attributes of objects: columns of text, null for None, then of numbers, some ``whole``."""
     import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
     kinds = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64())
+    kinds |= dict.fromkeys(whole, pa.int64())
     return pa.table({name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()})

@@ -329,7 +329,7 @@ class TestFamily(TableResult):
             SimpleNamespace(**vars(each) | {"attributes": crossed(names)}, adjusted_p_value=p)
             for names, each, p in zip(self.names, self.tests, self.adjusted, strict=True)
         ]
-        return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"))
+        return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"), ("df",))
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: each test's own, with its attributes and adjusted p-value."""

@@ -277,6 +277,7 @@ def test_families_of_tests_and_of_tables() -> None:
     assert [each["p_value"] for each in tested.summary()["tests"]] == plain
     np.testing.assert_allclose(tested.adjusted, multipletests(plain, method="fdr_bh")[1])
     assert list(tested.to_pandas().adjusted_p_value) == list(tested.adjusted) and "Hochberg" in tested.headline()
+    assert tested.shown().rows[0][3] == tested.tests[0].df and isinstance(tested.shown().rows[0][3], int)
     tables = reports.tables(*pairs, confidence=0.9)
     for pair, table in zip(pairs, tables, strict=True):
         assert table.simultaneous and table.confidence == pytest.approx(1 - 0.1 / 3)
