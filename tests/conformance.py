@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -97,7 +97,10 @@ class Conformance:
         return chi_square(Counter(drawn), {out: shares[self._changed(out)] for out in outputs})
 
     def exact_sets(self) -> dict[tuple[int, ...], Fraction]:
-        """Probability of every change set, by docs/deployment-format.md §2 from the JSON alone."""
+        """Probability of every change set, by docs/deployment-format.md §2 or §9 from the JSON alone."""
+        if "trials" in self.content:
+            sets = itertools.product((0, 1), repeat=len(self.sizes))
+            return {s: tried_chance(self.content["trials"], self.sizes, s) for s in sets}
         start = (0,) * len(self.sizes)
         return self._exact(start, lambda s, i, change: (*s[:i], change, *s[i + 1 :]))
 
@@ -162,6 +165,39 @@ def _branches(layer: dict[str, Any], state: int, bits: int, sizes: list[int]) ->
         (Fraction(a - b, full), layer["changed"][state], 1),
         *second,
     ]
+
+
+def tried_chance(trials: dict[str, Any], sizes: Sequence[int], s: Sequence[int | None]) -> Fraction:
+    """The probability of one change set, None standing for either, of a file of trials (§9): exact, from its integers."""
+    (uniform,), ends = (reference.thresholds(trials[key], 64) for key in ("uniform", "ends"))
+    full, u = 1 << 64, Fraction(uniform, 1 << 64)
+    free = Fraction(math.prod(r - 1 for r, moves in zip(sizes, s, strict=True) if moves))
+    free /= math.prod(r for r, moves in zip(sizes, s, strict=True) if moves is not None)
+    out = u * free
+    for ball, (low, high) in zip(trials["balls"], itertools.pairwise([0, *ends, full]), strict=True):
+        once = accepted_chance(ball, [None] * len(sizes))
+        none = (1 - once) ** trials["count"]
+        out += (1 - u) * Fraction(high - low, full) * (none * free + (1 - none) * accepted_chance(ball, s) / once)
+    return out
+
+
+def accepted_chance(ball: dict[str, Any], s: Sequence[int | None]) -> Fraction:
+    """The chance that one trial of a ball has this change set, or any where None stands, and is accepted."""
+    limits = reference.thresholds(ball["acceptance"], 32)
+    end, full = ball["least"] + len(limits), 1 << 64
+    # chances times full^m: whole numbers
+    totals = {0: 1}
+    first, second = (reference.thresholds(ball[key], 64) for key in ("thresholds", "second_thresholds"))
+    for a, b, w, moves in zip(first, second, ball["weights"], s, strict=True):
+        steps = [] if moves == 1 else [(0, full - a)]
+        steps += [] if moves == 0 else [(w, a - b), (w + 1, b)]
+        after: dict[int, int] = defaultdict(int)
+        for (x, mass), (step, part) in itertools.product(totals.items(), steps):
+            if x + step < end:
+                after[x + step] += mass * part
+        totals = after
+    inside = sum(mass * limits[x - ball["least"]] for x, mass in totals.items() if x >= ball["least"])
+    return Fraction(inside, full ** len(s) << 32)
 
 
 def chi_square(seen: Counter[Hashable], chances: Mapping[Any, Fraction | float]) -> tuple[float, int]:

@@ -26,7 +26,7 @@ from optrr.devices.deployment_file import (
     DeploymentFile,
     StatedEpsilons,
 )
-from optrr.devices.exact import epsilons, shortened
+from optrr.devices.exact import epsilons
 from optrr_solvers import Status
 from optrr_solvers.balls.rounding import CoarseBalls
 from optrr_solvers.laws import BallLaw
@@ -35,16 +35,15 @@ from optrr_solvers.sampling.diagram import Layers
 from optrr_solvers.solution import checked
 
 
-def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
-    """The deployment of a mechanism, whatever its size; ``short``: with no more digits than the total ε needs.
+def deployment_of(mechanism: Mechanism) -> Deployment:
+    """The deployment of a mechanism, whatever its size.
 
     Its ε are those of the integers that a device draws with, exactly (with hidden chances: bounded from above), rounded up in
-    the 15th place. The total does not exceed the mechanism's label by more than that, or, where ``short``, by 1e-9.
+    the 15th place.
 
     Raises InvalidInput where the law has no automaton, or one too large for exact sums.
     """
     layers = _plain_automaton(mechanism)
-    layers = shortened(layers) if short else layers
     exact = epsilons(layers)
     stated = StatedEpsilons(
         f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
@@ -143,8 +142,6 @@ def _own(design: Design, size: int) -> Fitted | None:
     if not _has_automaton(design, size):
         return None
     deployment = deployment_of(design.mechanism)
-    if compressed_size(deployment) > size:
-        deployment = deployment_of(design.mechanism, short=True)
     return Fitted(design, deployment, compressed_size(deployment), anew=False)
 
 
@@ -255,12 +252,12 @@ def check_deployment_path(path: Path) -> None:
 
 
 def exports_of_design(design: Design) -> Iterator[DeploymentFile]:
-    """What the design's own export can be: trials, or its automaton, with all digits and with few."""
+    """What the design's own export can be: trials, or its automaton."""
     trials = _trials(design.law)
     if trials is not None:
         yield _fitted(design, trials, anew=False).deployment
     if _has_automaton(design, _LARGEST):
-        yield from (deployment_of(design.mechanism, short=short) for short in (False, True))
+        yield deployment_of(design.mechanism)
 
 
 def save_exported(made: DeploymentFile | Fitted, path: str | Path) -> None:

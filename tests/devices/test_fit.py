@@ -1,4 +1,4 @@
-"""A deployment of a stated size: a design with coarser weights where the own ones are too fine, and short thresholds."""
+"""A deployment of a stated size: a design with coarser weights where the own ones are too fine."""
 
 import gzip
 import json
@@ -11,11 +11,8 @@ import optrr
 from optrr.cli.main import run
 from optrr.core.design.design_file import load_design, recomputed_design
 from optrr.core.errors import InvalidInput
-from optrr.devices.exact import epsilons, shortened
 from optrr.devices.export import fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
-from optrr_solvers.laws import ProductLaw
-from tests.solvers.test_automaton import random_law
 
 
 @pytest.fixture(scope="module")
@@ -71,27 +68,3 @@ def test_a_size_that_is_too_small_is_refused_with_one_that_is_not(thirty: optrr.
         fitted_deployment(thirty, 300)
     size = int(str(refused.value).split()[-1])
     assert fitted_deployment(thirty, size).size == size
-
-
-@pytest.mark.parametrize("kind", ["product", "ball", "balls", "table", "blocks"])
-def test_short_thresholds_keep_every_number(kind: str) -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(3):
-        whole = random_law(kind, rng, 6).automaton.layers.plain()
-        short = shortened(whole)
-        before, after = epsilons(whole), epsilons(short)
-        assert abs(before.total - after.total) <= 1e-9
-        for (a, b), (c, d) in zip(before.flips, after.flips, strict=True):
-            assert abs(a * d - c * b) <= 1e-14 * a * d
-        for x, y in zip(before.attributes, after.attributes, strict=True):
-            assert abs(x - y) <= 1e-12
-        assert all(abs(x - y) <= 1e-8 for x, y in zip(before.conditional, after.conditional, strict=True))
-
-
-def test_probabilities_that_need_many_bits_keep_them() -> None:
-    law = ProductLaw(np.array([3, 2]), np.array([45.0, 1.0]))
-    whole = law.automaton.layers.plain()
-    assert whole.bits > 64
-    a, b = epsilons(whole), epsilons(shortened(whole))
-    assert abs(a.attributes[0] - b.attributes[0]) <= 1e-12
-    assert a.attributes[0] == pytest.approx(45)

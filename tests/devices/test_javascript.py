@@ -22,9 +22,9 @@ from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
 from optrr_solvers.laws import ProductLaw
 from tests import browsers, vectors
+from tests.devices.test_labels import ENUMERATED, random_files
 from tests.javascript import CLIENT, TESTS, run
 from tests.questions import random_asking
-from tests.solvers.test_automaton import KINDS, random_law
 
 OPTRR = CLIENT / "optrr.js"
 SOURCE = OPTRR.read_text(encoding="utf-8")
@@ -122,13 +122,6 @@ def test_the_same_bytes_give_the_same_records_as_in_python(name, tmp_path):
     assert run("many", given) == expected
 
 
-def random_deployment(kind: str, rng: np.random.Generator) -> dict[str, Any]:
-    """What a device would get for a random law."""
-    law = random_law(kind, rng, int(rng.integers(1, 8)))
-    names = [Attribute(f"a{i}", tuple(range(r))) for i, r in enumerate(law.sizes.tolist())]
-    return deployment_of(Mechanism(Domain(tuple(names)), law)).content()
-
-
 def understated(content: dict[str, Any]) -> str:
     """The file with a total that is below the truth by three times what a client may overlook."""
     total = Decimal(content["epsilon"]["total"])
@@ -143,12 +136,13 @@ def understated(content: dict[str, Any]) -> str:
 @pytest.mark.slow
 def test_random_laws_are_read_drawn_as_in_python_and_refused_with_a_smaller_epsilon():
     rng = np.random.default_rng(91)
-    contents = [random_deployment(kind, rng) for kind in KINDS for _ in range(5)]
+    contents = [content for kind in (*ENUMERATED, "many") for content in random_files(kind, 5)]
     laws, expected = [], []
     for content in contents:
         sampler = python_client.Sampler(canonical(content))
         codes = rng.integers(0, [len(x) for x in sampler.categories], (20, len(sampler.categories)))
-        source = io.BytesIO(rng.bytes(len(codes) * (len(sampler.categories) + 4) * (sampler.bits // 8 + 20)))
+        draws = len(codes) * content.get("trials", {"count": 1})["count"]
+        source = io.BytesIO(rng.bytes(draws * (len(sampler.categories) + 4) * (sampler.bits // 8 + 20)))
         out = np.array([sampler.randomized(record, source.read) for record in codes.tolist()], dtype="<u4")
         expected.append({"taken": source.tell(), "digest": hashlib.sha256(out.tobytes()).hexdigest()})
         text = canonical(content).decode()

@@ -3,11 +3,9 @@
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 
@@ -20,11 +18,8 @@ from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
 from optrr.devices import exact
 from optrr.devices.deployment_file import DeployedQuestions, canonical, decoded_deployment, digest_of
-from optrr.devices.exact import epsilons
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr_solvers.allocation.questions import SubsetReport
-from tests import naive
-from tests.solvers.test_automaton import KINDS, random_law
 
 
 @pytest.fixture
@@ -223,28 +218,3 @@ def test_what_is_damaged_is_not_called_a_design(raw: bytes, tmp_path: Path, caps
     assert "deployment file" in shown and shown.count("\n") == 1
     assert run(["verify", str(tmp_path / "missing.json")]) == 2
     assert "cannot read file" in capsys.readouterr().err
-
-
-# A label may stand above the truth by this much: its last place.
-LAST_PLACE = mp.mpf("1e-15")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_labels_are_the_truth_rounded_up(kind: str) -> None:
-    rng = np.random.default_rng(40 + KINDS.index(kind))
-    for _ in range(12):
-        law = random_law(kind, rng, int(rng.integers(1, 7)))
-        layers = law.automaton.layers.plain()
-        exact = epsilons(layers)
-        truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(layers))
-        hidden = any(getattr(x, "high", None) is not None or hasattr(x, "ends") for x in layers.layers)
-        with mp.workdps(60):
-            for label, ratio in [(exact.total, truth.total), *zip(exact.conditional, truth.conditional, strict=True)]:
-                above = mp.mpf(str(label)) - naive.log_of(ratio)
-                assert above >= 0
-                assert hidden or above <= LAST_PLACE
-            for i, label in enumerate(exact.attributes):
-                assert 0 <= mp.mpf(str(label)) - naive.log_of(truth.attribute[i]) <= LAST_PLACE
-        assert [Fraction(*x) for x in exact.flips] == list(truth.flips)
-        # the total is not above what was proven before
-        assert float(exact.total) <= law.automaton.truth.epsilon + 2e-15
