@@ -37,7 +37,9 @@ _ALIKE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CollapsedMechanism(Randomizer):
-    """``whole`` as records show it in which ``groups`` (r_i,) of old codes are the codes of ``domain``.
+    """The mechanism ``whole`` as seen after categories are collapsed.
+
+    ``groups`` (r_i,) map old codes to the codes of ``domain``.
 
     It analyses records that are randomized already, and randomizes none.
     """
@@ -67,7 +69,7 @@ class CollapsedMechanism(Randomizer):
         return self.whole.digest
 
     def kernel(self, names: str | Iterable[str]) -> Kernel:
-        """The kernel on these attributes with collapsed categories, dense where one of them has any.
+        """Build the kernel on these attributes; dense if one has collapsed categories.
 
         Raises InvalidInput where a mechanism treats the categories of a group differently.
         """
@@ -82,12 +84,12 @@ class CollapsedMechanism(Randomizer):
         return MatrixKernel(np.maximum(matrix, 0.0), [int(group.max()) + 1 for group in groups], labels)
 
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Refused: records are randomized first, and collapse then."""
+        """Raise an error: records are randomized first and collapsed afterwards."""
         raise InvalidInput("categories collapse in records that are randomized already; randomize by the design")
 
 
 def _of_effects(eigenvalues: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
-    """P' from λ_W, (2,)*k."""
+    """Build P' from λ_W, (2,)*k."""
     out = eigenvalues
     for group in groups:
         even = np.tile(np.bincount(group) / group.size, (int(group.max()) + 1, 1))
@@ -119,7 +121,9 @@ class _RestWithMissing(Attribute):
 
 @dataclass(frozen=True, eq=False)
 class CollapsedAsking:
-    """What people were asked by, with categories collapsed in their reports: stands for the design wherever these are analysed.
+    """Protocol whose reports have collapsed categories.
+
+    It replaces the design in every analysis of these reports.
 
     ``notes`` say what was collapsed, one line for each attribute.
     """
@@ -134,7 +138,7 @@ class CollapsedAsking:
 
     @classmethod
     def declared(cls, asking: Any, given_categories: Mapping[str, Iterable[Category]]) -> "CollapsedAsking":
-        """By attribute the categories that count as one.
+        """Collapse the given categories of each attribute into one.
 
         Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
         of them; and for categories in order, of which the rest would be none.
@@ -156,7 +160,10 @@ class CollapsedAsking:
 
     @classmethod
     def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> "CollapsedAsking":
-        """The categories whose estimated shares are below ``share``, and with a single one the next rarest."""
+        """Collapse the categories whose estimated proportions are below ``share``.
+
+        If there is only one, the next rarest joins it.
+        """
         if not 0 < share < 1:
             raise InvalidInput(
                 f"``collapse``: {share:g} is no proportion of people; give one above 0 and below 1, such as 0.01"
@@ -219,7 +226,9 @@ class CollapsedAsking:
 
 
 def collapsed(reports: Opened, categories: Collapse, *attributes: str) -> Opened:
-    """Collapse categories of the reports' attributes as "(rest)", in every analysis, which says so.
+    """Collapse categories of the reports' attributes to "(rest)".
+
+    Every analysis uses and states it.
 
     Parameters
     ----------
@@ -267,7 +276,7 @@ def collapsed(reports: Opened, categories: Collapse, *attributes: str) -> Opened
 
 
 def _proportion(given: object) -> float:
-    """A share from its number or its text. Raises InvalidInput for what is none."""
+    """Parse a proportion from a number or text; raise InvalidInput if invalid."""
     text = str(given).strip()
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)

@@ -21,7 +21,9 @@ from optrr_solvers.arrays import FloatArray
 
 
 def complete_table(table: EstimatedTable) -> EstimatedTable:
-    """Restrict a table to people without a missing value, for the tests and models of :mod:`optrr.analysis.estimated`.
+    """Restrict a table to complete cases.
+
+    For the tests and models of :mod:`optrr.analysis.estimated`.
 
     Raises InvalidInput where no attribute declares a missing value or one has a single other category, and TooFewRecords where
     the estimated share of complete cases is not positive.
@@ -38,7 +40,7 @@ def complete_table(table: EstimatedTable) -> EstimatedTable:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompleteSampling(Sampling):
-    """How the table of complete cases varies, as far as tests and models need it: by its covariance."""
+    """Covariance of the table of complete cases, as tests and models need it."""
 
     whole: EstimatedTable
     kept: Kept
@@ -50,7 +52,7 @@ class CompleteSampling(Sampling):
         return np.asarray(np.arange(self.kernel.cells)[:, None] == self.kept.place, dtype=np.float64)
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """J Σ Jᵀ where the complete cases have this table (R,), times directions."""
+        """Compute J Σ Jᵀ times directions at this table (R,) of complete cases."""
         complete = self.kept.place >= 0
         share = self.everybody[complete].sum()
         table = self.everybody.copy()

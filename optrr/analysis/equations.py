@@ -90,36 +90,42 @@ class Equations(ABC):
 
     @abstractmethod
     def start(self) -> FloatArray:
-        """Where to begin, (B, p)."""
+        """Return initial parameters, (B, p)."""
 
     @abstractmethod
     def objective(self, theta: FloatArray) -> FloatArray:
-        """A function of θ (B, p) with gradient Ψ, in (B,): what is maximised."""
+        """Compute the function to maximize, whose gradient is Ψ; (B,).
+
+        θ has shape (B, p).
+        """
 
     @abstractmethod
     def score(self, theta: FloatArray) -> FloatArray:
-        """Ψ, (B, p)."""
+        """Compute Ψ, (B, p)."""
 
     @abstractmethod
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """H = −dΨ/dθ, (B, p, p), symmetric."""
+        """Compute H = −dΨ/dθ, (B, p, p), symmetric."""
 
     def steering(self, theta: FloatArray) -> FloatArray:
-        """H for steps towards the solution: it, or near it."""
+        """Compute H, or an approximation, for steps towards the solution."""
         return self.curvature(theta)
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
+        """Compute Ψ and H with nuisance parameters eliminated, for tests and errors.
+
+        The distribution of the predictors is such a parameter.
+        """
         return self.score(theta), self.curvature(theta)
 
     def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
-        """Where to begin under θ_which = values, (B, p), from a start without."""
+        """Return initial parameters with θ_which = values, (B, p), from others."""
         out = np.array(start, dtype=np.float64)
         out[:, list(which)] = values
         return out
 
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
-        """A step (B, f) of the free parameters, no longer than where the curvature may still say something."""
+        """Shorten a step (B, f) of the free parameters to where H is informative."""
         del free
         return step
 
@@ -129,49 +135,64 @@ class Equations(ABC):
         return np.full(self.parameters, np.inf)
 
     def complete(self) -> FloatArray:
-        """What is singular where columns determine each other, (B, p, p)."""
+        """Return a matrix (B, p, p) that is singular if columns are collinear."""
         return self.curvature(self.start())
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """In nats, (B,), where it is what is maximised."""
+        """Compute the log-likelihood in nats, (B,), if it is the objective."""
         del theta
         return None
 
     def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
-        """The estimate of the ``free`` parameters, or all, from where the objective is largest."""
+        """Move from the maximum of the objective to the estimate.
+
+        ``free`` are the parameters to estimate, all by default.
+        """
         del free
         return theta
 
     @abstractmethod
     def spread(self, theta: FloatArray) -> FloatArray:
-        """V, (B, p, p)."""
+        """Compute V, (B, p, p)."""
 
     def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """H and V of standard errors, (B, p, p) each: those of tests, unless what tests assume is not assumed of errors."""
+        """Compute H and V of standard errors, (B, p, p) each.
+
+        They are those of tests, unless tests assume more than errors do.
+        """
         return self.efficient(theta)[1], self.spread(theta)
 
     def twice(self, theta: FloatArray, weights: FloatArray, free: IntArray, spread: FloatArray) -> FloatArray:
-        """E, what W V Wᵀ counts twice, (B, k, k), for weights W (B, k, p), the ``free`` parameters and V = ``spread``."""
+        """Compute E, which W V Wᵀ counts twice, (B, k, k).
+
+        W are ``weights`` (B, k, p), V is ``spread``, for the ``free`` parameters.
+        """
         del theta, free, spread
         return np.zeros((*weights.shape[:2], weights.shape[1]))
 
     def effective(self, parameters: int) -> FloatArray:
-        """Records, less the parameters that were solved for where V is estimated from residuals; (B,)."""
+        """Compute the effective number of records, (B,).
+
+        The number of parameters is subtracted if V is estimated from residuals.
+        """
         del parameters
         return self.n
 
     @abstractmethod
     def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
-        """Where H among these parameters is clear of 0 in the direction in which it is least, (B,)."""
+        """Check that the smallest eigenvalue of H is clearly positive, (B,)."""
 
     def alike(self, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
-        """Parameters (p,) of one data set that the reports show no error of, because all that tell about them are alike."""
+        """Find parameters (p,) of one data set whose reports show no error.
+
+        All reports that inform about such a parameter are alike.
+        """
         del theta
         return np.asarray(~(np.diag(noise) > 0))
 
     @abstractmethod
     def part(self, which: IntArray) -> Equations:
-        """The equations of some of the data sets: numbers that differ, in ascending order."""
+        """Select data sets by distinct ascending numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +205,9 @@ class Solved:
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """T of B data sets, (B,): NaN where the hypothesis has no solution or the other parameters are not clear.
+    """Test statistics T of B data sets, (B,).
+
+    NaN if the hypothesis has no solution or the other parameters are not identified.
 
     ``signed`` is the root of T for one parameter, positive where the data ask for a larger one; ``theta`` is the solution under
     the hypothesis.
@@ -197,7 +220,10 @@ class Tested:
 
 @np.errstate(all="ignore")  # far from the solution what is computed may overflow, and such steps are not taken
 def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) -> Solved:
-    """θ with Ψ = 0 but for the ``fixed`` parameters, which stay as they start; Newton's method with halved steps."""
+    """Solve Ψ = 0 by Newton's method with halved steps.
+
+    ``fixed`` parameters keep their initial values.
+    """
     theta, free = np.array(start, dtype=np.float64), _others(equations, fixed)
     done = np.zeros(len(theta), dtype=np.bool_)
     if not free.size:
@@ -218,7 +244,7 @@ def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) 
 
 
 def estimated(equations: Equations) -> Solved:
-    """The estimates, from the start."""
+    """Compute the estimates from the default start."""
     solved = solve(equations, equations.start())
     with np.errstate(all="ignore"):  # as in solve
         settled = np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta)
@@ -228,7 +254,7 @@ def estimated(equations: Equations) -> Solved:
 def _stepped(
     part: Equations, theta: FloatArray, free: IntArray, step: FloatArray, promise: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The longest halved steps that raise the objective, and where there is one."""
+    """Halve steps until they raise the objective; also return where one does."""
     value, out = part.objective(theta), theta.copy()
     left = np.isfinite(promise) & (promise > -_NEAR)
     better = left.copy()
@@ -247,7 +273,10 @@ def _stepped(
 
 @np.errstate(all="ignore")  # where there is no solution under the hypothesis, nothing that follows is used
 def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start: FloatArray) -> Tested:
-    """Score test of θ_which = values, (k,) or (B, k), from a start (B, p) believed to be near."""
+    """Compute the score test of θ_which = values, (k,) or (B, k).
+
+    ``start`` (B, p) should be near the solution.
+    """
     solved = solve(equations, equations.near(start, which, values), which)
     free, theta = _others(equations, which), solved.theta
     part, k = np.asarray(which), len(which)
@@ -273,7 +302,10 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
 
 
 def likelihood_ratio(equations: Equations, which: tuple[int, ...], theta: FloatArray) -> FloatArray | None:
-    """2 ln of the likelihood at the estimates θ over that with θ_which = 0, (B,); None where there is no likelihood."""
+    """Compute twice the log likelihood ratio of θ and of θ_which = 0, (B,).
+
+    None if there is no likelihood.
+    """
     most = equations.log_likelihood(theta)
     if most is None:
         return None
@@ -284,7 +316,10 @@ def likelihood_ratio(equations: Equations, which: tuple[int, ...], theta: FloatA
 
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
-    """H⁻¹ V H⁻¹ over n, less the parameters where V is estimated from residuals; (B, p, p)."""
+    """Compute H⁻¹ V H⁻¹ / n, (B, p, p).
+
+    n is reduced by the number of parameters if V is estimated from residuals.
+    """
     curvature, spread = equations.sandwich(theta)
     inverse = solve_systems(curvature, np.broadcast_to(np.eye(curvature.shape[1]), curvature.shape))
     records = equations.effective(equations.parameters)[:, None, None]
@@ -292,7 +327,9 @@ def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
 
 
 def limits(equations: Equations, k: int, theta: FloatArray, error: float, deviate: float) -> tuple[float, float]:
-    """All values of parameter k of one data set that the test does not reject at ``deviate`` standard normal deviations.
+    """Invert the test of parameter k of one data set.
+
+    Returns the range of values not rejected at ``deviate`` standard normal deviations.
 
     Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met before a value that
     has no test. The whole line where the other parameters are not clear of what randomization may hide.
@@ -325,7 +362,10 @@ def limits(equations: Equations, k: int, theta: FloatArray, error: float, deviat
 
 
 def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
-    """How the other parameters' solution moves with parameter k at the solution θ (p,), to first order; 0 where unknown."""
+    """Differentiate the other parameters at the solution θ (p,) in parameter k.
+
+    First order; 0 where unknown.
+    """
     free, out = _others(equations, (k,)), np.zeros(theta.size)
     out[k] = 1.0
     if free.size:
@@ -336,7 +376,10 @@ def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
 
 
 def tail(statistic: float, k: int, degrees: float) -> float:
-    """The p-value of a test of k parameters: χ², or F where variances have degrees of freedom; NaN of too few."""
+    """Compute the p-value of a test of k parameters.
+
+    By χ², or by F if variances have degrees of freedom; NaN if there are too few.
+    """
     if isinf(degrees):
         return float(chi2.sf(statistic, k))
     left = degrees - k + 1
@@ -344,7 +387,10 @@ def tail(statistic: float, k: int, degrees: float) -> float:
 
 
 def deviations(level: float, degrees: float) -> float:
-    """How many standard errors a two-sided interval reaches: of the normal law, or Student's."""
+    """Compute the half-width of a two-sided interval in standard errors.
+
+    By the normal distribution or Student's.
+    """
     return float(norm.isf(level / 2)) if isinf(degrees) else float(stdtrit(degrees, 1 - level / 2))
 
 
@@ -359,7 +405,10 @@ def _positive(matrices: FloatArray) -> NDArray[np.bool_]:
 
 
 def solve_systems(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Matrices (B, k, k) solved for right sides (B, k) or (B, k, j); NaN where a matrix is singular."""
+    """Solve matrices (B, k, k) for right sides (B, k) or (B, k, j).
+
+    NaN if a matrix is singular.
+    """
     column = right.ndim == 2
     sides = right[:, :, None] if column else right
     try:

@@ -69,7 +69,10 @@ _STEPS, _GAIN, _FLOOR = 30, 1e-12, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """What Σ^(−1/2) makes of directions and distances at a table (R,); the last cell, which the others tell, is left out."""
+    """Directions and distances multiplied by Σ^(−1/2) at a table (R,).
+
+    The last cell, which the others determine, is left out.
+    """
 
     sampling: Sampling
     table: FloatArray
@@ -83,33 +86,39 @@ class Whitened:
         return np.asarray(np.linalg.inv(root) / scale)
 
     def of(self, directions: FloatArray) -> FloatArray:
-        """Of rows (k, R), as columns (R − 1, k)."""
+        """Whiten rows (k, R) to columns (R − 1, k)."""
         return np.asarray(self._root @ directions[:, :-1].T)
 
     def back(self, distance: FloatArray) -> FloatArray:
-        """Of a distance (R − 1,), the derivative of half its square in the table, (R,)."""
+        """Differentiate half the squared distance (R − 1,) in the table, (R,)."""
         return np.append(self._root.T @ distance, 0.0)
 
     def along(self, columns: FloatArray, estimate: FloatArray) -> FloatArray:
-        """The distance of an estimate along the derivatives in coefficients of columns (p, R), each without those before."""
+        """Compute an estimate's distance along the derivatives of columns (p, R).
+
+        Each column is orthogonal to those before it.
+        """
         basis, triangle = np.linalg.qr(self.of(self.derivatives(columns)))
         distance = self.of((estimate - self.table)[None])[:, 0]
         return np.asarray(np.sign(np.diag(triangle)) * (basis.T @ distance))
 
     def derivatives(self, columns: FloatArray) -> FloatArray:
-        """Of the table in the coefficients of columns (p, R)."""
+        """Differentiate the table in the coefficients of columns (p, R)."""
         return np.asarray((columns - (columns @ self.table)[:, None]) * self.table)
 
 
 def null_model(terms: Terms) -> NullModel:
-    """The model for tables without noise: its fit has the estimates' own margins, made proportions."""
+    """Build the model for tables without noise.
+
+    Its fit has the estimates' margins, projected to proportions.
+    """
     sizes = [int(r) for r in terms.domain.sizes]
     parts = tuple(unrandomized([sizes[i] for i in chosen]) for chosen in terms.generators)
     return NullModel(terms, unrandomized(sizes), parts)
 
 
 def fitted_margins(table: EstimatedTable, terms: Terms) -> FloatArray:
-    """The model's table (R,) with the estimates' margins."""
+    """Fit the model's table (R,) to the estimates' margins."""
     return np.asarray(null_model(terms).fitted(table.n * table.observed[None]).proportions.ravel())
 
 
@@ -120,7 +129,9 @@ def test_estimated(
     scores: GivenScores | None = None,
     proportions: ArrayLike | None = None,
 ) -> TestResult:
-    """Test a hypothesis of a table that is known by its estimate: one of `TESTS_OF_ANSWERS`, in O(R³) for R cells.
+    """Test a hypothesis of an estimated table with known covariance.
+
+    One of `TESTS_OF_ANSWERS`, in O(R³) for R cells.
 
     The table is of two attributes for "independence" and "trend"; of these and those whose categories are the strata for tests
     within strata; of any for "goodness-of-fit" with ``proportions``. ``scores`` are those of trends, as in :func:`optrr.test`.
@@ -166,7 +177,7 @@ test_estimated.__test__ = False  # type: ignore[attr-defined]  # tells pytest th
 
 
 def _models(name: str, domain: Domain) -> tuple[Terms, Terms]:
-    """The hypothesis, and the model that it is tested against."""
+    """Return the hypothesis and the model it is tested against."""
     if name not in STRATIFIED:
         if domain.m != 2:
             raise InvalidInput(f"{name!r} is of two attributes, not {crossed(domain.names)}; name two")
@@ -178,7 +189,9 @@ def _models(name: str, domain: Domain) -> tuple[Terms, Terms]:
 
 @dataclass(frozen=True, eq=False)
 class EstimatedLogLinear(LogLinearEquations):
-    """A log-linear model of the estimate ``observed`` (1, R), whose covariance ``sampling`` knows.
+    """A log-linear model of an estimate ``observed`` (1, R).
+
+    ``sampling`` has its covariance.
 
     Steps are by the covariance at a consistent ``fit`` (R,), estimates and tests by that at the model's own table.
     """
@@ -191,21 +204,21 @@ class EstimatedLogLinear(LogLinearEquations):
         return Whitened(self.sampling, self.fit)
 
     def start(self) -> FloatArray:
-        """The fit."""
+        """Return the fitted parameters."""
         design = np.vstack([np.ones(self.columns.shape[1]), self.columns]).T
         return np.asarray(np.linalg.lstsq(design, np.log(np.maximum(self.fit, _FLOOR)), rcond=None)[0][None, 1:])
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """Minus half the squared distance, per report."""
+        """Compute minus half the squared distance, per report."""
         distance = self._metric.of(self.observed - self.proportions(theta))
         return np.asarray(-np.sum(distance**2, axis=0) / 2 / self.n)
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """Its gradient."""
+        """Compute the gradient of the objective."""
         return self._scored(theta, self._metric)[0]
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Newton's."""
+        """Compute the Hessian for Newton's method."""
         at, metric = self.at(theta), self._metric
         pulled = metric.back(metric.of(self.observed - at.proportions)[:, 0])
         moved = at.proportions[0] * (pulled - pulled @ at.proportions[0])
@@ -213,15 +226,15 @@ class EstimatedLogLinear(LogLinearEquations):
         return np.asarray(self._scored(theta, metric)[1] - bent / self.n)
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The quasi-score and its information, with the covariance at θ."""
+        """Compute the quasi-score and its information, with the covariance at θ."""
         return self._scored(theta, Whitened(self.sampling, self.proportions(theta)[0]))
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """The same information."""
+        """Compute the information."""
         return self.efficient(theta)[1]
 
     def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
-        """Where the quasi-score is 0."""
+        """Solve for a quasi-score of 0."""
         del free
         for _ in range(_STEPS):
             score, information = self.efficient(theta)
@@ -232,12 +245,12 @@ class EstimatedLogLinear(LogLinearEquations):
         return theta
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """None: an estimate has a quasi-likelihood at most."""
+        """Return None, because an estimate has at most a quasi-likelihood."""
         del theta
         return None
 
     def part(self, which: IntArray) -> "EstimatedLogLinear":
-        """There is one data set."""
+        """Return this object, as there is one data set."""
         del which
         return self
 
@@ -250,7 +263,7 @@ class EstimatedLogLinear(LogLinearEquations):
 def model_estimated(
     table: EstimatedTable, terms: Terms, confidence: float = 0.95, simultaneous: bool = False
 ) -> LogLinear:
-    """A hierarchical log-linear model of a table that is known by its estimate.
+    """Fit a hierarchical log-linear model to an estimated table.
 
     Raises InvalidInput for fewer than two reports or too many parameters.
     """
@@ -281,7 +294,9 @@ _OUTSIDE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class _AnsweredState:
-    """At θ: chances, γ made proper (1, 1, R), what M leaves of π̂ (T,), dᵀ M d, and J and M J (T, p).
+    """Quantities at θ.
+
+    Probabilities, γ projected to proportions (1, 1, R), the residual of π̂ after M (T,), dᵀ M d, and J and M J (T, p).
 
     Both with γ as it comes out, which is what is searched by, and with γ made proper, which tests and errors are of.
     """
@@ -296,54 +311,57 @@ class _AnsweredState:
 
 @dataclass(frozen=True, eq=False)
 class AnsweredEquations(LikelihoodEquations):
-    """Of one data set: ``reports`` (1, 1, R, r) are the estimated table, ``root`` (T, R r) is Rᵀ of one record."""
+    """Equations of one data set of answers.
+
+    ``reports`` (1, 1, R, r) are the estimated table, ``root`` (T, R r) is Rᵀ of one record.
+    """
 
     root: FloatArray | None = None
 
     method = "generalised least squares"
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """Minus half of what is minimised, per record, and what keeps θ finite."""
+        """Compute minus half the minimized distance per record, with a penalty on θ."""
         at = self._state(theta)
         value = np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3)) - at.distance / 2
         return np.where(at.levels.ordered, value, -np.inf)
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """Its gradient; γ is the best, and adds nothing."""
+        """Compute the gradient; γ is optimal and contributes nothing."""
         at = self._state(theta)
         own = at.levels.cell_scores() @ self.columns
         return np.asarray((at.moved[0].T @ at.left)[None] + np.einsum("bgrc,bgrcp->bp", self._held, own))
 
     def profile_curvature(self, theta: FloatArray) -> FloatArray:
-        """Gauss and Newton's, which is never negative."""
+        """Compute the Gauss-Newton matrix, which is positive semidefinite."""
         at = self._state(theta)
         return np.asarray((at.moved[0].T @ at.moved[1])[None] + self._bent(at.levels, self._held))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """The same."""
+        """Compute the Gauss-Newton matrix."""
         return self.profile_curvature(theta)
 
     def steering(self, theta: FloatArray) -> FloatArray:
-        """The same: it costs little."""
+        """Compute the Gauss-Newton matrix, which is cheap."""
         return self.profile_curvature(theta)
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Jᵀ M e and Jᵀ M J, per record."""
+        """Compute Jᵀ M e and Jᵀ M J, per record."""
         at = self._state(theta)
         return (at.proper[0].T @ at.left)[None], (at.proper[0].T @ at.proper[1])[None]
 
     def complete(self) -> FloatArray:
-        """What true records would tell where nothing has an effect, (1, p, p)."""
+        """Compute the information of true records without effects, (1, p, p)."""
         at = self._state(self.start())
         return self._bent(at.levels, at.law[..., None] * at.levels.p)
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """None: an estimate has a quasi-likelihood at most."""
+        """Return None, because an estimate has at most a quasi-likelihood."""
         del theta
         return None
 
     def part(self, which: IntArray) -> "AnsweredEquations":
-        """There is one data set."""
+        """Return this object, as there is one data set."""
         del which
         return self
 
@@ -392,7 +410,9 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Regression:
-    """A linear, logistic, ordered or multinomial regression from answers to questions: :func:`optrr.analysis.regress` of them.
+    """Fit a linear, logistic, ordered or multinomial regression to answers.
+
+    See :func:`optrr.analysis.regress`.
 
     The ``table`` is estimated from the answers, over the attributes of the formula, the outcome last
     (:meth:`optrr.core.design.designs.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
@@ -437,7 +457,7 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
 
 
 def _columns(predictors: Predictors, table: EstimatedTable) -> tuple[FloatArray, FloatArray]:
-    """(R, columns), a row for each cell of the predictors, and the offset, (R,)."""
+    """Build rows (R, columns) for each cell of the predictors, and the offset (R,)."""
     sizes = [int(r) for r in table.domain.sizes[:-1]]
     codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
     if not sizes:
@@ -448,7 +468,7 @@ def _columns(predictors: Predictors, table: EstimatedTable) -> tuple[FloatArray,
 
 
 def _root(covariance: FloatArray) -> FloatArray:
-    """(T, R r): a root of the inverse over what is told."""
+    """Compute a root (T, R r) of the inverse covariance on its range."""
     values, vectors = np.linalg.eigh(covariance)
     told = values > _UNTOLD * values[-1]
     return np.asarray((vectors[:, told] / np.sqrt(values[told])).T)

@@ -34,7 +34,7 @@ GOODNESS, HOMOGENEITY, _WITHIN_STRATA = "goodness-of-fit", "homogeneity", "condi
 
 
 def hypotheses() -> tuple[str, ...]:
-    """Every hypothesis by name."""
+    """List the names of all hypotheses."""
     return (*ASSOCIATIONS, *STRATIFIED, GOODNESS, HOMOGENEITY)
 
 
@@ -190,7 +190,7 @@ def tests(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def default_hypothesis(within: Sequence[str], proportions: ArrayLike | None, several: bool = False) -> str:
-    """What is tested unless a hypothesis is named."""
+    """Return the hypothesis that is tested by default."""
     if within:
         return _WITHIN_STRATA
     if proportions is not None:
@@ -199,7 +199,10 @@ def default_hypothesis(within: Sequence[str], proportions: ArrayLike | None, sev
 
 
 def check_stated(name: str, attributes: Sequence[str], within: Sequence[str], proportions: bool, groups: bool) -> None:
-    """Raise InvalidInput where a hypothesis lacks what states it, or something states another one."""
+    """Check that all inputs match the hypothesis.
+
+    Raises InvalidInput if one is missing, or belongs to another hypothesis.
+    """
     if name not in hypotheses():
         raise InvalidInput(f"``hypothesis``: {name!r} is unknown; give one of {', '.join(hypotheses())}")
     for what, is_given, own in (
@@ -216,7 +219,7 @@ def check_stated(name: str, attributes: Sequence[str], within: Sequence[str], pr
 
 
 def said_missing(domain: Domain, names: Sequence[str], complete: bool = False) -> str:
-    """What a test of these attributes does with missing values; empty where none declares them."""
+    """State how a test treats missing values; empty if none are declared."""
     if complete:
         return "complete cases"
     missing = [each.name for each in domain.subset(names) if None in each.codes]
@@ -224,7 +227,10 @@ def said_missing(domain: Domain, names: Sequence[str], complete: bool = False) -
 
 
 def _check_calibration(calibration: str | Bootstrap, name: str, drawn: bool, chosen: bool) -> None:
-    """Raise InvalidInput for a calibration that the test would ignore: some draw no table, others when they need to."""
+    """Raise InvalidInput for a calibration that the test would not use.
+
+    Some tests never draw tables, others only if necessary.
+    """
     seeded = isinstance(calibration, Bootstrap) and calibration.draws is None
     if calibration == "auto" or (drawn and (chosen or seeded)):
         return

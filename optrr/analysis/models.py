@@ -38,7 +38,9 @@ def model(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> LogLinear:
-    """Fit a log-linear model of the true table: odds ratios with everything else in the model.
+    """Fit a log-linear model of the true table.
+
+    Its coefficients are log odds ratios adjusted for the rest of the model.
 
     Parameters
     ----------
@@ -218,7 +220,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, columns: PublicColumns = NONE) -> bool:
-    """Whether the table of complete cases is another one than that of everybody, and asked for.
+    """Check whether complete cases are requested and are not everybody.
 
     Raises InvalidInput where no attribute of the design declares a missing value, for a sample, and for missing at random.
     """
@@ -241,7 +243,7 @@ def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, colu
 
 
 def estimated_table(reports: Reports, names: Sequence[str], complete: bool, partly: bool = False) -> EstimatedTable:
-    """The table of these attributes by its estimate and covariance, of the complete cases or of everybody."""
+    """Estimate a table with its covariance, of complete cases or everybody."""
     if reports.of_records:
         table = counted_table(reports.counted(names), reports.randomizer)
     else:

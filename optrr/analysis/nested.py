@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FittedModel(Protocol):
-    """A fitted model: what it is called, ln n of its records, and what a reader must know."""
+    """A fitted model for a comparison: its name, ln n of its records, and warnings."""
 
     @property
     def model(self) -> str: ...  # noqa: D102 (as above)
@@ -33,7 +33,9 @@ class FittedModel(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Two models fitted to the same records, the smaller inside the larger; ``score`` tests the smaller one.
+    """Two nested models fitted to the same records.
+
+    ``score`` tests the smaller one.
 
     ``ratio`` is the likelihood ratio G, None where there is no likelihood; ``ratio_p_value`` that of χ² with the score test's
     degrees of freedom, None where χ² does not hold, and ``doubts`` say why.
@@ -50,7 +52,10 @@ class Comparison(Result):
 
     @property
     def aic_difference(self) -> float | None:
-        """AIC of the larger model minus that of the smaller: below 0 it gains more than its parameters cost."""
+        """AIC of the larger model minus AIC of the smaller.
+
+        Negative values favor the larger model.
+        """
         return None if self.ratio is None else 2 * self.score.df - self.ratio
 
     @property
@@ -65,7 +70,7 @@ class Comparison(Result):
         return (*dict.fromkeys([*fits, *self.score.warnings]), *self.doubts)
 
     def headline(self) -> str:
-        """Both models, both tests."""
+        """Summarize both models and both tests."""
         p = "no p-value" if self.ratio_p_value is None else f"p = {self.ratio_p_value:.4g}"
         ratio = "" if self.ratio is None else f"likelihood ratio {self.ratio:.4f}, {p}; "
         criteria = (
@@ -79,7 +84,7 @@ class Comparison(Result):
         )
 
     def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the JSON object."""
         return {
             "smaller": self.smaller.model,
             "larger": self.larger.model,
@@ -90,5 +95,5 @@ class Comparison(Result):
         }
 
     def plot(self) -> Figure:
-        """That of the score test."""
+        """Plot the score test."""
         return self.score.plot()

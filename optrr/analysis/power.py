@@ -96,7 +96,7 @@ def records_for(  # noqa: PLR0913 (each argument is one question a user answers)
     proportions: ArrayLike | None = None,
     scores: Mapping[str, ArrayLike] | None = None,
 ) -> Power:
-    """Find the number of records with which a test rejects its hypothesis with this power.
+    """Find the number of records at which a test has this power.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def records_for_width(
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> Widths:
-    """Find the number of records with which no interval of a table is wider than wanted.
+    """Find the number of records at which no interval is wider than required.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def records_for_width(
 
 
 def _predicted(effect: Alternative, n: int, alpha: float, about: dict[str, Any]) -> Power:
-    """The power of n records, with what is known of the test."""
+    """Compute the power of n records, with details of the test."""
     predicted = predicted_power(effect, n, alpha)
     return Power(
         n=n,
@@ -192,7 +192,7 @@ def _effect(  # noqa: PLR0913 (as in power)
     proportions: ArrayLike | None,
     scores: Mapping[str, ArrayLike] | None,
 ) -> tuple[Alternative, dict[str, Any]]:
-    """The true proportions of some attributes, as what a test is to see, and what is said of it in a result."""
+    """Compute the alternative of some attributes, with its description."""
     within = (given,) if isinstance(given, str) else tuple(given)
     name = hypothesis or default_hypothesis(within, proportions)
     check_stated(name, attributes, within, proportions is not None, name == HOMOGENEITY)
@@ -229,7 +229,7 @@ def _effect(  # noqa: PLR0913 (as in power)
 
 
 def _groups(truth: ArrayLike) -> tuple[list[FloatArray], FloatArray | None]:
-    """Each group's proportions, and its share of the records where the truth states it."""
+    """Return each group's proportions, and the groups' proportions if stated."""
     groups = np.asarray(truth, dtype=np.float64)
     shares = groups.reshape(len(groups), -1).sum(axis=1)
     if not (np.isclose(shares.sum(), 1) and shares.min() > 0):

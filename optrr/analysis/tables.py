@@ -121,7 +121,9 @@ def tables(  # noqa: PLR0913 (each argument is one question a user answers)
     by: str | Iterable[str] = (),
     confidence: float = 0.95,
 ) -> list[Estimate | WeightedEstimate]:
-    """Estimate several tables whose intervals all hold together with this confidence, by Bonferroni's inequality.
+    """Estimate several tables with simultaneous intervals.
+
+    All hold jointly with this confidence by Bonferroni's inequality.
 
     Parameters
     ----------
@@ -172,7 +174,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> Measures | Derived:
-    """Compare one attribute between the groups of another, or estimate one number of a table, with intervals.
+    """Compare an attribute between groups, or estimate one statistic of a table.
+
+    Results have intervals.
 
     Parameters
     ----------
@@ -244,7 +248,9 @@ def proportion(  # noqa: PLR0913 (each argument is one question a user answers)
     sample: GivenSample = None,
     confidence: float = 0.95,
 ) -> Measures:
-    """Estimate the proportion of people with some categories, of all people or of those ``where`` others hold.
+    """Estimate the proportion of people with some categories.
+
+    Among all people or the subgroup of ``where``.
 
     Parameters
     ----------
@@ -420,7 +426,7 @@ def poisoning(
 def _coded(
     coding: Mapping[str, Any] | None, attributes: Sequence[str]
 ) -> tuple[dict[str, Category], dict[str, ArrayLike]]:
-    """The reference categories, and the scores, by attribute."""
+    """Split the coding into reference categories and scores by attribute."""
     given = coding or {}
     unknown = next((name for name in given if name not in attributes), None)
     if unknown is not None:
@@ -430,7 +436,7 @@ def _coded(
 
 
 def _table_of(reports: Reports, attributes: Sequence[str], sample: GivenSample) -> EstimatedTable:
-    """What measures take, after the warnings: the table of the sample if there is one, else of the reports."""
+    """Warn, and return the table of the sample or of the reports."""
     columns, lonely_psu = reports.sampled(sample)
     reports.warn_unless(columns, sample)
     if not columns:
@@ -439,7 +445,7 @@ def _table_of(reports: Reports, attributes: Sequence[str], sample: GivenSample) 
 
 
 def _of_answers(reports: Reports, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
-    """The cells of a table estimated from answers to local queries."""
+    """Estimate the cells of a table from answers to local queries."""
     check_confidence(confidence)
     cells = prod(reports.asking.domain.subset(attributes).sizes.tolist()) if simultaneous else 1
     estimated: Estimate = reports.asking.estimate(reports.alone, attributes, 1 - (1 - confidence) / cells)

@@ -52,7 +52,9 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class RaoScott:
-    """Of B samples: F, its degrees of freedom, δ̂ of the first cell, λ of the rarest report, and every category's share.
+    """Rao-Scott tests of B samples.
+
+    F, its degrees of freedom, δ̂ of the first cell, λ of the rarest report, and every category's proportion.
 
     ``ratios`` (B, R + c) are those shares in standard errors, first those of the rows.
     """
@@ -73,7 +75,9 @@ class RaoScott:
 def rao_scott(
     kernel: Kernel, shares: FloatArray, covariance: FloatArray, squares: FloatArray, degrees: FloatArray
 ) -> RaoScott:
-    """The test from weighted reports of a table of two attributes, for B samples and a table of R × c cells.
+    """Test weighted reports of a table of two attributes.
+
+    For B samples and a table of R × c cells.
 
     ``shares`` (B, R c) are λ̂ of the reports and ``covariance`` (B, R c, R c) is their V, of ``degrees`` of freedom ν (B,).
     ``squares`` (B, R c) are q, the squared weights of each report's records over the square of all weights.
@@ -99,39 +103,51 @@ def rao_scott(
 
 
 def _expected(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """λ, what margins made proportions lead to expect of the reports, (B, R, c)."""
+    """Compute expected reports λ under independence, (B, R, c)."""
     proper = [np.maximum(margin, _LEAST) for margin in (rows, columns)]
     rows, columns = (margin / margin.sum(axis=1, keepdims=True) for margin in proper)
     return kernel.expected(rows[:, :, None] * columns[:, None, :])
 
 
 def expected_squares(squares: FloatArray, shares: FloatArray, expected: FloatArray) -> FloatArray:
-    """q⁰: each report's mean weight is that of its records and of one more of average weight, so that none need be there."""
+    """Compute q⁰, each report's mean squared weight.
+
+    Each report gets one more record of average weight, so that none must be observed.
+    """
     whole = squares.sum(axis=1, keepdims=True)
     return np.asarray(expected * (squares + whole**2) / (shares + whole))
 
 
 def independent_records(counted: FloatArray, squares: FloatArray, shares: FloatArray) -> FloatArray:
-    """T, the covariance of what records of these squared weights count if all are independent, (B, d, d)."""
+    """Compute T, the covariance under independent records, (B, d, d).
+
+    ``squares`` are the squared weights.
+    """
     centred = counted - (counted @ shares[:, :, None])
     return np.asarray((centred * squares[:, None, :]) @ centred.transpose(0, 2, 1))
 
 
 def under_hypothesis(spread: FloatArray, observed: FloatArray, hypothesis: FloatArray) -> FloatArray:
-    """S from that of the sample, and T of both: symmetric roots, so that it does not matter which cells come first."""
+    """Transform the sample's S to the hypothesis by symmetric roots of T.
+
+    The order of cells then does not matter.
+    """
     moved = root(hypothesis, 0.5) @ root(observed, -0.5)
     return np.asarray(moved @ spread @ moved.transpose(0, 2, 1))
 
 
 def root(matrices: FloatArray, power: float) -> FloatArray:
-    """A power of symmetric matrices (B, d, d)."""
+    """Compute a power of symmetric matrices (B, d, d)."""
     values, vectors = np.linalg.eigh(matrices)
     values = np.maximum(values, _ROUNDING * values[:, -1:])
     return np.asarray((vectors * values[:, None, :] ** power) @ vectors.transpose(0, 2, 1))
 
 
 def _counted(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """G: what each report counts for the differences of all cells but the last row and column, (B, d, R c)."""
+    """Compute G, the influence of each report on the differences of cells.
+
+    All cells but the last row and column: (B, d, R c).
+    """
     r, c = kernel.sizes
     cell = np.eye(r * c).reshape(r, c, r, c)
     in_row, in_column = np.eye(r)[:, None, :, None], np.eye(c)[None, :, None, :]
@@ -140,7 +156,7 @@ def _counted(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArra
 
 
 def _ratios(kernel: Kernel, rows: FloatArray, columns: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Every category's share in standard errors, (B, R + c)."""
+    """Compute every category's proportion in standard errors, (B, R + c)."""
     r, c = kernel.sizes
     sums = [np.broadcast_to(np.eye(r)[:, :, None], (r, r, c)), np.broadcast_to(np.eye(c)[:, None, :], (c, r, c))]
     counted = kernel.solve_adjoint(np.concatenate(sums)).reshape(r + c, -1)
@@ -168,7 +184,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
     clusters: str | None = None,
     lonely_psu: Single = "refuse",
 ) -> TestResult:
-    """Whether two attributes are independent in the population that a sample of randomized records was drawn from.
+    """Test independence of two attributes in the population of a sample.
 
     Pearson's test with Rao and Scott's second-order correction (:mod:`optrr.analysis.weighted`). ``statistic`` is F
     times the degrees of freedom of a sample of equal weights, to be compared with χ²; ``p_value`` is that of F.
@@ -196,7 +212,7 @@ test_weighted.__test__ = False  # type: ignore[attr-defined]  # tells pytest tha
 def tested_sample(
     sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, lonely_psu: Single = "refuse"
 ) -> TestResult:
-    """The same from records that are read already; ``columns`` are those they were read with."""
+    """Test records that are already read; ``columns`` are their public columns."""
     if len(sample.domain) != 2:
         raise InvalidInput(
             f"a test of independence of sampled records takes two attributes, not {crossed(sample.domain.names)}"
@@ -233,7 +249,10 @@ def tested_sample(
 
 
 def _hidden(sample: SampledRecords, ratios: FloatArray) -> str:
-    """Which category's share cannot be told from 0, by how much, and how many records of such a sample would do."""
+    """Explain which category's proportion is not distinguishable from 0.
+
+    States the number of records that would suffice.
+    """
     where = [(attribute.name, text) for attribute in sample.domain for text in attribute.texts]
     rarest = int(np.argmin(ratios))
     name, category = where[rarest]
@@ -246,5 +265,8 @@ def _hidden(sample: SampledRecords, ratios: FloatArray) -> str:
 
 
 def is_rough(expected: float, degrees: float) -> bool:
-    """Whether the rarest report expects so few effective records, or degrees are so few, that the level may be another."""
+    """Check whether effective records or degrees of freedom are too few.
+
+    The level of the test may then differ.
+    """
     return expected < FEWEST_EXPECTED or degrees < FEWEST_DEGREES

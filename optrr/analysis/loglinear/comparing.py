@@ -95,7 +95,9 @@ _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
 
 @dataclass(frozen=True, eq=False)
 class ModelTest:
-    """The smaller model, and the columns (d, *sizes) that the larger one adds to it; ``saturated`` where it fits any table.
+    """Test of a log-linear model inside a larger one.
+
+    The larger one adds the columns (d, *sizes); ``saturated`` if it fits any table.
 
     ``scores`` are those of the two attributes of a trend.
     """
@@ -116,7 +118,7 @@ class ModelTest:
         return self.df + self.null.terms.parameters == self.null.kernel.cells - 1
 
     def statistics(self, tables: FloatArray, fits: TableFits) -> FloatArray:
-        """T of tables of counts (B, *sizes) with their fits, (B,)."""
+        """Compute T of tables of counts (B, *sizes) with their fits, (B,)."""
         b, kernel = tables.shape[0], self.null.kernel
         n = tables.sum(axis=kernel.axes)
         lam = fits.expected.reshape(b, 1, -1)
@@ -134,7 +136,10 @@ class ModelTest:
         )
 
     def influence(self, fits: TableFits) -> FloatArray:
-        """What one report adds to the score of each added column, the smaller model's directions taken out: (B, d, R)."""
+        """Compute one report's contribution to the score of each added column.
+
+        The smaller model's directions are projected out: (B, d, R).
+        """
         b, kernel = fits.expected.shape[0], self.null.kernel
         lam = fits.expected.reshape(b, 1, -1)
         old, new = (pushed(columns, fits.proportions, kernel) for columns in (self.null.columns, self.added))
@@ -144,11 +149,14 @@ class ModelTest:
 
     @cached_property
     def ratio(self) -> StrataRatio | None:
-        """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
+        """Likelihood ratio used where χ² does not hold; None if the score is drawn."""
         return StrataRatio.of(self.null, None if self.saturated else self.added)
 
     def measured(self, tables: FloatArray, fits: TableFits) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Of tables of counts (B, *sizes): the statistic, whether it is the score's, and whether it says anything, all (B,)."""
+        """Compute statistics, whether they are the score's, and whether they inform.
+
+        ``tables`` are counts (B, *sizes); all three have shape (B,).
+        """
         statistic, n = self.statistics(tables, fits), tables.sum(axis=self.null.kernel.axes)
         if self.ratio is None:
             faint = (self.null.records_worth(fits, n) < LEAST_WORTH) | (self.shown(fits, n) < LEAST_SHOWN)
@@ -161,7 +169,10 @@ class ModelTest:
         return statistic, by_score, np.ones(n.size, dtype=bool)
 
     def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
-        """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
+        """Compute the equivalent number of true records per cell, (B,).
+
+        True records of an even table that would show the best-shown tested direction as well.
+        """
         if not self._even_scale.size:
             return np.full(n.size, np.inf)
         step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
@@ -175,7 +186,10 @@ class ModelTest:
 
     @cached_property
     def _even_scale(self) -> FloatArray:
-        """Makes 1 of an even table's information A Aᵀ, (d, d); empty where more columns were added than are looked at."""
+        """Scaling of an even table's information A Aᵀ to the identity, (d, d).
+
+        Empty if more columns were added than are examined.
+        """
         if len(self.added) > _MOST_COLUMNS:
             return np.zeros((0, 0))
         old = self.null.columns
@@ -185,7 +199,7 @@ class ModelTest:
         return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
 
     def draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
-        """Statistics of tables drawn from fits of the smaller model."""
+        """Draw tables from fits of the smaller model and compute their statistics."""
 
         def statistics(tables: FloatArray) -> FloatArray:
             return self.statistics(tables, self.null.fitted(tables))
@@ -216,7 +230,10 @@ def compare_models(
 
 
 def model_test(mechanism: Randomizer, smaller: Terms, larger: Terms, name: str = "models") -> ModelTest:
-    """The test of a model inside a larger one, for any number of tables. Raises as :func:`compare_models`."""
+    """Build the test of a model inside a larger one, for any number of tables.
+
+    Raises as :func:`compare_models` does.
+    """
     added = tuple(s for s in larger.sets if s not in smaller.sets)
     if not smaller <= larger or not added:
         raise InvalidInput(f"the model {smaller} is not a part of {larger}; a test needs one model inside the other")
@@ -232,7 +249,9 @@ def stratified_test(
     random_state: int | np.random.Generator | None = None,
     scores: GivenScores | None = None,
 ) -> TestResult:
-    """Test an association of the first two attributes within the strata of the others.
+    """Test an association of the first two attributes within strata.
+
+    The other attributes form the strata.
 
     Parameters
     ----------
@@ -261,7 +280,7 @@ def stratified_test(
 def within_strata(
     name: StratifiedName, domain: Domain, mechanism: Randomizer, scores: GivenScores | None = None
 ) -> ModelTest:
-    """One of `STRATIFIED`, for any number of tables.
+    """Build one of the tests `STRATIFIED`, for any number of tables.
 
     Raises InvalidInput for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is
     about.
@@ -277,7 +296,10 @@ def within_strata(
 
 
 def models_within_strata(name: str, domain: Domain) -> tuple[Terms, Terms]:
-    """The hypothesis of one of `STRATIFIED`, and the model that it is tested against; of a trend with more than it adds."""
+    """Return the hypothesis of one of `STRATIFIED` and its alternative.
+
+    The alternative of a trend has more terms than it adds.
+    """
     a, b, *strata = domain.names
     apart, everything = Terms.of(domain, [(a, *strata), (b, *strata)]), Terms.of(domain, [domain.names])
     if name == "same-odds-ratios":
@@ -286,7 +308,7 @@ def models_within_strata(name: str, domain: Domain) -> tuple[Terms, Terms]:
 
 
 def product_column(scores: Sequence[FloatArray], domain: Domain) -> FloatArray:
-    """The column (1, *sizes) of a trend of the first two attributes: the product of their scores."""
+    """Build the column (1, *sizes) of a trend: the product of two scores."""
     sizes = tuple(map(int, domain.sizes))
     return np.broadcast_to(trend_contrast(*scores).reshape(1, *sizes[:2], *(1,) * (domain.m - 2)), (1, *sizes)).copy()
 
@@ -357,7 +379,9 @@ def stratified_alternative(
     name: StratifiedName = "conditional-independence",
     scores: GivenScores | None = None,
 ) -> Alternative:
-    """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
+    """Compute the alternative of one of `STRATIFIED` at a true distribution.
+
+    It is the distribution of two attributes and those that form strata.
 
     Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism
     hides what the test is about.
@@ -366,7 +390,7 @@ def stratified_alternative(
 
 
 def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
-    """What the test of a log-linear model against a larger one sees of a true distribution."""
+    """Compute the alternative of a model test at a true distribution."""
     kernel = test.null.kernel
     expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "truth"))
     tables = MANY_RECORDS * expected[None]
@@ -391,7 +415,10 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
 
 
 def _clear(test: ModelTest, fits: TableFits) -> float:
-    """Records from which the smaller model's margins are clear of 0 and no test is refused."""
+    """Compute the number of records at which margins are clear of 0.
+
+    From there on no test is refused.
+    """
     by_one = max(float(test.shown(fits, np.ones(1))[0]), float(np.finfo(np.float64).tiny))
     records = [_NOT_REFUSED * LEAST_SHOWN / by_one]
     for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):

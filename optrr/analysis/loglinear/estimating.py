@@ -84,7 +84,10 @@ class LogLinear(TableResult):
 
     @cached_property
     def coefficients(self) -> FloatArray:
-        """β, (p,); infinite where shares that go to 0 take one there, NaN where they leave it without a limit."""
+        """β, (p,).
+
+        Infinite if vanishing proportions take a coefficient there, NaN if it has no limit.
+        """
         empty = self.n * self.proportions.ravel() <= _NOBODY
         found = self.solved.theta[0]
         return fitting.limits_of_coefficients(found, self.equations.columns, empty) if empty.any() else found
@@ -96,7 +99,10 @@ class LogLinear(TableResult):
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Of the coefficients, (p, p); NaN where the records hold no information on all of them."""
+        """Covariance of the coefficients, (p, p).
+
+        NaN if the records do not inform about all of them.
+        """
         information = self.n * self.equations.efficient(self.solved.theta)[1][0]
         if self._unbounded or np.linalg.cond(information) > 1 / np.finfo(np.float64).eps:
             return np.full(information.shape, np.nan)
@@ -120,12 +126,18 @@ class LogLinear(TableResult):
 
     @property
     def aic(self) -> float | None:
-        """−2 log-likelihood + 2 parameters: smaller is better (Akaike, IEEE Trans. Automat. Contr. 19, 1974)."""
+        """−2 log-likelihood + 2 parameters; smaller is better.
+
+        Akaike, IEEE Trans. Automat. Contr. 19, 1974.
+        """
         return None if (likely := self.log_likelihood) is None else 2 * (self.terms.parameters - likely)
 
     @property
     def bic(self) -> float | None:
-        """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
+        """−2 log-likelihood + parameters · ln n; smaller is better.
+
+        Schwarz, Ann. Stat. 6, 1978.
+        """
         return (
             None if (likely := self.log_likelihood) is None else self.terms.parameters * self.log_records - 2 * likely
         )
@@ -192,23 +204,23 @@ class LogLinear(TableResult):
         return tuple(line for line in lines if line)
 
     def headline(self) -> str:
-        """The model, its size, and the number of records."""
+        """Summarize the model, its size and the number of records."""
         size = amount(self.terms.parameters, "parameter")
         return f"{self.terms}: {size}, {self.n} records"
 
     def sentences(self) -> list[str]:
-        """What the intervals hold for, what coefficients are, and how the model fits."""
+        """Explain intervals, coefficients and goodness of fit."""
         kind = intervals_said(self.confidence, self.simultaneous)
         return [f"log odds and log odds ratios against first categories, {kind}", *self._fit()]
 
     def _fit(self) -> list[str]:
-        """The likelihood, if there is one."""
+        """State the likelihood, if there is one."""
         if self.log_likelihood is None:
             return []
         return [f"log-likelihood {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}"]
 
     def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
-        """What stands on its page, with what a ``comparison`` with another model says."""
+        """Build the content of the HTML report, with a ``comparison`` if given."""
         lead = (
             f"Log odds and log odds ratios among the people behind {self.n} randomized records, each with all else in the "
             "model."
@@ -221,7 +233,10 @@ class LogLinear(TableResult):
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per coefficient: parameter, estimate, standard_error, lower, upper."""
+        """Convert to a table with one row per coefficient.
+
+        Columns are parameter, estimate, standard_error, lower, upper.
+        """
         import pyarrow as pa  # noqa: PLC0415 (slow to import)
 
         return pa.table(
@@ -235,7 +250,7 @@ class LogLinear(TableResult):
         )
 
     def summary(self) -> dict[str, Any]:
-        """As a JSON object; None for what is not known."""
+        """Return the JSON object; unknown values are None."""
         return {
             "model": self.model,
             "attributes": list(self.counts.domain.names),
@@ -260,7 +275,9 @@ def fit_loglinear(
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> LogLinear:
-    """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
+    """Fit a hierarchical log-linear model to randomized counts.
+
+    The model is that of the true proportions.
 
     Parameters
     ----------
@@ -285,7 +302,7 @@ def fit_loglinear(
 
 
 def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]]) -> LogLinear:
-    """The fit of a model without intervals. Raises as :func:`fit_loglinear`."""
+    """Fit a model without intervals; raise as :func:`fit_loglinear` does."""
     check_records(counts.n)
     terms = fitting.Terms.of(counts.domain, generators)
     fitting.check_seen(terms, checked_mechanism(mechanism))
@@ -294,7 +311,7 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
 
 
 def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
-    """The result with intervals at its confidence, or with the reason why there are none.
+    """Add intervals to a result, or the reason why there are none.
 
     ``worth`` true records a cell would tell as much as the result's.
     """
@@ -325,7 +342,7 @@ def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
 
 
 def _shown_by(result: LogLinear, counts: Counts, mechanism: Randomizer) -> LogLinear:
-    """With intervals, if the records show the model's margins well enough."""
+    """Add intervals if the records show the model's margins well enough."""
     model = fitting.NullModel.of(result.terms, mechanism)
     fits = model.fitted(counts.table[None].astype(np.float64))
     return with_intervals(result, float(model.records_worth(fits, np.array([counts.n]))[0]))
@@ -334,7 +351,9 @@ def _shown_by(result: LogLinear, counts: Counts, mechanism: Randomizer) -> LogLi
 def stepwise(
     counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95, simultaneous: bool = False
 ) -> LogLinear:
-    """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
+    """Search for a model by adding or removing one interaction at a time.
+
+    It continues while BIC falls and does not guarantee the best model.
 
     It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
     search chose the model because it fits, so that errors and tests from the same records are too good; the result does not
@@ -374,7 +393,7 @@ _NEAR_ZERO = (
 
 
 def _clear(model: LogLinear) -> bool:
-    """Whether a model's shares are clear of 0, and all of its expected reports many."""
+    """Check that proportions are clear of 0 and all expected reports are many."""
     if (
         np.isnan(model.covariance).any()
         or model.n * model.equations.at(model.solved.theta).expected.min() < MANY_EXPECTED

@@ -49,14 +49,19 @@ _OUTSIDE = {sign: re.compile(rf"\{sign}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a hierarchical model: every set with all of its subsets, small ones first; ``sets`` hold positions."""
+    """Terms of a hierarchical model: each set with all its subsets.
+
+    Small ones come first; ``sets`` hold positions.
+    """
 
     domain: Domain
     sets: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(domain: Domain, generators: Iterable[Iterable[str]]) -> Terms:
-        """The closure of generators, such as [("a", "b"), ("c",)]; every attribute has a term of its own in any case.
+        """Build the closure of generators, such as [("a", "b"), ("c",)].
+
+        Every attribute has its own term in any case.
 
         Raises InvalidInput for an attribute that the domain has not, or one named twice in a generator.
         """
@@ -72,25 +77,25 @@ class Terms:
         return tuple(s for s in self.sets if not any(set(s) < set(t) for t in self.sets))
 
     def with_term(self, term: Sequence[int]) -> Terms:
-        """The model with one more set, and its subsets."""
+        """Return the model with one more set and its subsets."""
         return Terms.of(self.domain, [self._names(s) for s in (*self.sets, tuple(term))])
 
     def without_term(self, term: tuple[int, ...]) -> Terms:
-        """The model without a generator."""
+        """Return the model without a generator."""
         return Terms(self.domain, tuple(s for s in self.sets if s != term))
 
     def _names(self, positions: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.domain.names[i] for i in positions)
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """The generators by names."""
+        """Iterate over the generators by names."""
         return map(self._names, self.generators)
 
     def __str__(self) -> str:
         return " + ".join("*".join(map(_quoted, names)) for names in self)
 
     def __le__(self, other: Terms) -> bool:
-        """Whether every term is one of the other model's."""
+        """Check whether every term is in the other model."""
         return self.domain == other.domain and set(self.sets) <= set(other.sets)
 
     @property
@@ -99,15 +104,15 @@ class Terms:
         return sum(int(np.prod([self.domain.sizes[i] - 1 for i in s])) for s in self.sets)
 
     def columns(self) -> FloatArray:
-        """The design matrix, (p, *sizes): one table of 0 and 1 for every parameter."""
+        """Build the design matrix, (p, *sizes): a table of 0 and 1 per parameter."""
         return np.concatenate([indicators(self.domain, s) for s in self.sets])
 
     def flat_columns(self) -> FloatArray:
-        """The same, (p, R)."""
+        """Build the design matrix, (p, R)."""
         return self.columns().reshape(self.parameters, -1)
 
     def labels(self) -> list[str]:
-        """What each parameter is about: ``sex = M``, ``sex = M : income = high``."""
+        """Name each parameter: ``sex = M``, ``sex = M : income = high``."""
         out = []
         for s in self.sets:
             categories = [self.domain.attributes[i].texts[1:] for i in s]
@@ -118,7 +123,10 @@ class Terms:
 
 
 def indicators(domain: Domain, chosen: Sequence[int]) -> FloatArray:
-    """One table for every choice of categories other than the first in these attributes, (p, *sizes)."""
+    """Build a table for every choice of categories other than the first.
+
+    In the chosen attributes; (p, *sizes).
+    """
     sizes = tuple(map(int, domain.sizes))
     each = [np.expand_dims(np.eye(sizes[i])[1:], [k + 1 for k in range(domain.m) if k != i]) for i in chosen]
     choices = np.ndindex(*(len(tables) for tables in each))
@@ -131,12 +139,15 @@ def _quoted(name: str) -> str:
 
 
 def split_terms(text: str) -> list[list[str]]:
-    """The names of ``a*b + c``: sets joined by +, attributes of a set by *; a name with these signs stands in backticks."""
+    """Split ``a*b + c`` into sets of names.
+
+    Sets are joined by +, attributes of a set by *; a name with these characters stands in backticks.
+    """
     return [[name.strip().strip("`") for name in _OUTSIDE["*"].split(part)] for part in _OUTSIDE["+"].split(text)]
 
 
 def parse_terms(text: str, domain: Domain) -> Terms:
-    """The model of terms such as ``a*b + c`` (:func:`split_terms`).
+    """Parse a model of terms such as ``a*b + c``; see :func:`split_terms`.
 
     Raises InvalidInput for a name that the domain has not.
     """
@@ -167,20 +178,26 @@ _IMPOSSIBLE = 1e-18
 
 @dataclass(frozen=True, eq=False)
 class TableFits:
-    """Fitted proportions and expected reports of B tables, both (B, *sizes), and whether noise took no margin out, (B,)."""
+    """Fitted proportions and expected reports of B tables, both (B, *sizes).
+
+    Also whether each fit has all margins inside the simplex, (B,).
+    """
 
     proportions: FloatArray
     expected: FloatArray
     proper: NDArray[np.bool_]
 
     def part(self, which: IntArray) -> TableFits:
-        """Of some of the tables."""
+        """Select tables."""
         return TableFits(self.proportions[which], self.expected[which], self.proper[which])
 
 
 @dataclass(frozen=True, eq=False)
 class NullModel:
-    """A model whose fit a test needs: ``kernel`` of the whole table, and one for each of the model's generators."""
+    """A model to be fitted for a test.
+
+    ``kernel`` of the whole table, and one for each of the model's generators.
+    """
 
     terms: Terms
     kernel: Kernel
@@ -188,7 +205,10 @@ class NullModel:
 
     @staticmethod
     def of(terms: Terms, mechanism: Randomizer) -> NullModel:
-        """Through a mechanism. Raises SingularMarginal where it hides one of the model's interactions."""
+        """Build the model through a mechanism.
+
+        Raises SingularMarginal if it makes an interaction non-identifiable.
+        """
         names = terms.domain.names
         parts = tuple(mechanism.kernel(tuple(names[i] for i in chosen)) for chosen in terms.generators)
         for part in parts:
@@ -201,7 +221,10 @@ class NullModel:
         return self.terms.columns()
 
     def fitted(self, tables: FloatArray) -> TableFits:
-        """The model's fit to tables of counts (B, *sizes): where margins are proper, the likeliest."""
+        """Fit the model to tables of counts (B, *sizes).
+
+        The maximum likelihood fit if margins are proper.
+        """
         start, cells = self.started(tables), self.kernel.cells
         which = np.flatnonzero(start.proper)
         n, flat = tables[which].sum(axis=self.kernel.axes), self.columns.reshape(-1, cells)
@@ -214,7 +237,7 @@ class NullModel:
         return start
 
     def started(self, tables: FloatArray) -> TableFits:
-        """The model's tables with the margins that tables of counts (B, *sizes) estimate, made proportions."""
+        """Fit the model to the estimated margins, projected to proportions."""
         n = tables.sum(axis=self.kernel.axes)
         margins = self._margins(tables / _spread(n, tables.ndim))
         proper = np.all([m.reshape(n.size, -1).min(axis=1) > 0 for m in margins], axis=0)
@@ -228,7 +251,9 @@ class NullModel:
         return np.asarray(np.linalg.pinv(np.vstack([np.ones(flat.shape[1]), flat]))[:, 1:])
 
     def cautious(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
-        """Expected reports to draw tables from, (B, *sizes): every cell of a margin gets half a record's worth more.
+        """Compute expected reports from which to draw tables, (B, *sizes).
+
+        Every cell of a margin gets half a record more.
 
         Fitted margins have empty cells more often than true ones. A record counts as many as it takes without randomization to
         estimate an even margin as well as these ``n`` (B,) do; where that is few, all cells together get a tenth of the margin.
@@ -240,7 +265,7 @@ class NullModel:
         return self.reports(self._proportional(margins))
 
     def clear_of_zero(self, fits: TableFits, n: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Whether every cell of the fitted margins is at least two standard errors of its estimate above 0, (B,)."""
+        """Check that all fitted margins are two standard errors above 0, (B,)."""
         out = fits.proper.copy()
         for chosen, part in zip(self.terms.generators, self.parts, strict=True):
             rest = self._beside(chosen)
@@ -250,13 +275,16 @@ class NullModel:
         return np.asarray(out)
 
     def records_worth(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
-        """Records without randomization, for each cell, that would show the faintest of the model's margins as well, (B,)."""
+        """Compute the equivalent number of true records per cell, (B,).
+
+        They would show the most attenuated margin of the model as well.
+        """
         pairs = zip(self.terms.generators, self.parts, strict=True)
         each = [self._worth(chosen, part, fits.expected, n) / part.cells for chosen, part in pairs]
         return np.asarray(np.min(each, axis=0))
 
     def _worth(self, chosen: tuple[int, ...], part: Kernel, expected: FloatArray, n: NDArray[np.integer]) -> FloatArray:
-        """Records that show an even margin without randomization as well as these ``n`` (B,) do, (B,)."""
+        """Compute how many true records show an even margin as well, (B,)."""
         variance = part.exact_variance(expected.sum(axis=self._beside(chosen)), 1.0).mean(axis=part.axes)
         return np.asarray((1 - 1 / part.cells) / part.cells / variance * n)
 
@@ -264,12 +292,12 @@ class NullModel:
         return tuple(i + 1 for i in range(len(self.kernel.sizes)) if i not in chosen)
 
     def _margins(self, observed: FloatArray) -> list[FloatArray]:
-        """Unbiased estimates of the generators' margins, each (B, *its sizes)."""
+        """Estimate the generators' margins without bias, each (B, *its sizes)."""
         pairs = zip(self.terms.generators, self.parts, strict=True)
         return [part.solve(observed.sum(axis=self._beside(chosen))) for chosen, part in pairs]
 
     def _proportional(self, margins: list[FloatArray]) -> FloatArray:
-        """The table of the model with these margins (Deming & Stephan, Ann. Math. Stat. 11, 1940)."""
+        """Fit the table with these margins (Deming & Stephan 1940)."""
         b = margins[0].shape[0]
         table = np.full((b, *self.kernel.sizes), 1 / self.kernel.cells)
         for _ in range(_ROUNDS):
@@ -282,13 +310,16 @@ class NullModel:
         return np.asarray(table / table.sum(axis=self.kernel.axes, keepdims=True))
 
     def reports(self, table: FloatArray) -> FloatArray:
-        """What true tables (B, *sizes) make expect of reports, positive and summing to 1."""
+        """Compute expected reports of true tables, positive, with sum 1."""
         lam = np.maximum(self.kernel.forward(table), _IMPOSSIBLE)
         return np.asarray(lam / lam.sum(axis=self.kernel.axes, keepdims=True))
 
 
 def pushed(columns: FloatArray, proportions: FloatArray, kernel: Kernel) -> FloatArray:
-    """Derivatives of the expected reports of B tables in the coefficients of columns (p, *sizes), (B, p, R)."""
+    """Differentiate the expected reports of B tables in coefficients, (B, p, R).
+
+    ``columns`` have shape (p, *sizes).
+    """
     b, flat = proportions.shape[0], columns.reshape(len(columns), -1)
     shares = proportions.reshape(b, -1)
     centred = (flat[None] - (shares @ flat.T)[:, :, None]) * shares[:, None, :]
@@ -296,7 +327,10 @@ def pushed(columns: FloatArray, proportions: FloatArray, kernel: Kernel) -> Floa
 
 
 def scaled_solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Solutions (B, p, q) after scaling to unit diagonals, so that directions of rare cells do not spoil the solve."""
+    """Solve systems (B, p, q) after scaling to unit diagonals.
+
+    Directions of rare cells then do not spoil the solution.
+    """
     scale = 1 / np.sqrt(np.maximum(np.einsum("zkk->zk", matrix), np.finfo(np.float64).tiny))[:, :, None]
     correlation = matrix * scale * np.swapaxes(scale, 1, 2) + _RIDGE * np.eye(matrix.shape[1])
     return np.asarray(scale * np.linalg.solve(correlation, scale * right))
@@ -316,13 +350,13 @@ def _proper(margins: FloatArray, added: FloatArray) -> FloatArray:
 
 
 def _padded(margins: FloatArray, added: FloatArray) -> FloatArray:
-    """``added`` (B,) more for each cell, and 1 in all."""
+    """Add ``added`` (B,) to each cell and normalize to 1."""
     padded = margins + _spread(added, margins.ndim)
     return np.asarray(padded / padded.sum(axis=tuple(range(1, margins.ndim)), keepdims=True))
 
 
 def check_seen(terms: Terms, mechanism: Randomizer) -> None:
-    """Refuse a model with an interaction that the mechanism hides. Raises SingularMarginal, which names it."""
+    """Raise SingularMarginal for a model with a non-identifiable interaction."""
     for generator in terms.generators:
         mechanism.kernel(tuple(terms.domain.names[i] for i in generator)).check_invertible()
 
@@ -334,7 +368,9 @@ _ZERO = 1e-7
 
 
 def limits_of_coefficients(coefficients: FloatArray, columns: FloatArray, empty: NDArray[np.bool_]) -> FloatArray:
-    """The coefficients (p,) with ∞ or −∞ for those that tend to it where ``empty`` cells (R,) go to 0, NaN for no limit.
+    """Replace coefficients that diverge as ``empty`` cells (R,) go to 0.
+
+    By ∞ or −∞, or NaN if there is no limit; (p,).
 
     ``columns`` (p, R) are the model's. Two linear programs for each coefficient that the other cells leave open.
     """
@@ -351,7 +387,7 @@ def limits_of_coefficients(coefficients: FloatArray, columns: FloatArray, empty:
 
 
 def _farthest(aim: FloatArray, falls: FloatArray) -> bool:
-    """Whether a direction z with ``falls`` z ≤ 0 has ``aim``·z > 0."""
+    """Check whether a direction z with ``falls`` z ≤ 0 has ``aim``·z > 0."""
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import, and few tables need it)
 
     solution = linprog(-aim, A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1, 1))
@@ -370,7 +406,10 @@ _LITTLE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class LogLinearState:
-    """At β: proportions π and expected reports λ, (B, R); columns less their means (B, p, R), and J of them."""
+    """Quantities at β.
+
+    Proportions π and expected reports λ, (B, R); columns less their means (B, p, R), and J of them.
+    """
 
     proportions: FloatArray
     expected: FloatArray
@@ -385,7 +424,9 @@ class LogLinearState:
 
 @dataclass(frozen=True, eq=False)
 class LogLinearEquations(Equations):
-    """The likelihood of B data sets of ``n`` (B,) records in the coefficients of ``columns`` (p, R).
+    """Likelihood of B data sets in the coefficients of ``columns`` (p, R).
+
+    They have ``n`` (B,) records.
 
     ``observed`` (B, R) are their shares of the reports.
     """
@@ -406,17 +447,17 @@ class LogLinearEquations(Equations):
         return len(self.columns)
 
     def start(self) -> FloatArray:
-        """Even proportions."""
+        """Return the coefficients of even proportions."""
         return np.zeros((len(self.n), self.parameters))
 
     def proportions(self, theta: FloatArray) -> FloatArray:
-        """π, (B, R)."""
+        """Compute π, (B, R)."""
         logs = theta @ self.columns
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(np.maximum(shares / shares.sum(axis=1, keepdims=True), _TINY))
 
     def at(self, theta: FloatArray) -> LogLinearState:
-        """Everything at β, kept until another one is asked for."""
+        """Compute all quantities at β; the last ones are cached."""
         if not self.last or not np.array_equal(self.last[0][0], theta):
             shares = self.proportions(theta)
             centred = self.columns[None] - (shares @ self.columns.T)[:, :, None]
@@ -425,16 +466,19 @@ class LogLinearEquations(Equations):
         return self.last[0][1]
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """Σ λ̂ ln λ."""
+        """Compute Σ λ̂ ln λ."""
         return np.asarray(np.sum(self.observed * np.log(self._expected(self.proportions(theta))), axis=1))
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """J(λ̂/λ)."""
+        """Compute J(λ̂/λ)."""
         at = self.at(theta)
         return np.asarray((at.derivative @ (self.observed / at.expected)[:, :, None])[:, :, 0])
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """J diag(λ̂/λ²) Jᵀ, and the columns' covariance less that among the records expected behind the reports."""
+        """Compute the observed information.
+
+        J diag(λ̂/λ²) Jᵀ, and the columns' covariance less that among the records expected behind the reports.
+        """
         at = self.at(theta)
         ratio = self.observed / at.expected
         sizes = self.kernel.sizes
@@ -443,7 +487,7 @@ class LogLinearEquations(Equations):
         return np.asarray((at.derivative * (ratio / at.expected)[:, None]) @ np.swapaxes(at.derivative, 1, 2) + bent)
 
     def steering(self, theta: FloatArray) -> FloatArray:
-        """H where it is positive, else the information."""
+        """Return H if it is positive definite, else the information."""
         curvature = self.curvature(theta)
         positive = np.linalg.eigvalsh(curvature)[:, 0] > 0
         if not positive.all():
@@ -452,24 +496,24 @@ class LogLinearEquations(Equations):
         return np.asarray(curvature + least)
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """Of all reports."""
+        """Compute the log-likelihood of all reports."""
         return self.n * self.objective(theta)
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The score, and the information."""
+        """Compute the score and the information."""
         return self.score(theta), self.at(theta).information
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """The information."""
+        """Compute the information."""
         return self.at(theta).information
 
     def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
-        """Everywhere: the information has no error."""
+        """Return true everywhere, as the information has no error."""
         del where
         return np.ones(len(theta), dtype=np.bool_)
 
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
-        """Moves no cell by more than a few units of log-odds."""
+        """Limit a step to a few units of log-odds per cell."""
         moved = np.ptp(step @ self.columns[free], axis=1)
         return np.asarray(step * np.minimum(1.0, _LONGEST_STEP / np.maximum(moved, _TINY))[:, None])
 
@@ -479,7 +523,7 @@ class LogLinearEquations(Equations):
         return np.full(self.parameters, _FARTHEST)
 
     def part(self, which: IntArray) -> LogLinearEquations:
-        """Some of the data sets."""
+        """Select data sets."""
         if len(which) == len(self.n):
             return self
         return LogLinearEquations(self.observed[which], self.n[which], self.columns, self.kernel)
@@ -505,7 +549,9 @@ def check_size(terms: Terms) -> None:
 
 
 def fit(terms: Terms, observed: FloatArray, kernel: Kernel, n: float = 1.0) -> tuple[LogLinearEquations, Solved]:
-    """The likelihood of the model for observed proportions of the kernel's sizes, and where it is at its maximum.
+    """Maximize the model's likelihood for observed proportions.
+
+    The proportions have the kernel's sizes.
 
     Raises InvalidInput where the model has more parameters than fit into memory.
     """

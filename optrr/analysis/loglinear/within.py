@@ -57,7 +57,10 @@ class StrataRatio:
 
     @classmethod
     def of(cls, null: NullModel, added: FloatArray | None) -> "StrataRatio | None":
-        """Against the model with the columns (d, *sizes) ``added``, or any table; None for what is none of these tests."""
+        """Build the test against added columns (d, *sizes), or any table.
+
+        None if it is not one of these tests.
+        """
         sizes = null.kernel.sizes
         strata = tuple(range(2, len(sizes)))
         if not strata or set(null.terms.generators) != {(0, *strata), (1, *strata)} or null.kernel.cells > MOST_CELLS:
@@ -76,19 +79,25 @@ class StrataRatio:
         return Simulation(most=int(np.clip(_WORK / self.null.kernel.cells**3, _FEWEST_DRAWS, _MOST_DRAWS)))
 
     def tested(self, tables: FloatArray, fits: TableFits) -> FloatArray:
-        """T of tables of counts (B, *sizes), (B,), from consistent fits of the hypothesis."""
+        """Compute T of tables of counts (B, *sizes), (B,).
+
+        ``fits`` are consistent fits of the hypothesis.
+        """
         step = max(1, HELD // self.null.kernel.cells**2)
         pieces = [np.arange(b, min(b + step, len(tables))) for b in range(0, len(tables), step)]
         return np.concatenate([self._statistics(_Turns.of(self, tables[p], fits.part(p))) for p in pieces])
 
     def likeliest(self, tables: FloatArray, fits: TableFits) -> FloatArray:
-        """The likeliest tables by the hypothesis, (B, *sizes), from consistent fits of it."""
+        """Maximize the likelihood under the hypothesis, (B, *sizes).
+
+        ``fits`` are consistent fits of it.
+        """
         turns = _Turns.of(self, tables, fits)
         turns.rounds((0, 1))
         return turns.table.reshape(tables.shape)
 
     def draw(self, tables: FloatArray, fits: TableFits, rng: np.random.Generator) -> Draw:
-        """Statistics of tables drawn from the hypothesis as these tables (B, *sizes) fit it best."""
+        """Draw statistics under the best fit of the hypothesis to these tables."""
         n = tables.sum(axis=self.null.kernel.axes)
         best = self.likeliest(tables, fits)
         laws = self.null.cautious(TableFits(best, self.null.reports(best), fits.proper), n.astype(np.int64))
@@ -117,7 +126,7 @@ class StrataRatio:
 
 @dataclass(eq=False)
 class _Turns:
-    """Factors u (B, r_a, S), v (B, r_b, S) and θ (B, r_a, r_b) of tables of which each has been fitted in its turn so far."""
+    """Factors u (B, r_a, S), v (B, r_b, S) and θ (B, r_a, r_b), fitted in turns."""
 
     test: StrataRatio
     observed: FloatArray
@@ -126,7 +135,7 @@ class _Turns:
 
     @classmethod
     def of(cls, test: StrataRatio, tables: FloatArray, fits: TableFits) -> "_Turns":
-        """Before the first turn, from fits of the hypothesis."""
+        """Start from fits of the hypothesis."""
         b, (r_a, r_b, strata, cells) = len(tables), test.matrix.shape
         n = tables.reshape(b, -1).sum(axis=1)
         start = fits.proportions.reshape(b, r_a, r_b, strata)
@@ -141,7 +150,7 @@ class _Turns:
         return np.asarray(table / table.sum(axis=(1, 2, 3), keepdims=True))
 
     def rounds(self, order: tuple[int, ...]) -> FloatArray:
-        """Fit these factors in turns until a round gains nothing: the nats of all records, (B,)."""
+        """Fit the factors in turns until convergence; return nats of all, (B,)."""
         open_, reached = np.arange(self.n.size), np.full(self.n.size, -np.inf)
         for _ in range(_ROUNDS):
             before = reached[open_]
@@ -154,7 +163,7 @@ class _Turns:
         return reached
 
     def _mixed(self, of: IntArray, which: int) -> FloatArray:
-        """The likeliest factor while the others stay."""
+        """Maximize one factor while the others are fixed."""
         own, (first, second) = _LETTERS[which], (k for k in range(3) if k != which)
         others = [self.factors[first][of], self.factors[second][of]]
         letters = f"z{_LETTERS[first]},z{_LETTERS[second]}"
@@ -171,7 +180,7 @@ class _Turns:
         return self.n[of] * _nats(self.observed[of], (weights[:, None, :] @ laws)[:, 0])
 
     def _scored(self, of: IntArray) -> FloatArray:
-        """A step of β, halved until it gains."""
+        """Take a step of β, halved until the likelihood rises."""
         goal, matrix, shape = self.test.trend, self.test.matrix, self.test.matrix.shape
         assert goal is not None
         table, observed = self._of(of, self.factors[2][of]), self.observed[of]
@@ -199,11 +208,11 @@ class _Turns:
 
 
 def _padded(weights: FloatArray) -> FloatArray:
-    """Weights (B, K) with a little of even ones."""
+    """Mix weights (B, K) with a little of even ones."""
     return np.asarray((1 - _EVEN) * weights + _EVEN / weights.shape[1])
 
 
 def _nats(observed: FloatArray, expected: FloatArray) -> FloatArray:
-    """ℓ per record, (B,), of reports (B, R)."""
+    """Compute ℓ per record, (B,), of reports (B, R)."""
     logs = np.log(expected, out=np.zeros_like(expected), where=observed > 0)
     return np.asarray(np.sum(observed * logs, axis=1))

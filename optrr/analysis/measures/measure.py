@@ -66,7 +66,10 @@ _WIDE = 0.9
 
 @dataclass(frozen=True)
 class Row:
-    """A measure of a group, against which, in which outcome, with error and interval; None where it is of all of them."""
+    """A measure of one group, with its error and interval.
+
+    The reference group and the outcome are None where they do not apply.
+    """
 
     group: str | None = None
     reference: str | None = None
@@ -79,7 +82,9 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measures(TableResult):
-    """A measure of ``attributes``, groups before outcomes, for every group and outcome that it compares.
+    """A measure for every group and outcome that it compares.
+
+    ``attributes`` name groups before outcomes.
 
     ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the
     measure's range; it
@@ -106,7 +111,7 @@ class Measures(TableResult):
     in_summary = ("attributes", "statistic", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
     def headline(self) -> str:
-        """What is measured, of how many records."""
+        """Summarize the measure and the number of records."""
         first = self.rows[0]
         value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
@@ -115,12 +120,12 @@ class Measures(TableResult):
         return f"{self.statistic} of {title}{one}, {sampled}{said_where(self.where)}"
 
     def sentences(self) -> list[str]:
-        """What the intervals hold for, the scores that counted, and what is taken for granted."""
+        """State the intervals' coverage, the scores and the assumptions."""
         scores = told_scores(self.attributes[-1:], None if self.scores is None else [self.scores], 2)
         return [intervals_said(self.confidence, self.simultaneous), *scores, *([self.note] if self.note else [])]
 
     def on_page(self, **_beside: Any) -> OneTable:
-        """What stands on its page."""
+        """Build the content of the HTML report."""
         title = crossed(self.attributes)
         together = "all together" if self.simultaneous else "each"
         lead = (
@@ -133,23 +138,29 @@ class Measures(TableResult):
         return OneTable(f"{title}: {self.statistic}", lead, "Comparisons", chart, notes=notes)
 
     def to_arrow(self) -> "pa.Table":
-        """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
+        """Convert to a table with one row per comparison.
+
+        Group, reference, outcome (null where there is none), and the four numbers.
+        """
         numbers = ("estimate", "standard_error", "lower", "upper")
         return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
 
     def shown(self, most: int | None = None) -> Table:
-        """The table as people read it, without the columns that this measure leaves empty."""
+        """Build the printed table without empty columns."""
         plain, filled = super().shown(most), self.to_arrow()
         kept = [k for k in range(len(plain.columns)) if filled.column(k).null_count < filled.num_rows]
         rows = [[row[k] for k in kept] for row in plain.rows]
         return replace(plain, columns=[plain.columns[k] for k in kept], rows=rows)
 
     def row_names(self) -> list[str]:
-        """What is compared in each row."""
+        """Name the comparison in each row."""
         return [label(row) or self.statistic for row in self.rows]
 
     def plot(self) -> "Figure":
-        """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
+        """Draw a forest plot.
+
+        Every comparison with its interval and a line of no difference; ratios have a log axis.
+        """
         ratio = self.statistic in RATIOS
         values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
         ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
@@ -167,20 +178,23 @@ class Measures(TableResult):
         return figure
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; None for what is not a finite number."""
+        """Return the JSON object; None for numbers that are not finite."""
         said = {"where": self.where, "note": self.note, "sample": self.sample}
         return super().summary() | {name: value for name, value in said.items() if value}
 
 
 def label(row: Row) -> str:
-    """What is compared, in words; empty where it is the whole table."""
+    """Describe a comparison in words; empty for the whole table."""
     against = f"{row.group} against {row.reference}" if row.reference is not None else row.group
     return ": ".join(part for part in (row.outcome, against) if part is not None)
 
 
 @dataclass(frozen=True)
 class Comparing:
-    """What is compared with what: references by category, None for the first one declared; scores of the outcomes."""
+    """References and scores of a comparison.
+
+    References are by category, None for the first declared one; scores are of the outcomes.
+    """
 
     reference: Category | None = None
     reference_outcome: Category | None = None
@@ -198,7 +212,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     where: Among | None = None,
     missing_at_random: str | None = None,
 ) -> Measures:
-    """A measure of the true records, with intervals by test inversion; the target is the population.
+    """Estimate a measure of the true records with intervals by test inversion.
+
+    The target is the population.
 
     Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures. Raises
     InvalidInput for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores
@@ -226,7 +242,6 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     missing_at_random
         one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
         where it would not be (:func:`optrr.analysis.measures.subgroups.ignored`).
-
     """
     check_confidence(confidence)
     comparing, restricted, note = comparing or Comparing(), where or {}, ""
@@ -260,7 +275,10 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 def tested(
     compared: Iterable[tuple[Row, Odds]], name: str, table: EstimatedTable, tail: float
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
+    """Compute each measure with its interval, and warnings.
+
+    ``tail`` is the error probability on either side. Warnings concern measures that are not informative.
+    """
     rows, warnings = [], []
     for row, odds in compared:
         inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
@@ -307,7 +325,7 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
 
 
 def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
-    """What a measure compares in a table, row by row; see :func:`measure`."""
+    """Iterate over the comparisons of a measure in a table; see :func:`measure`."""
     *groups, outcomes = domain
     *of_groups, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     of_group = list(map(" × ".join, product(*of_groups)))

@@ -35,7 +35,7 @@ SPREAD = "numbers are taken to be spread evenly within each bin"
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """The values of an attribute with r categories: ``values`` ascending, and what F is at each.
+    """Ascending ``values`` of an attribute with r categories, and F at each.
 
     ``below`` (V, r): row j marks the categories up to value j. Where ``even``, values are edges and F is linear between them.
     """
@@ -46,7 +46,10 @@ class Scale:
 
     @staticmethod
     def of(attribute: Attribute, scores: ArrayLike | None) -> "Scale":
-        """Edges of bins of numbers unless scores are given; else scores. Raises InvalidInput where nothing orders them."""
+        """Build the scale from scores, or from the edges of numeric bins.
+
+        Raises InvalidInput if the categories have no order.
+        """
         bins = attribute.bins
         if scores is None and bins is not None and not bins.of_dates:
             edges = np.array([float(e) for e in bins.edges])  # type: ignore[arg-type]  # no dates
@@ -61,7 +64,7 @@ class Scale:
         return Scale(values, (given <= values[:, None]).astype(np.float64), False)
 
     def up_to(self, t: float) -> FloatArray:
-        """(r,) how much of each category counts in F(t)."""
+        """Compute how much of each category counts in F(t), (r,)."""
         j = int(np.searchsorted(self.values, t))
         # at an edge, which may be infinite, nothing is divided
         if not self.even or self.values[j] == t:
@@ -70,7 +73,7 @@ class Scale:
         return np.asarray(self.below[j - 1] + share * (self.below[j] - self.below[j - 1]))
 
     def at(self, table: FloatArray, q: float) -> float:
-        """The q-quantile of a distribution (r,); NaN within a bin that has no edge."""
+        """Compute the q-quantile of a distribution (r,); NaN in a bin without an edge."""
         shares = self.below @ table
         j = min(int(np.searchsorted(shares, q)), shares.size - 1)
         if not self.even:
@@ -91,7 +94,9 @@ class _DistributionTests:
     table: EstimatedTable
 
     def excess(self, t: float, q: float, tail: float, side: int) -> float:
-        """Of the probability where F(t) is q of an estimate as high (side 0) or as low (side 1) as the one there is.
+        """Compute the tail probability at F(t) = q less ``tail``.
+
+        The probability of an estimate as high (side 0) or as low (side 1) as the one observed.
 
         Over its part of the error probability, twice ``tail`` (:meth:`optrr.analysis.measures.quantities.Inversion.excesses`).
         """
@@ -103,7 +108,7 @@ class _DistributionTests:
         return Inversion.of(odds, self.table.sampling, self.table.observed.ravel()).excesses(q, tail)[side]
 
     def limits(self, q: float, tail: float) -> tuple[float, float]:
-        """The smallest and the largest value that may be the q-quantile.
+        """Find the smallest and largest values not rejected as the q-quantile.
 
         Where noise hides the group itself, tests of different values may contradict each other, and then exclude nothing.
         """
@@ -119,7 +124,7 @@ class _DistributionTests:
         return (lower, upper) if lower <= upper else (float(values[0]), float(values[-1]))
 
     def _within(self, j: int, q: float, tail: float, side: int) -> float:
-        """The limit within bin j, whose one edge is rejected and the other is not."""
+        """Find the limit in bin j, of which one edge is rejected."""
         from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and tables need none of it)
 
         low, high = self.scale.values[j : j + 2]
@@ -147,7 +152,9 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> Measures:
-    """Quantiles of the first attribute that is counted, with intervals by test inversion; the target is the population.
+    """Estimate quantiles of the first attribute with intervals by test inversion.
+
+    The target is the population.
 
     Raises InvalidInput for a restriction by the attribute itself, categories without order, probabilities outside 0..1, and
     what :func:`optrr.analysis.measures.measure` refuses.

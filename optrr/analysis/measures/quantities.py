@@ -57,7 +57,9 @@ from optrr_solvers.arrays import FloatArray
 
 
 def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
-    """The proportions λ of highest likelihood, given those observed, all positive, at which the mean of ``off`` is 0.
+    """Maximize the likelihood of λ given that the mean of ``off`` is 0.
+
+    The observed proportions must all be positive.
 
     λ = observed/(1 + μ off), with the multiplier that makes the mean 0 (Owen, Biometrika 75, 1988). None where there are none.
     """
@@ -88,21 +90,24 @@ class Quadratic:
     matrix: FloatArray
 
     def at(self, sums: FloatArray) -> Expansion:
-        """Value, gradient (K,) and second derivatives (K, K) at these sums (K,), exactly."""
+        """Compute value, gradient (K,) and second derivatives (K, K) at sums (K,)."""
         half = self.matrix @ sums
         return Expansion(float(sums @ half), 2 * half, 2 * self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class RootPlus:
-    """sqrt(first · second) + third, of three quadratics; sqrt counts 0 where there are no pairs who differ."""
+    """sqrt(first · second) + third, of three quadratics.
+
+    sqrt is 0 if there are no pairs that differ.
+    """
 
     first: Quadratic
     second: Quadratic
     third: Quadratic
 
     def at(self, sums: FloatArray) -> Expansion:
-        """By the chain rule."""
+        """Expand by the chain rule."""
         p, q, rest = self.first.at(sums), self.second.at(sums), self.third.at(sums)
         if min(p.value, q.value) < _NO_PAIRS:
             return rest
@@ -119,7 +124,9 @@ class RootPlus:
 
 @dataclass(frozen=True, eq=False)
 class SumOfRatios:
-    """Σ_k x_k Π_{j≠k} d_j, the numerator of Σ_k x_k/d_k, with d_j = (a_j + b_j)/range_j of the sums a_1, b_1, a_2, b_2, ….
+    """Σ_k x_k Π_{j≠k} d_j, the numerator of Σ_k x_k/d_k.
+
+    d_j = (a_j + b_j)/range_j of the sums a_1, b_1, a_2, b_2, ….
 
     x is a (``side`` 0) or b (1). ``ranges`` are by how much the mean score of each group can change.
     """
@@ -128,13 +135,16 @@ class SumOfRatios:
     side: int
 
     def at(self, sums: FloatArray) -> Expansion:
-        """Value, gradient (2K,) and second derivatives (2K, 2K) at these sums: everything is linear in each x and each d."""
+        """Compute value, gradient (2K,) and second derivatives (2K, 2K).
+
+        Everything is linear in each x and each d.
+        """
         count = self.ranges.size
         pairs = sums.reshape(count, 2)
         x, d = pairs[:, self.side], pairs.sum(axis=1) / self.ranges
 
         def others(*left_out: int) -> float:
-            """Σ_k x_k Π_{j≠k} d_j without the terms and factors left out."""
+            """Compute Σ_k x_k Π_{j≠k} d_j without some terms and factors."""
             kept = [j for j in range(count) if j not in left_out]
             return float(sum(x[k] * np.prod([d[j] for j in kept if j != k]) for k in kept))
 
@@ -154,7 +164,9 @@ class SumOfRatios:
 
 @dataclass(frozen=True, eq=False)
 class Odds:
-    """A measure: two quantities, L ``over`` and U ``under``, of K sums of cells, and the range of the measure.
+    """A measure as a ratio of two quantities of K sums of cells.
+
+    L ``over`` and U ``under``, and the range of the measure.
 
     ``sums`` (K, R) say which cells each sum adds up, with which weights. The measure is ``low`` where L is 0 and ``high`` where
     U is; an infinite ``high`` makes it L/U, with ``low`` 0.
@@ -167,30 +179,33 @@ class Odds:
     high: float
 
     def shown(self, position: float) -> float:
-        """The measure at v ∈ [0, 1]."""
+        """Compute the measure at v ∈ [0, 1]."""
         if self.high == inf:
             return position / (1 - position) if position < 1 else inf
         return self.low + position * (self.high - self.low)
 
     def position(self, value: float) -> float:
-        """v of a value of the measure."""
+        """Compute v of a value of the measure."""
         if self.high == inf:
             return value / (1 + value) if value < inf else 1.0
         return (value - self.low) / (self.high - self.low)
 
     def of_sums(self, sums: FloatArray) -> float | None:
-        """v of sums of cells (K,), where L and U count as 0 if they are negative; None where both are 0."""
+        """Compute v of sums of cells (K,).
+
+        Negative L and U are 0; None if both are 0.
+        """
         over, under = (max(part.at(sums).value, 0.0) for part in (self.over, self.under))
         return over / (over + under) if over + under > 0 else None
 
     def slope(self, position: float) -> float:
-        """Its derivative in v."""
+        """Differentiate the measure in v."""
         if self.high == inf:
             return (1 - position) ** -2 if position < 1 else inf
         return self.high - self.low
 
     def equation(self, position: float, sums: FloatArray) -> Expansion:
-        """(1 − v) L − v U, which is 0 where the measure is at v."""
+        """Compute (1 − v) L − v U, which is 0 if the measure is at v."""
         over, under = self.over.at(sums), self.under.at(sums)
         return Expansion(
             (1 - position) * over.value - position * under.value,
@@ -200,31 +215,42 @@ class Odds:
 
 
 def share(inside: FloatArray, outside: FloatArray) -> Odds:
-    """Of the people who are in either, those who are ``inside``; both (R,) mark cells, and no cell twice."""
+    """Define the proportion of ``inside`` among the cells of either.
+
+    Both (R,) mark disjoint cells.
+    """
     over, under = (SumOfRatios(np.ones(1), side) for side in (0, 1))
     return Odds(np.stack([inside, outside]), over, under, 0.0, 1.0)
 
 
 def imputed(row: FloatArray, cell: FloatArray, answered: FloatArray) -> Odds:
-    """Of all people those in ``row``, times the share of ``cell`` among those in it who ``answered``; each (R,) marks cells."""
+    """Define the proportion of ``row`` times that of ``cell`` among ``answered``.
+
+    The latter is within ``row``; each (R,) marks cells.
+    """
     sums = np.stack([row, cell, answered, np.ones_like(row)])
     over = _product(4, 0, 1)
     return Odds(sums, over, Quadratic(_product(4, 2, 3).matrix - over.matrix), 0.0, 1.0)
 
 
 def mean(group: FloatArray, scores: FloatArray) -> Odds:
-    """Of the scores (R,) of the cells in ``group`` (R,)."""
+    """Define the mean of the scores (R,) of the cells in ``group`` (R,)."""
     return sum_of_means([(scores, group)])
 
 
 def risk_ratio(hit: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
-    """Share of ``hit`` in ``group`` over its share in ``reference``; (R,) marks of cells each."""
+    """Define the proportion of ``hit`` in ``group`` over that in ``reference``.
+
+    All (R,) mark cells.
+    """
     sums = np.stack([hit * group, group, hit * reference, reference])
     return Odds(sums, _product(4, 0, 3), _product(4, 2, 1), 0.0, inf)
 
 
 def difference(scores: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
-    """Mean score in ``group`` less that in ``reference``; scores (R,) of the cells, marks of the groups (R,).
+    """Define the mean score in ``group`` less that in ``reference``.
+
+    Scores (R,) of the cells, marks of the groups (R,).
 
     With scores 1 for the outcome and 0 elsewhere it is the risk difference.
     """
@@ -232,7 +258,9 @@ def difference(scores: FloatArray, group: FloatArray, reference: FloatArray) -> 
 
 
 def sum_of_means(parts: Sequence[tuple[FloatArray, FloatArray]]) -> Odds:
-    """The sum over some groups of the mean score in each; scores of the cells and marks of the group, (R,) and (R,), for each.
+    """Define the sum of the mean scores in several groups.
+
+    Each part has scores of the cells and marks of the group, (R,) and (R,).
 
     No group's scores may be all alike.
     """
@@ -244,26 +272,29 @@ def sum_of_means(parts: Sequence[tuple[FloatArray, FloatArray]]) -> Odds:
 
 
 def odds_ratio(hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
-    """Odds of ``hit`` against ``miss`` in ``group`` over those in ``reference``; (R,) marks of cells each."""
+    """Define the odds of ``hit`` to ``miss`` in ``group`` over ``reference``.
+
+    All (R,) mark cells.
+    """
     sums = np.stack([hit * group, miss * group, hit * reference, miss * reference])
     return Odds(sums, _product(4, 0, 3), _product(4, 2, 1), 0.0, inf)
 
 
 def gamma(shape: tuple[int, int]) -> Odds:
-    """Goodman and Kruskal's gamma of a table with ordered rows and columns."""
+    """Define Goodman and Kruskal's gamma of a table with ordered attributes."""
     concordant, discordant = _pairs(shape)
     return Odds(np.eye(concordant.shape[0]), Quadratic(concordant), Quadratic(discordant), -1.0, 1.0)
 
 
 def somers_d(shape: tuple[int, int]) -> Odds:
-    """Somers' d of the column attribute given the row attribute."""
+    """Define Somers' d of the column attribute given the row attribute."""
     concordant, discordant = _pairs(shape)
     untied, more = _untied(row_sums(shape)), 2 * (concordant - discordant)
     return Odds(np.eye(untied.shape[0]), Quadratic(untied + more), Quadratic(untied - more), -1.0, 1.0)
 
 
 def tau_b(shape: tuple[int, int]) -> Odds:
-    """Kendall's tau-b."""
+    """Define Kendall's tau-b."""
     concordant, discordant = _pairs(shape)
     more = 2 * (concordant - discordant)
     rows, columns = Quadratic(_untied(row_sums(shape))), Quadratic(_untied(column_sums(shape)))
@@ -272,13 +303,16 @@ def tau_b(shape: tuple[int, int]) -> Odds:
 
 
 def value_at(odds: Odds, table: FloatArray) -> float:
-    """The measure of a distribution (R,); NaN where both quantities are 0, so that it has no value."""
+    """Compute the measure of a distribution (R,); NaN if it is undefined.
+
+    It is undefined if both quantities are 0.
+    """
     position = odds.of_sums(odds.sums @ table)
     return float("nan") if position is None else odds.shown(position)
 
 
 def _product(count: int, i: int, j: int) -> Quadratic:
-    """x_i x_j of ``count`` sums."""
+    """Build x_i x_j of ``count`` sums."""
     matrix = np.zeros((count, count))
     matrix[i, j] += 0.5
     matrix[j, i] += 0.5
@@ -286,7 +320,7 @@ def _product(count: int, i: int, j: int) -> Quadratic:
 
 
 def _pairs(shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
-    """Matrices (R, R) of C and D."""
+    """Build the matrices (R, R) of C and D."""
     row, column = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
     sign = np.sign(row[:, None] - row) * np.sign(column[:, None] - column)
     # every pair of cells stands twice in xᵀMx
@@ -294,7 +328,7 @@ def _pairs(shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
 
 
 def _untied(margin: FloatArray) -> FloatArray:
-    """1 − Σ of squared shares, as (Σ π)² − Σ (margin π)²; (R, R)."""
+    """Build 1 − Σ of squared proportions as (Σ π)² − Σ (margin π)²; (R, R)."""
     return np.asarray(np.ones((margin.shape[1],) * 2) - margin.T @ margin)
 
 
@@ -321,7 +355,9 @@ _GROWTH = 1.6
 
 @dataclass(frozen=True, eq=False)
 class Null:
-    """The nearest ``reports`` (R,) to those observed at which a measure has a value, and the ``sums`` (K,) there.
+    """Reports (R,) nearest to those observed at which the measure has a value.
+
+    With the ``sums`` (K,) there.
 
     ``distance`` is in standard errors, with the sign of the estimate's side of the hypothesis.
     """
@@ -332,7 +368,9 @@ class Null:
 
 
 def p_value(deviate: float, below: float, above: float) -> float:
-    """Probability of outcomes that rank no better than an estimate this many standard errors above the hypothesis.
+    """Compute the probability of outcomes ranked no better than the estimate.
+
+    The estimate is ``deviate`` standard errors above the hypothesis.
 
     ``below`` and ``above`` are the distances of the hypothesis from the ends of the range, in standard errors.
     """
@@ -353,7 +391,7 @@ class Inversion:
 
     @staticmethod
     def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> "Inversion":
-        """The measure's own sums, sampled as the cells are."""
+        """Build the inversion of a measure, sampled as the cells are."""
         return Inversion(odds, replace(sampling, sums=odds.sums), observed)
 
     @cached_property
@@ -362,14 +400,17 @@ class Inversion:
 
     @cached_property
     def _unbiased(self) -> tuple[float, float]:
-        """Estimates of the true records' L and U, without the bias from the mechanism's noise."""
+        """Estimates of the true L and U without the bias from randomization."""
         noise = self.sampling.mechanism_noise(self.observed)
         over, under = (part.at(self._sums) for part in (self.odds.over, self.odds.under))
         return over.value - over.bias(noise), under.value - under.bias(noise)
 
     @cached_property
     def position(self) -> float:
-        """The estimate of v: of the unbiased quantities, 0 where negative, or of the projected table where both are."""
+        """Estimate of v.
+
+        From the unbiased quantities, 0 if negative, or from the projected table if both are.
+        """
         over, under = (max(each, 0.0) for each in self._unbiased)
         if over + under > 0:
             return over / (over + under)
@@ -384,7 +425,7 @@ class Inversion:
         return {self.position: Null(0.0, self._likely, self._sums)}
 
     def null(self, position: float) -> Null:
-        """The hypothesis that the measure is at v, reached from the nearest one that is known."""
+        """Find the null at v, starting from the nearest known one."""
         if position not in self._solved:
             at = min(self._solved, key=lambda v: abs(v - position))
             found, step = self._solved[at], position - at
@@ -402,7 +443,7 @@ class Inversion:
         return self._solved[position]
 
     def _turned(self, position: float, start: Null) -> Null | None:
-        """The likeliest reports on the tangent plane of the equation at the last ones, by turns; None if they do not settle."""
+        """Alternate between tangent plane and likeliest reports; None if divergent."""
         sampling, reports, sums, before, step, part = self.sampling, start.reports, start.sums, inf, 0.0, 1.0
         for _ in range(_TURNS):
             equation = self.odds.equation(position, sums)
@@ -425,13 +466,15 @@ class Inversion:
 
     @cached_property
     def _likely(self) -> FloatArray:
-        """(R,) the observed proportions, or proper ones near them, with a little of every report."""
+        """Observed proportions (R,), or proper ones near them, all positive."""
         return (self.sampling.proper(self.observed) * self.sampling.n + _SOME) / (
             self.sampling.n + _SOME * self.observed.size
         )
 
     def excesses(self, position: float, tail: float) -> tuple[float, float]:
-        """By how many standard errors the estimate may lie farther above, and below, before "the measure is at v" is rejected.
+        """Compute by how many more standard errors the estimate could deviate.
+
+        Above and below, before "the measure is at v" is rejected.
 
         Negative: it is rejected as too low a value, or as too high a value, with an error probability of twice the ``tail``.
         """
@@ -454,12 +497,18 @@ class Inversion:
         return (left, most) if distance > 0 else (most, left)
 
     def standard_error(self, position: float) -> float:
-        """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""
+        """Compute the standard error of the measure at v by the delta method.
+
+        For a weighted sample by Taylor linearization. Infinite or NaN if there is none.
+        """
         error = self._linearised()
         return self.deviation() * self.odds.slope(position) if error is None else error
 
     def _linearised(self) -> float | None:
-        """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and unless that lies between 0 and 1."""
+        """Compute the error by Taylor linearization at the ratio L/(L + U).
+
+        None without a sample, and unless the ratio is between 0 and 1.
+        """
         sums = self._sums
         over, under = self.odds.over.at(sums), self.odds.under.at(sums)
         total = over.value + under.value
@@ -471,7 +520,9 @@ class Inversion:
         return None if variance is None else sqrt(max(variance, 0.0)) * self.odds.slope(position)
 
     def deviation(self) -> float:
-        """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0.
+        """Compute the standard error of v at the estimate by the delta method.
+
+        NaN if L + U is estimated as 0.
 
         With half a record more in every cell where the reports that tell are nearly all alike, and show hardly any variance.
         """
@@ -490,11 +541,11 @@ class Inversion:
         return over.value + under.value < _FAINT * noise
 
     def _noise(self, reports: FloatArray, slope: FloatArray) -> float:
-        """Standard error in a direction (K,) that the mechanism causes where reports have these probabilities."""
+        """Compute the mechanism's standard error in a direction (K,)."""
         return sqrt(max(float(slope @ self.sampling.mechanism_noise(reports) @ slope), 0.0))
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """Smallest and largest v that is not rejected with error probability twice the ``tail``."""
+        """Find the smallest and largest v not rejected at twice the ``tail``."""
         return self._limit(tail, 0), self._limit(tail, 1)
 
     def _limit(self, tail: float, side: int) -> float:

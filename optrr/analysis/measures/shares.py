@@ -54,7 +54,9 @@ _BIAS = "a ratio of unbiased estimates, biased less and less as the number of re
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EstimateAmong(Estimate):
-    """Estimated proportions among the people whose true answers are in the categories of ``where``.
+    """Estimated proportions among people with the categories of ``where``.
+
+    Membership is by true answers.
 
     ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
     says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
@@ -69,15 +71,18 @@ class EstimateAmong(Estimate):
 
     @property
     def counts(self) -> FloatArray:
-        """Estimated counts in the records, same shape; of weighted ones, in as many people of the population."""
+        """Estimated counts, same shape.
+
+        In the records, or in the population if records are weighted.
+        """
         return np.asarray(self.n * self.share * self.estimate)
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return super().summary() | ({"sample": self.sample} if self.sample else {})
 
     def headline(self) -> str:
-        """Which table, of how many records, among whom."""
+        """Summarize the table, the number of records and the subgroup."""
         note = "".join(f"; {said}" for said in (self.note, self.sample and f"weighted: {self.sample}") if said)
         return f"{super().headline()}{said_where(self.where)}, estimated as {100 * self.share:.3g}% of all{note}"
 
@@ -91,7 +96,7 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> EstimateAmong:
-    """Proportions of the true records among those whose true answers are in the given categories.
+    """Estimate proportions among people whose true answers are in a subgroup.
 
     Raises InvalidInput for unknown attributes or categories, a large table, or too few records. SingularMarginal where the
     mechanism hides an effect of what is counted.
@@ -153,7 +158,7 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
 
 
 def _faint(kept: Kept, table: EstimatedTable) -> list[str]:
-    """A sentence where noise may hide the people that shares are of."""
+    """Warn if noise may hide the subgroup."""
     sampling, observed = replace(table.sampling, sums=np.where(kept.place >= 0, 1.0, 0.0)[None]), table.observed.ravel()
     error = sqrt(max(float(sampling.mechanism_noise(observed)[0, 0]), 0.0))
     share = float((observed @ sampling.influence)[0])
@@ -167,7 +172,9 @@ def _faint(kept: Kept, table: EstimatedTable) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Whose shares are asked for: the cells of ``domain``, out of a table that may have one category more of one ``axis``.
+    """The cells of ``domain`` whose proportions are required.
+
+    The table may have one category more of one ``axis``.
 
     ``sizes`` are the table's, ``answers`` the codes of the axis that are answers; without an axis the table itself is meant.
     """
@@ -194,7 +201,7 @@ class _Cells:
         return _Cells(left, sizes, table.index(name), codes, said_missing_at_random(name, others))
 
     def odds(self) -> Iterator[Odds]:
-        """Each cell's share, of the cells of the table."""
+        """Iterate over each cell's proportion among the cells of the table."""
         places = np.arange(int(np.prod(self.sizes))).reshape(self.sizes)
         if self.axis is None:
             for mark in np.eye(places.size):
@@ -209,7 +216,7 @@ class _Cells:
             yield quantities.imputed(*marks)
 
     def shares(self, unbiased: FloatArray) -> FloatArray:
-        """From the unbiased table; NaN where a total that it divides by is not above 0."""
+        """Compute proportions from the unbiased table; NaN if a total is not positive."""
         total = float(unbiased.sum())
         if self.axis is None:
             return unbiased / total if total > 0 else np.full(unbiased.shape, np.nan)
@@ -223,7 +230,9 @@ class _Cells:
 
 @dataclass(frozen=True)
 class WeightedShare:
-    """The share of the people ``of`` some categories among the people ``where`` others, everybody unless given, times a weight.
+    """A weighted proportion of some categories among other categories.
+
+    ``of`` the categories, ``where`` the subgroup, everybody by default.
 
     Both are categories, a list or a single one, by attribute.
     """
@@ -239,7 +248,10 @@ class WeightedShare:
 
 
 def read_shares(given: Iterable[WeightedShare | Mapping[str, Any]]) -> list[WeightedShare]:
-    """Shares from objects with the keys ``of``, ``where``, ``weight``, as JSON holds them. Raises InvalidInput for others."""
+    """Parse proportions from objects with the keys ``of``, ``where``, ``weight``.
+
+    Raises InvalidInput for other objects.
+    """
     return [each if isinstance(each, WeightedShare) else _read(each) for each in given]
 
 
@@ -257,7 +269,7 @@ def _read(given: Any) -> WeightedShare:
 
 
 def names_of(shares: Iterable[WeightedShare]) -> tuple[str, ...]:
-    """All attributes that the shares are about, each once. Raises InvalidInput for none."""
+    """List all attributes of the proportions once; raise InvalidInput for none."""
     names = tuple(dict.fromkeys(name for share in shares for name in share.names))
     if not names:
         raise InvalidInput("no share names a category; give at least one, such as WeightedShare({'income': '>50K'})")
@@ -271,7 +283,7 @@ def contrast(
     complete_cases: bool = False,
     confidence: float = 0.95,
 ) -> Measures:
-    """The sum of some shares of the true records, each with its weight, and its interval by test inversion.
+    """Estimate a weighted sum of proportions with an interval by test inversion.
 
     Raises InvalidInput for unknown attributes or categories, weights that are not finite, a sum that is the same for all
     populations, large tables, or fewer than two records. SingularMarginal where the mechanism hides an effect of what is
@@ -341,7 +353,10 @@ def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
 
 
 def _said(domain: Domain, shares: Sequence[WeightedShare], with_group: bool = False) -> str:
-    """The sum in words; of a single share what it is among only ``with_group``: a result says that beside it."""
+    """Describe the sum in words.
+
+    ``with_group`` adds the subgroup of a single proportion, which a result states separately.
+    """
     each = []
     for share in shares:
         of, where = (said_of(said_categories(domain, kept_codes(domain, s))) for s in (share.of, share.where))

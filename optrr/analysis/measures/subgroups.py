@@ -31,7 +31,9 @@ MOST_WORK = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A table of some of the people counted: its ``domain``, and to which of its cells each cell of the counts adds; −1: none.
+    """A table of a subgroup.
+
+    Its ``domain``, and the cell to which each counted cell is added; −1 for none.
 
     ``texts`` are the categories that are kept of each attribute that is restricted, as people read them.
     """
@@ -42,7 +44,9 @@ class Kept:
 
     @staticmethod
     def of(counted: Domain, where: Among, attributes: Sequence[str] | None = None) -> "Kept":
-        """The table of these ``attributes``, of all that are counted unless given, among people of these categories.
+        """Build the table of ``attributes`` among people with these categories.
+
+        All counted attributes by default.
 
         Raises InvalidInput for attributes that are not counted, unknown categories, and an attribute of the table that keeps
         fewer than two.
@@ -67,11 +71,11 @@ class Kept:
         return Kept(Domain(table), place.ravel(), said_categories(counted, codes))
 
     def odds(self, odds: Odds) -> Odds:
-        """A measure of the table's cells as one of the cells that are counted: those that are left out have weight 0."""
+        """Extend a measure of the table to all counted cells, with weight 0 outside."""
         return replace(odds, sums=np.where(self.place >= 0, odds.sums[:, self.place], 0.0))
 
     def totals(self, cells: FloatArray) -> FloatArray:
-        """The table's cells from those that are counted, of its sizes."""
+        """Sum the counted cells to the table's cells."""
         inside = self.place >= 0
         sizes = tuple(int(r) for r in self.domain.sizes)
         flat = np.bincount(self.place[inside], cells.ravel()[inside], int(np.prod(sizes)))
@@ -79,7 +83,10 @@ class Kept:
 
 
 def kept_codes(domain: Domain, where: Among) -> dict[str, list[int]]:
-    """The codes that are kept of each attribute, in order. Raises InvalidInput for what is not counted or declared."""
+    """Find the codes kept of each attribute, in order.
+
+    Raises InvalidInput for attributes not counted or categories not declared.
+    """
     unknown = [name for name in where if name not in domain.names]
     if unknown:
         raise InvalidInput(f"``where``: {unknown[0]!r} is none of the counted {listed(domain.names)}; count it, too")
@@ -87,7 +94,7 @@ def kept_codes(domain: Domain, where: Among) -> dict[str, list[int]]:
 
 
 def marked(domain: Domain, where: Among) -> np.ndarray:
-    """Which cells of the domain are kept, a table of true and false."""
+    """Mark the kept cells of the domain in a Boolean table."""
     out = np.ones(tuple(domain.sizes), dtype=np.bool_)
     for name, kept in where.items():
         i = domain.index(name)
@@ -98,7 +105,7 @@ def marked(domain: Domain, where: Among) -> np.ndarray:
 
 
 def as_list(kept: Category | Sequence[Category]) -> list[Category]:
-    """Categories as a list; a single one stands for itself."""
+    """Return categories as a list, also a single one."""
     return list(kept) if isinstance(kept, Sequence) and not isinstance(kept, str) else [kept]
 
 
@@ -111,7 +118,7 @@ def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
 
 
 def _only(attribute: Attribute, codes: list[int] | None) -> Attribute:
-    """The attribute with some of its categories; all of them leave it as it is."""
+    """Restrict the attribute to some categories; all leave it unchanged."""
     if codes is None or len(codes) == attribute.size:
         return attribute
     bins = attribute.bins if tuple(codes) == attribute.bin_codes else None
@@ -119,27 +126,29 @@ def _only(attribute: Attribute, codes: list[int] | None) -> Attribute:
 
 
 def said_categories(domain: Domain, codes: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
-    """Categories as people read them, by attribute."""
+    """Format categories for output, by attribute."""
     return {name: [category_word(domain[name].texts[c]) for c in kept] for name, kept in codes.items()}
 
 
 def said_of(texts: Mapping[str, Sequence[str]]) -> str:
-    """Categories of attributes in words; empty where there are none."""
+    """Describe categories of attributes in words; empty if there are none."""
     return " and ".join(f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
 
 
 def said_where(texts: Mapping[str, Sequence[str]]) -> str:
-    """Among whom, as the end of a sentence; empty where it is everybody."""
+    """Describe the subgroup at the end of a sentence; empty for everybody."""
     return f", among {said_people(texts)}" if texts else ""
 
 
 def said_people(texts: Mapping[str, Sequence[str]]) -> str:
-    """Who they are."""
+    """Describe the people of the subgroup."""
     return f"people with {said_of(texts)}" if texts else "everybody"
 
 
 def complete_where(domain: Domain, where: Among | None) -> Among:
-    """The restriction, and for every other attribute of the domain that declares a missing value all its other categories.
+    """Add to the restriction the non-missing categories of other attributes.
+
+    Those that declare a missing value.
 
     Raises InvalidInput where no attribute of the domain declares one, as nobody is left out then.
     """
@@ -163,7 +172,9 @@ _IGNORABLE = (
 
 
 def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Among, str]:
-    """The restriction that a measure of the domain's two attributes takes if missing answers of one are ignorable.
+    """Return the restriction of a measure under missing at random.
+
+    The measure is of the domain's first two attributes, and one has missing values.
 
     Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
     are missing; where those about groups are, odds ratios and shares within outcomes are.
@@ -189,7 +200,10 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
 
 
 def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
-    """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
+    """List the non-missing categories of an attribute.
+
+    Raises InvalidInput if it has no missing value or is already restricted.
+    """
     if name in where:
         raise InvalidInput(f"``where``: restricts {name!r}, which is missing at random; leave it out of one of them")
     if None not in domain[name].codes:
@@ -200,7 +214,7 @@ def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
 
 
 def said_missing_at_random(name: str, given: Sequence[str]) -> str:
-    """What is taken for granted."""
+    """State the assumption."""
     alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
     return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
 
@@ -208,7 +222,7 @@ def said_missing_at_random(name: str, given: Sequence[str]) -> str:
 def restriction(
     domain: Domain, attributes: Sequence[str], where: Among | None, missing: Missing
 ) -> tuple[list[str], Among]:
-    """What is counted for a table of some people, the table's attributes first, and who they are."""
+    """Return the attributes to count, the table's first, and the subgroup."""
     if where is not None and not isinstance(where, Mapping):
         raise InvalidInput(f"``where``: {brief(where)}; give categories by attribute, such as {{'age': '30-59'}}")
     names = [*attributes, *(name for name in where or {} if name not in attributes)]
@@ -227,7 +241,9 @@ def check_work(sums: int, domain: Domain) -> None:
 
 
 def code_of(attribute: Attribute, category: Category) -> int:
-    """The code of a declared category; the missing value has also the word it is shown by, where no category is called so.
+    """Find the code of a declared category.
+
+    The missing value also has the word it is printed as, unless a category has that name.
 
     Raises InvalidInput for another one.
     """

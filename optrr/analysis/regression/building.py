@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DistinctReports:
-    """Distinct reports ``codes`` (N, m) of the attributes that a regression names, and how often each occurs in B data sets.
+    """Distinct reports ``codes`` (N, m), with their frequencies in B data sets.
+
+    Of the attributes that a regression names.
 
     These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is what the records say of
     their randomization. ``sample`` is what is known of the sample that they are where they are weighted, and then of one data
@@ -43,21 +45,24 @@ class DistinctReports:
         return np.asarray(self.numbers.sum(axis=1), dtype=np.float64)
 
     def randomized(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those among the names that are randomized, in the domain's order."""
+        """List the randomized names in the domain's order."""
         wanted = set(names)
         return tuple(n for n in self.domain.names if n in wanted and n in self.mechanism.domain.names)
 
     def public(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those that are not."""
+        """List the public names."""
         wanted = set(names)
         return tuple(n for n in self.domain.names if n in wanted and n not in self.mechanism.domain.names)
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
-        """How many categories they have."""
+        """List the numbers of categories."""
         return tuple(self.domain[name].size for name in names)
 
     def pairs(self) -> list[Counts]:
-        """The tables of every two randomized attributes, of the first data set; of the attribute where there is but one."""
+        """Count the tables of every two randomized attributes in the first data set.
+
+        A single attribute has its own table.
+        """
         names = self.randomized(self.domain.names)
         sets: list[tuple[str, ...]] = [*combinations(names, 2)] or [(name,) for name in names]
         out = []
@@ -68,14 +73,17 @@ class DistinctReports:
         return out
 
     def cells(self, names: Sequence[str]) -> IntArray:
-        """(N,): each report's cell in the table of these attributes."""
+        """Find each report's cell in the table of these attributes, (N,)."""
         if not names:
             return np.zeros(len(self.codes), dtype=np.int64)
         columns = self.codes[:, list(self.domain.indices(names))]
         return np.asarray(np.ravel_multi_index(tuple(columns.T), self.sizes(names)))
 
     def groups(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Different combinations of these attributes among the reports, (G, k), and which each report has, (N,)."""
+        """Find the distinct combinations of these attributes, (G, k).
+
+        Also returns the combination of each report, (N,).
+        """
         if not names:
             return np.zeros((1, 0), dtype=np.int64), np.zeros(len(self.codes), dtype=np.int64)
         rows, which = np.unique(self.codes[:, list(self.domain.indices(names))], axis=0, return_inverse=True)
@@ -83,7 +91,10 @@ class DistinctReports:
 
 
 def every_combination(groups: IntArray, sizes: Sequence[int]) -> IntArray:
-    """Codes (G R, k + j) of every group (G, k) with every cell of the sizes, groups outermost."""
+    """Combine every group (G, k) with every cell of the sizes.
+
+    Returns codes (G R, k + j), groups outermost.
+    """
     cells = np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), axis=1) if sizes else np.zeros((1, 0), np.int64)
     return np.concatenate([np.repeat(groups, len(cells), axis=0), np.tile(cells, (len(groups), 1))], axis=1)
 
@@ -91,7 +102,7 @@ def every_combination(groups: IntArray, sizes: Sequence[int]) -> IntArray:
 def read_reports(
     data: Any, mechanism: Randomizer, names: Sequence[str], public: Iterable[str | Attribute]
 ) -> DistinctReports:
-    """The reports of these attributes in one data set.
+    """Read the reports of these attributes in one data set.
 
     ``data`` is what :func:`optrr.count` takes, or :class:`Counts` that contain the attributes. Public attributes are declared,
     or named, and then have the values that occur.
@@ -111,7 +122,7 @@ def read_reports(
 
 
 def _columns(data: Any, mechanism: Randomizer, domain: Domain) -> Any:
-    """Of an array of codes those of the domain, because its columns are the mechanism's; anything else as it is."""
+    """Select the domain's columns of an array of codes; leave other data as it is."""
     if not isinstance(data, np.ndarray):
         return data
     outside = [name for name in domain.names if name not in mechanism.domain.names]
@@ -123,7 +134,10 @@ def _columns(data: Any, mechanism: Randomizer, domain: Domain) -> Any:
 
 
 def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: list[str | Attribute]) -> Domain:
-    """The attributes of these names: the mechanism's, and those that are public; see :func:`read_reports`."""
+    """Build the domain of the mechanism's and public attributes of these names.
+
+    See :func:`read_reports`.
+    """
     declared = {a.name: a for a in public if isinstance(a, Attribute)}
     named = [a for a in public if not isinstance(a, Attribute)]
     randomized = mechanism.domain.names
@@ -157,7 +171,9 @@ MOST_DOUBLES = 5 * 10**7
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A term's columns as tables of its randomized attributes, for each group of reports alike in its public ones.
+    """A term's columns as tables of its randomized attributes.
+
+    One for each group of reports with the same public attributes.
 
     ``values`` (G, *sizes, k), ``group`` (N,) of each report, ``places`` of the columns in the design.
     """
@@ -168,14 +184,17 @@ class Columns:
     places: tuple[int, ...]
 
     def over(self, randomized: tuple[str, ...], groups: IntArray) -> FloatArray:
-        """The values of these groups, with axes for all these attributes (1 where they do not matter): (G', *sizes, k)."""
+        """Select the values of these groups with axes for all these attributes.
+
+        An axis has length 1 if the term does not depend on it: (G', *sizes, k).
+        """
         sizes = dict(zip(self.randomized, self.values.shape[1:], strict=False))
         shape = [sizes.get(name, 1) for name in randomized]
         return np.asarray(self.values[groups].reshape(len(groups), *shape, self.values.shape[-1]))
 
 
 def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> Columns:
-    """A term's columns; of the offset, what it adds."""
+    """Build a term's columns; for the offset, the values it adds."""
     randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
     groups, group = reports.groups(public)
     sizes = reports.sizes(randomized)
@@ -188,7 +207,7 @@ def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> 
 
 
 def outcome_column(reports: DistinctReports, outcome: str, scores: FloatArray, place: int) -> Columns:
-    """The outcome's scores as a column."""
+    """Build a column of the outcome's scores."""
     if reports.randomized([outcome]):
         return Columns((outcome,), scores[None, :, None], np.zeros(len(reports.codes), dtype=np.int64), (place,))
     groups, group = reports.groups([outcome])
@@ -212,7 +231,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
     columns: PublicColumns,
     lonely_psu: Single,
 ) -> tuple[DistinctReports, DistinctReports, list[str]]:
-    """The reports of these attributes as they are counted, the same weighted, and what is to be known of the sample.
+    """Read reports of a sample: counted, weighted, and warnings.
 
     ``data`` is what :func:`optrr.analysis.estimate_weighted` takes, with its ``columns``.
 
@@ -237,7 +256,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
 def distinct_sampled(
     sample: SampledRecords, mechanism: Randomizer, clusters: Clusters
 ) -> tuple[DistinctReports, DistinctReports]:
-    """The distinct reports of records of positive weight, counted and weighted, from records that are read already."""
+    """Group records of positive weight by distinct report, counted and weighted."""
     rows = np.flatnonzero(sample.weights > 0)
     seen, places = np.unique(sample.cells[rows], return_inverse=True)
     if seen.size > MAX_DENSE:

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A parameter: its estimate, standard error, score test of 0 and interval; NaN and infinite where there is none.
+    """A parameter with its standard error, score test of 0 and interval.
+
+    NaN or infinite if there is none.
 
     ``score_z`` is the signed root of the test's χ², large where the data ask for more than 0. It is not the estimate over its
     standard error, from which it may differ in sign where the two are near 0.
@@ -50,7 +52,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class TermTest:
-    """Score test that all columns of a term have coefficient 0; NaN where there is none."""
+    """Score test that all coefficients of a term are 0; NaN if there is none."""
 
     term: str
     statistic: float
@@ -63,7 +65,9 @@ _NUMBERS = ("estimate", "standard_error", "score_z", "p_value", "lower", "upper"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regression(TableResult):
-    """A regression of the true records, from randomized ones; the target is the population.
+    """A regression of the true records, fitted to randomized ones.
+
+    The target is the population.
 
     ``covariance`` is that of the parameters, (p, p), in the order of ``coefficients``. Standard errors are for orientation:
     tests and intervals are not made from them (:mod:`optrr.analysis.equations`).
@@ -89,12 +93,18 @@ class Regression(TableResult):
 
     @property
     def aic(self) -> float | None:
-        """−2 log-likelihood + 2 parameters, smaller is better; None where there is no likelihood."""
+        """−2 log-likelihood + 2 parameters; None without a likelihood.
+
+        Smaller is better.
+        """
         return None if self.log_likelihood is None else 2 * (len(self.coefficients) - self.log_likelihood)
 
     @property
     def bic(self) -> float | None:
-        """−2 log-likelihood + parameters · ln n, smaller is better; None where there is no likelihood."""
+        """−2 log-likelihood + parameters · ln n; None without a likelihood.
+
+        Smaller is better.
+        """
         likely = self.log_likelihood
         return None if likely is None else len(self.coefficients) * self.log_records - 2 * likely
 
@@ -104,7 +114,9 @@ class Regression(TableResult):
         return log(self.n)
 
     def compare(self, other: "Regression") -> Comparison:
-        """Compare with a regression of the same records whose parameters are part of this one's, or the other way round.
+        """Compare with a nested regression of the same records.
+
+        Either one can be the smaller model.
 
         Parameters
         ----------
@@ -150,11 +162,11 @@ class Regression(TableResult):
         return np.array([c.estimate for c in self.coefficients])
 
     def headline(self) -> str:
-        """The formula, the family and the number of records."""
+        """Summarize the formula, the family and the number of records."""
         return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
 
     def sentences(self) -> list[str]:
-        """The intervals and the method, the test of each term, and the likelihood."""
+        """Explain intervals, method, tests of terms and likelihood."""
         tests = [f"{t.term}: chi2({t.df}) = {t.statistic:.4f}, p = {t.p_value:.4g}" for t in self.terms]
         likelihood = (
             []
@@ -164,7 +176,7 @@ class Regression(TableResult):
         return [f"{intervals_said(self.confidence)}; {self.method}", *tests, *likelihood]
 
     def on_page(self, **_beside: Any) -> OneTable:
-        """What stands on its page."""
+        """Build the content of the HTML report."""
         lead = (
             f"A {self.fit.family} regression of {cell(self.fit.outcome.name)} among the people behind {self.n} randomized "
             f"records, by {self.method}. Intervals hold each with {100 * self.confidence:g} % confidence."
@@ -177,14 +189,17 @@ class Regression(TableResult):
         return OneTable(self.fit.formula, lead, "Coefficients", chart, notes=[terms])
 
     def to_arrow(self) -> "pa.Table":
-        """One row per parameter: parameter, estimate, standard_error, score_z, p_value, lower, upper."""
+        """Convert to a table with one row per parameter.
+
+        Columns are parameter, estimate, standard_error, score_z, p_value, lower, upper.
+        """
         return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
 
     def _axis(self) -> tuple[str, float]:
         return f"coefficient, {intervals_said(self.confidence)}", 0.0
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; None for what is not a finite number."""
+        """Return the JSON object; None for numbers that are not finite."""
         outcome = self.fit.outcome
         return {
             "formula": self.fit.formula,
@@ -195,7 +210,9 @@ class Regression(TableResult):
         }
 
     def predict(self, data: Any) -> FloatArray:
-        """What the model expects: means (linear), chances of the second category (logistic) or of all (else).
+        """Predict means (linear) or probabilities.
+
+        Of the second category (logistic) or of all categories (ordered, multinomial).
 
         Parameters
         ----------
@@ -290,7 +307,7 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
 
 
 def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArray[np.bool_]) -> list[TermTest]:
-    """Of every term but the constant; NaN where the reports show no error of it, or there is no test."""
+    """Test every term except the constant; NaN if there is no test."""
     out = []
     for term in fit.predictors.terms:
         which, statistic = columns_of(fit, term), nan
@@ -302,12 +319,12 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
 
 
 def columns_of(fit: Fit, term: Term) -> tuple[int, ...]:
-    """The places of a term's coefficients among the parameters, the constant's left out."""
+    """Find the positions of a term's coefficients, without the constant's."""
     return tuple(k for c in term.columns if c != fit.predictors.intercept for k in fit.places(c))
 
 
 def _unbounded(rows: list[Coefficient]) -> list[str]:
-    """Which parameters have no standard error, and which no bounds."""
+    """Warn of parameters without a standard error or without bounds."""
     alike = [r.parameter for r in rows if isnan(r.standard_error)]
     open_ended = [r for r in rows if r.parameter not in alike and not (isfinite(r.lower) and isfinite(r.upper))]
     # surely not 0 and perhaps infinite
@@ -343,7 +360,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Regression:
-    """Linear or logistic regression of the true records, from randomized ones.
+    """Fit a regression of the true records to randomized ones.
 
     Parameters
     ----------
@@ -394,7 +411,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
 def modelled(
     formula: Formula, reports: building.DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]
 ) -> tuple[Fit, Equations]:
-    """What is fitted to the reports of one data set, and its equations; see :func:`regress`."""
+    """Build the model and its equations for reports; see :func:`regress`."""
     fit = model(formula, reports, family, scores)
     if reports.n[0] <= len(fit.labels):
         few, parameters = amount(int(reports.n[0]), "record"), len(fit.labels)
@@ -408,7 +425,7 @@ def model(
     family: str | None,
     scores: Mapping[str, ArrayLike],
 ) -> Fit:
-    """What a formula says of the attributes of these reports, or of a table; see :func:`regress`."""
+    """Bind a formula to the attributes of reports or a table; see :func:`regress`."""
     # for a constant alone the outcome stands in, as a domain is never empty, and is not used
     named = reports.domain.subset(formula.predictors or (formula.outcome,))
     predictors, outcome = Predictors.of(formula, named, scores), reports.domain[formula.outcome]
@@ -440,7 +457,7 @@ def model(
 
 
 def equations(fit: Fit, reports: building.DistinctReports) -> Equations:
-    """The estimating equations of every data set among the reports."""
+    """Build the estimating equations of every data set among the reports."""
     if fit.scores is None:
         return likelihood_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
     return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)

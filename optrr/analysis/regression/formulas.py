@@ -52,7 +52,9 @@ _BS, _POLY, _OFFSET = _CALLED = ("optrr_bs", "optrr_poly", "optrr_offset")
 
 @dataclass(frozen=True)
 class Term:
-    """A term of a formula: its name, the attributes that it is a function of, in the domain's order, and its columns.
+    """A term of a formula.
+
+    Its name, the attributes it depends on, in the domain's order, and its columns.
 
     The offset has no columns.
     """
@@ -64,7 +66,10 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """``outcome`` and the right-hand side ``right`` (formulaic's), not yet bound to categories; ``aliases`` by name."""
+    """A parsed formula, not yet bound to categories.
+
+    ``outcome``, the right-hand side ``right`` (formulaic's), and ``aliases`` by name.
+    """
 
     text: str
     outcome: str
@@ -127,7 +132,9 @@ class Predictors:
 
     @staticmethod
     def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> "Predictors":
-        """Bind a formula to the attributes that it names; ``scores`` by attribute, where categories are to count as numbers.
+        """Bind a formula to the attributes that it names.
+
+        ``scores`` by attribute make categories numeric.
 
         Raises InvalidInput for an expression that fails, or that depends on other records.
         """
@@ -185,7 +192,7 @@ class Predictors:
         return Term("offset", self._used(offsets), ()) if offsets else None
 
     def _used(self, terms: Iterable[Any]) -> tuple[str, ...]:
-        """The attributes that some terms are functions of, in the domain's order."""
+        """List the attributes that these terms use, in the domain's order."""
         known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
         named = {str(v) for term in terms for v in self.spec.term_variables[term]} & known
         used = {_named(v, self.aliases) for v in named}
@@ -197,11 +204,11 @@ class Predictors:
         return next((t.columns[0] for t in self.terms if t.name == "1"), None)
 
     def at(self, codes: IntArray) -> FloatArray:
-        """The columns (N, p) at records (N, m) of codes."""
+        """Compute the columns (N, p) at records (N, m) of codes."""
         return self._matrix(codes)[:, self._estimated]
 
     def offset(self, codes: IntArray) -> FloatArray:
-        """What is added to the columns' sum at records (N, m) of codes, (N,)."""
+        """Compute the offset at records (N, m) of codes, (N,)."""
         return np.asarray(self._matrix(codes)[:, self._offsets].sum(axis=1))
 
     def _matrix(self, codes: IntArray) -> FloatArray:
@@ -237,7 +244,10 @@ def _learns(text: str) -> InvalidInput:
 
 
 def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
-    """(r,) numbers for an attribute: as given, or its categories where all are numbers; None where it has none."""
+    """Return the numbers (r,) of an attribute's categories.
+
+    From scores or from numeric categories; None if it has none.
+    """
     return checked_scores(attribute, scores) if scores is not None or has_numbers(attribute) else None
 
 
@@ -264,7 +274,10 @@ def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) ->
 
 
 def _functions(values: Mapping[str, FloatArray], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Functions of a formula: formulaic's with what these learn from data learned from the categories' numbers, and offsets."""
+    """Return the functions of a formula.
+
+    Stateful functions of formulaic learn from the categories' numbers.
+    """
     transforms, known = _formulaic().transforms.TRANSFORMS, {aliases.get(name, name): v for name, v in values.items()}
 
     def numbers(function: str, x: Any) -> FloatArray:
@@ -292,14 +305,14 @@ def _functions(values: Mapping[str, FloatArray], aliases: Mapping[str, str]) -> 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without numpy's warnings: what is not a finite number is refused by name."""
+    """Silence numpy's warnings; values that are not finite are refused by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
 def _aliased(text: str, functions: Collection[str]) -> tuple[str, dict[str, str]]:
-    """The formula with aliases for names that are no Python names or are formulaic's ``functions``, and these by name."""
+    """Replace names that are not valid in Python or in formulaic by aliases."""
     aliases: dict[str, str] = {}
 
     def alias(found: re.Match[str]) -> str:
@@ -312,7 +325,7 @@ def _aliased(text: str, functions: Collection[str]) -> tuple[str, dict[str, str]
 
 
 def _named(text: str, aliases: Mapping[str, str]) -> str:
-    """The text with names for their aliases."""
+    """Replace aliases by their names."""
     for name, alias in [*aliases.items(), *((called.removeprefix("optrr_"), called) for called in _CALLED)]:
         text = text.replace(alias, name)
     return text
@@ -329,13 +342,16 @@ def _formulaic() -> Any:
 
 
 def _plain(error: Exception) -> str:
-    """What formulaic says, in one line and without the marks that colour it on terminals."""
+    """Convert formulaic's message to one line without terminal colors."""
     return in_one_line(Exception(re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
+    """A model to be fitted.
+
+    ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None.
+    """
 
     formula: str
     family: str
@@ -345,7 +361,10 @@ class Fit:
 
     @property
     def labels(self) -> list[str]:
-        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
+        """Names of the parameters.
+
+        Thresholds first for ordered outcomes, else the constant, for every category in turn.
+        """
         columns = list(self.predictors.labels)
         if self.family == "linear":
             return columns
@@ -365,7 +384,10 @@ class Fit:
         return sorted(range(len(self.predictors.labels)), key=lambda c: c != self.predictors.intercept)
 
     def places(self, column: int) -> list[int]:
-        """Where a column's coefficients are among the parameters: one, or one for every category but the first."""
+        """Find the positions of a column's coefficients.
+
+        One, or one for every category except the first.
+        """
         if self.family == "multinomial":
             width = len(self.predictors.labels)
             return [j * width + self.columns.index(column) for j in range(self.outcome.size - 1)]
@@ -373,5 +395,5 @@ class Fit:
 
     @property
     def thresholds(self) -> int:
-        """Levels before the coefficients that belong to no column: those of an ordered outcome."""
+        """Number of thresholds of an ordered outcome, which come first."""
         return self.outcome.size - 1 if self.family == "ordered" else 0

@@ -128,7 +128,10 @@ _MOST_LEVELS = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """``p`` (B, G, R, r): chances of the categories; ``slope`` and ``bend`` (B, G, R, r−1): derivatives of S_j in level j."""
+    """Probabilities of ordered categories, ``p`` (B, G, R, r).
+
+    ``slope`` and ``bend`` (B, G, R, r−1) are derivatives of S_j in level j.
+    """
 
     p: FloatArray
     slope: FloatArray
@@ -137,7 +140,10 @@ class Levels:
 
     @staticmethod
     def of(level: FloatArray) -> "Levels":
-        """At levels (B, G, R, r−1); ``ordered`` (B,) says where they fall, as they must."""
+        """Compute probabilities at levels (B, G, R, r−1).
+
+        ``ordered`` (B,) states whether the levels decrease, as they must.
+        """
         over, under = expit(level), expit(-level)
         gaps = -np.diff(level, axis=-1)
         with np.errstate(over="ignore"):
@@ -149,11 +155,14 @@ class Levels:
         return Levels(np.maximum(p, _LEAST), slope, slope * (under - over), ordered)
 
     def cell_scores(self) -> FloatArray:
-        """∂ln p_c by category and level, (B, G, R, r, r−1)."""
+        """Compute ∂ln p_c by category and level, (B, G, R, r, r−1)."""
         return np.asarray(self._steps * self.slope[..., None, :] / self.p[..., :, None])
 
     def curvature(self, weights: FloatArray) -> FloatArray:
-        """−Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1), for weights (B, G, R, r)."""
+        """Compute −Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1).
+
+        Weights have shape (B, G, R, r).
+        """
         scores = self.cell_scores()
         out = np.swapaxes(scores, -1, -2) @ (weights[..., None] * scores)
         bends = self.bend * ((weights / self.p) @ self._steps)
@@ -167,20 +176,26 @@ class Levels:
 
 
 class Choices(Levels):
-    """Of unordered categories: level j is ln p_j/p_0 (the multinomial logit; ``slope`` and ``bend`` are not used)."""
+    """Probabilities of unordered categories: level j is ln p_j/p_0.
+
+    The multinomial logit; ``slope`` and ``bend`` are not used.
+    """
 
     @staticmethod
     def of(level: FloatArray) -> "Choices":
-        """At levels (B, G, R, r−1)."""
+        """Compute probabilities at levels (B, G, R, r−1)."""
         p = softmax(np.concatenate([np.zeros((*level.shape[:-1], 1)), level], axis=-1), axis=-1)
         return Choices(np.maximum(p, _LEAST), level, level, np.ones(len(level), dtype=np.bool_))
 
     def cell_scores(self) -> FloatArray:
-        """∂ln p_c by category and level, (B, G, R, r, r−1)."""
+        """Compute ∂ln p_c by category and level, (B, G, R, r, r−1)."""
         return np.asarray(np.eye(self.p.shape[-1])[:, 1:] - self.p[..., None, 1:])
 
     def curvature(self, weights: FloatArray) -> FloatArray:
-        """−Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1), for weights (B, G, R, r)."""
+        """Compute −Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1).
+
+        Weights have shape (B, G, R, r).
+        """
         p = self.p[..., 1:]
         bends = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
         return np.asarray(weights.sum(axis=-1)[..., None, None] * bends)
@@ -188,7 +203,10 @@ class Choices(Levels):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell; the channel (R r, V)."""
+    """Quantities at θ.
+
+    Probabilities, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, its backprojection to each cell; the channel (R r, V).
+    """
 
     shares: FloatArray
     levels: Levels
@@ -230,7 +248,9 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodEquations(Equations):
-    """Of B data sets of n (B,) records; ``unordered`` outcomes have coefficients of their own for each category but the first.
+    """Likelihood of B data sets of n (B,) records.
+
+    ``unordered`` outcomes have separate coefficients for each category except the first.
 
     ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data set sums
     to 1. ``x`` (G, R, q) are rows of the design for every group and cell of the randomized predictors, without an intercept,
@@ -298,14 +318,17 @@ class LikelihoodEquations(Equations):
         return np.concatenate([each, effects], axis=-1)
 
     def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
-        """All levels of an ordered outcome move with one, so that they still fall."""
+        """Move all levels of an ordered outcome together so that they stay ordered."""
         out, levels = super().near(start, which, values), self.categories - 1
         if not self.unordered and len(which) == 1 and which[0] < levels:
             out[:, :levels] = start[:, :levels] + out[:, which] - start[:, which]
         return out
 
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
-        """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
+        """Limit a step to a few units per level.
+
+        Beyond, probabilities may be so close to 0 or 1 that gradients vanish.
+        """
         moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
         return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, TINY))[:, None])
 
@@ -331,7 +354,7 @@ class LikelihoodEquations(Equations):
         return np.broadcast_to(held, (*self.shares.shape[:2], *self.channel.shape[:2]))
 
     def start(self) -> FloatArray:
-        """The levels of the outcome's shares, and no effect."""
+        """Return the levels of the outcome's proportions, without effects."""
         shares, levels = self._outcome, self.categories - 1
         out = np.zeros((len(shares), self.parameters))
         if self.unordered:
@@ -343,13 +366,13 @@ class LikelihoodEquations(Equations):
         return out
 
     def levels(self, theta: FloatArray) -> Levels:
-        """Chances at θ."""
+        """Compute probabilities at θ."""
         level = np.einsum("grjp,bp->bgrj", self.columns, theta)
         level = level if self.offset is None else level + self.offset[..., None]
         return Choices.of(level) if self.unordered else Levels.of(level)
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """ℓ in nats per record; −∞ where the levels do not fall."""
+        """Compute ℓ in nats per record; −∞ if the levels are not ordered."""
         at = self._at(theta)
         value = np.sum(self.shares * np.log(at.expected), axis=(1, 2))
         value += np.sum(np.log(np.maximum(at.law, TINY)), axis=(1, 2)) * _OF_LAW / self.n
@@ -357,19 +380,25 @@ class LikelihoodEquations(Equations):
         return np.where(at.levels.ordered, value, -np.inf)
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """Of ℓ; γ is the likeliest, and adds nothing."""
+        """Compute the gradient of ℓ; γ is the maximizer and contributes nothing."""
         at = self._at(theta)
         weights = at.law[..., None] * at.behind * at.levels.p + self._held
         return np.asarray(np.einsum("bgrc,bgrcp->bp", weights, at.scores))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
+        """Compute the curvature of ℓ, made positive definite.
+
+        Far from the maximum it may not be, and Newton steps would lead away.
+        """
         curvature, at = self.profile_curvature(theta), self._at(theta)
         turned = ~_curves(curvature, at.known_laws)
         return curvature if not turned.any() else _turned(curvature, at.efficient[1], turned)
 
     def steering(self, theta: FloatArray) -> FloatArray:
-        """That of a θ from which no level has moved far, if there was one: solutions of 10^6 records are that near."""
+        """Reuse the curvature of a nearby θ, if there is one.
+
+        Solutions of 10^6 records are that near.
+        """
         if self.bends and len(self.bends[0][0]) == len(theta):
             moved = self.columns.reshape(-1, self.parameters) @ (theta - self.bends[0][0]).T
             if np.abs(moved).max() <= _NEARBY:
@@ -378,7 +407,7 @@ class LikelihoodEquations(Equations):
         return self.bends[0][1]
 
     def profile_curvature(self, theta: FloatArray) -> FloatArray:
-        """Of ℓ, with γ the likeliest at each θ."""
+        """Compute the curvature of ℓ with γ maximized at each θ."""
         at = self._at(theta)
         if at.curvature:
             return at.curvature[0]
@@ -396,11 +425,11 @@ class LikelihoodEquations(Equations):
         return at.curvature[0]
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The mean of s*, and I*."""
+        """Compute the mean of s* and I*."""
         return self._at(theta).efficient
 
     def settled(self, theta: FloatArray, free: IntArray | None = None) -> FloatArray:
-        """Where the mean of s* is 0, if that is near the maximum θ."""
+        """Solve for a mean of s* of 0 near the maximum θ."""
         free = np.arange(self.parameters) if free is None else free
         out, before, working = theta.copy(), np.full(len(theta), _FARTHEST_PULL), np.arange(len(theta))
         for _ in range(_PULLS):
@@ -423,21 +452,27 @@ class LikelihoodEquations(Equations):
         return out
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """I*."""
+        """Compute I*."""
         return self.efficient(theta)[1]
 
     def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
-        """Where H is a number: it has no error, and what a direction tells little of weighs little."""
+        """Check that H is finite.
+
+        It has no error, and directions with little information have little weight.
+        """
         del where
         return np.asarray(np.isfinite(self.steering(theta)).all(axis=(1, 2)))
 
     def complete(self) -> FloatArray:
-        """What true records would tell where nothing has an effect, (B, p, p)."""
+        """Compute the information of true records without effects, (B, p, p)."""
         at = self._at(self.start())
         return self._bent(at.levels, at.law[..., None] * at.levels.p)
 
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
-        """Of all reports, less the largest of the predictors' reports alone, (B,): that of true outcomes given predictors."""
+        """Compute the log-likelihood of outcomes given predictors, (B,).
+
+        That of all reports, less the maximum of the predictors' reports alone.
+        """
         at, r = self._at(theta), self.categories
         seen = self.shares.reshape(*self.shares.shape[:2], -1, r).sum(axis=3)
         alone = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=3)[:, 0]
@@ -448,7 +483,7 @@ class LikelihoodEquations(Equations):
         return np.asarray(self.n * (whole - others))
 
     def part(self, which: IntArray) -> "LikelihoodEquations":
-        """Some of the data sets."""
+        """Select data sets."""
         if len(which) == len(self.reports):
             return self
         laws, rows = self._laws
@@ -467,7 +502,7 @@ class LikelihoodEquations(Equations):
         return np.repeat(even, cells, axis=2), np.arange(len(self.n))
 
     def _bent(self, levels: Levels, weights: FloatArray) -> FloatArray:
-        """−Σ w ∂²ln p in θ, (B, p, p)."""
+        """Compute −Σ w ∂²ln p in θ, (B, p, p)."""
         bends = np.einsum("bgrjk,grkq->bgrjq", levels.curvature(weights), self.columns)
         p = self.parameters
         return np.asarray(self.columns.reshape(-1, p).T @ bends.reshape(len(bends), -1, p))
@@ -492,7 +527,7 @@ class LikelihoodEquations(Equations):
     def _likeliest(
         self, k: FloatArray, law: FloatArray, shares: FloatArray, steep: list[FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        """γ and λ at K, from a law to begin with."""
+        """Compute γ and λ at K from an initial distribution."""
         r, v = k.shape[2:]
         shares, prior = shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
         # multiplies what a law sums to, so that it sums to its group's share
@@ -513,7 +548,10 @@ class LikelihoodEquations(Equations):
 
 
 def without_effects(equations: LikelihoodEquations) -> bool:
-    """Whether the reports tell nothing of what true records would tell in some direction."""
+    """Check whether the reports have no information in some direction.
+
+    Only directions about which true records would be informative count.
+    """
     first = equations.part(np.zeros(1, dtype=np.int64))
     whole, seen = first.complete()[0], first.efficient(first.start())[1][0]
     # columns that determine each other are refused elsewhere
@@ -524,7 +562,10 @@ def without_effects(equations: LikelihoodEquations) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Law:
-    """Laws (F, r) of all groups of all data sets, of reports' shares (F, V) through K (F, r, V), which steps change."""
+    """Distributions (F, r) of all groups of all data sets.
+
+    From reports' proportions (F, V) through K (F, r, V); steps update them.
+    """
 
     k: FloatArray
     shares: FloatArray
@@ -534,7 +575,7 @@ class _Law:
     steep: list[FloatArray]
 
     def step(self, of: IntArray) -> FloatArray:
-        """One of Newton's method for some, in shares of each cell; what it promised."""
+        """Take a Newton step for some groups; return the promised gain."""
         x, k, prior = self.law[of], self._through(of), self.prior[of]
         expected = np.maximum((x[:, None] @ k)[:, 0], TINY)
         ratio = self.shares[of] / expected
@@ -557,7 +598,7 @@ class _Law:
         return np.asarray(promise)
 
     def _way(self, of: IntArray, expected: FloatArray, gradient: FloatArray) -> FloatArray:
-        """The gradient through the inverse of the curvature: of a large law that of steps before, while these make it."""
+        """Solve the gradient by the curvature, reused for large distributions."""
         if self.steep:
             return np.asarray(cho_solve((self.steep[0], True), gradient[0], check_finite=False)[None])
         own = self.law[of][..., None] * self._through(of)
@@ -569,7 +610,7 @@ class _Law:
         return np.asarray(np.linalg.solve(hessian, gradient[..., None])[..., 0])
 
     def _through(self, of: IntArray) -> FloatArray:
-        """K of some, not copied where it is of all."""
+        """Select K, without a copy if all are selected."""
         return self.k if len(of) == len(self.k) else self.k[of]
 
     def _value(self, of: IntArray) -> FloatArray:
@@ -581,19 +622,22 @@ class _Law:
 
 
 def _freed(k: FloatArray, law: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """γ and λ after one step of the EM algorithm, which takes the prior's answers off."""
+    """Take one EM step that removes the prior's answers; return γ and λ."""
     law = law * (k @ ratio[..., None])[..., 0]
     return law, np.maximum((law[:, :, None] @ k)[:, :, 0], TINY)
 
 
 def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
-    """Σ w a aᵀ over all axes but the first and the last, (B, p, p)."""
+    """Sum w a aᵀ over all axes but the first and the last, (B, p, p)."""
     flat, weighted = (a.reshape(len(of), -1, of.shape[-1]) for a in (of, weights * of))
     return np.asarray(np.swapaxes(flat, 1, 2) @ weighted)
 
 
 def _gram(rows: FloatArray) -> FloatArray:
-    """A Aᵀ, (…, R, R) of (…, R, V): one matrix at a time where they are large, which takes half the products."""
+    """Compute A Aᵀ, (…, R, R) of (…, R, V).
+
+    Large matrices are processed one at a time, which halves the products.
+    """
     if rows.shape[-2] < _LARGE:
         return np.asarray(rows @ np.swapaxes(rows, -1, -2))
     flat = rows.reshape(-1, *rows.shape[-2:])
@@ -603,7 +647,10 @@ def _gram(rows: FloatArray) -> FloatArray:
 def _scaled(
     curvature: FloatArray, information: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
-    """The curvature against the information: its eigenvalues (B, p) and what leads back; 1 where there are no numbers."""
+    """Compute eigenvalues (B, p) of the curvature relative to the information.
+
+    Also the matrix that transforms back; 1 if values are not finite.
+    """
     sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
     each = np.eye(curvature.shape[1])
     bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
@@ -616,13 +663,16 @@ def _scaled(
 
 
 def _curves(curvature: FloatArray, information: FloatArray) -> NDArray[np.bool_]:
-    """Where a curvature is so large a share of the information in every direction that it needs no turning, (B,)."""
+    """Check that a curvature is a large part of the information everywhere, (B,)."""
     values, _, _, sound = _scaled(curvature, information)
     return np.asarray((values[:, 0] >= _LEAST_CURVED) & sound[:, 0, 0])
 
 
 def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.bool_]) -> FloatArray:
-    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    """Reverse the negative directions of a curvature relative to the information.
+
+    NaN if values are not finite.
+    """
     values, back, both, sound = _scaled(curvature, information)
     out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
     return np.where(turned[:, None, None], np.where(sound, out, np.nan), curvature)
@@ -630,7 +680,10 @@ def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.b
 
 @dataclass(frozen=True, eq=False)
 class WeightedLikelihoodEquations(LikelihoodEquations):
-    """The pseudo-likelihood of one sample; ``places`` (N,) of its distinct reports in the tables."""
+    """Pseudo-likelihood of one sample.
+
+    ``places`` (N,) are the positions of its distinct reports in the tables.
+    """
 
     sample: WeightedReports = field(kw_only=True)
     places: IntArray = field(kw_only=True)
@@ -641,7 +694,10 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         return self.sample.degrees
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """The second moment of s* under the hypothesis, (1, p, p): I* times what the sample does to it."""
+        """Compute the second moment of s* under the hypothesis, (1, p, p).
+
+        I* times the design effect of the sample.
+        """
         at = self._at(theta)
         own, information = at.own.reshape(1, -1, self.parameters), at.efficient[1]
         half = root(information, -0.5)
@@ -656,7 +712,9 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         return np.asarray(back @ ratio @ back)
 
     def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I*, and the sample's own second moment of s* times n/(n − p) as of other robust errors; (1, p, p) each.
+        """Compute I* and the sample's second moment of s* times n/(n − p).
+
+        As for other robust errors; (1, p, p) each.
 
         Of the law that one step of the EM algorithm makes of the likeliest: this takes the prior's answers off again, so that
         where nothing is randomized errors are those that are known.
@@ -669,7 +727,7 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         return freed.efficient[1], np.asarray(factor[:, None, None] * spread)
 
     def log_likelihood(self, theta: FloatArray) -> None:
-        """None: weighted records have none."""
+        """Return None, because weighted records have no likelihood."""
         del theta
 
     @property
@@ -685,7 +743,9 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
 def likelihood_equations(
     predictors: Predictors, reports: DistinctReports, outcome: str, unordered: bool
 ) -> LikelihoodEquations:
-    """The likelihood of reports. The chance of the second of two categories is ordered, too.
+    """Build the likelihood of reports.
+
+    Two categories are treated as ordered.
 
     Raises InvalidInput if the tables do not fit, or laws have too many cells. TooFewRecords for public groups of fewer than
     `MIN_IN_LAWS` records a cell. SingularMarginal if the mechanism hides what the model needs.
@@ -720,7 +780,7 @@ def likelihood_equations(
 
 
 def _check_laws(groups: int, cells: int, r: int, n: float) -> None:
-    """Refuse laws of the randomized predictors that are too large, or of too few records."""
+    """Refuse distributions of predictors that are too large for the records."""
     linear = 'merge categories, leave some out, or fit a linear model, which needs their pairs only (family="linear")'
     if groups * cells**3 * r > MAX_TOGETHER * (_MORE_OF_ONE if groups == 1 else 1):
         raise InvalidInput(f"the randomized predictors have {cells} cells, too many for a likelihood; {linear}")
@@ -734,7 +794,7 @@ def _check_laws(groups: int, cells: int, r: int, n: float) -> None:
 def _design(
     predictors: Predictors, reports: DistinctReports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Rows of the design without its constant, (G, R, q), and the offset, (G, R)."""
+    """Build design rows without the constant, (G, R, q), and the offset, (G, R)."""
     kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
     sizes = reports.sizes(randomized)
     x = np.zeros((len(groups), *sizes, len(predictors.labels)))

@@ -52,7 +52,7 @@ _AT_A_TIME = 4 * 10**6
 
 
 def product_places(columns: int) -> IntArray:
-    """(K, K): where the product of two columns stands among the D different ones."""
+    """Find where each product of columns is among the D distinct ones, (K, K)."""
     out = np.zeros((columns, columns), dtype=np.int64)
     upper = np.triu_indices(columns)
     out[upper] = np.arange(upper[0].size)
@@ -61,7 +61,9 @@ def product_places(columns: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class LinearEquations(Equations):
-    """Normal equations of B data sets of n (B,) records: ``mean`` (B, D) and ``second`` moments (B, D, D) of g.
+    """Normal equations of B data sets of n (B,) records.
+
+    ``mean`` (B, D) and ``second`` moments (B, D, D) of g.
 
     The outcome is the last column; ``degrees`` of freedom of ``second`` are finite where it is a sample's.
     """
@@ -89,31 +91,31 @@ class LinearEquations(Equations):
         return np.asarray(self.mean[:, self._places])
 
     def start(self) -> FloatArray:
-        """0: one Newton step solves linear equations from anywhere."""
+        """Return 0; one Newton step solves linear equations from anywhere."""
         return np.zeros((len(self.mean), self.parameters))
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """mᵀθ − θᵀMθ/2."""
+        """Compute mᵀθ − θᵀMθ/2."""
         m, right = self.moments[:, :-1, :-1], self.moments[:, :-1, -1]
         return np.asarray(np.einsum("bp,bp->b", right - np.einsum("bpq,bq->bp", m, theta) / 2, theta))
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """m − Mθ."""
+        """Compute m − Mθ."""
         return np.asarray(self.moments[:, :-1, -1] - np.einsum("bpq,bq->bp", self.moments[:, :-1, :-1], theta))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """M."""
+        """Return M."""
         return np.asarray(self.moments[:, :-1, :-1])
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """Mean ψψᵀ, from the second moments of g."""
+        """Compute the mean of ψψᵀ from the second moments of g."""
         each = np.eye(self.parameters, self.parameters + 1)[None, :, :, None]
         residual = np.concatenate([-theta, np.ones((len(theta), 1))], axis=1)
         combined = self._gathered(each * residual[:, None, None])
         return np.asarray(combined @ self.second @ combined.transpose(0, 2, 1))
 
     def twice(self, theta: FloatArray, weights: FloatArray, free: IntArray, spread: FloatArray) -> FloatArray:
-        """D less what n/(n − k) has answered for."""
+        """Compute D less the part that n/(n − k) covers."""
         if not free.size:
             return super().twice(theta, weights, free, spread)
         where = (slice(None), free[:, None], free)
@@ -126,11 +128,11 @@ class LinearEquations(Equations):
         return self.added_spread(weights, of_theta) - answered
 
     def effective(self, parameters: int) -> FloatArray:
-        """Of second moments of residuals."""
+        """Compute the effective number of records for second moments of residuals."""
         return self.n - parameters
 
     def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
-        """By the standard error of M in the direction in which it is least."""
+        """Compare the smallest eigenvalue of M with its standard error."""
         if not where.size:
             return np.ones(len(theta), dtype=np.bool_)
         block = self.curvature(theta)[:, where[:, None], where]
@@ -144,12 +146,12 @@ class LinearEquations(Equations):
         return np.asarray(sound & (value > 0) & (value >= CLEAR_OF_ZERO * error))
 
     def alike(self, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
-        """To rounding, beside the outcome's square."""
+        """Compare residuals with rounding errors of the outcome's square."""
         squares = np.abs(np.diag(self.curvature(theta[None])[0]))
         return np.asarray(~(np.diag(noise) * self.n[0] * squares > _ALIKE * np.max(theta**2 * squares)))
 
     def curvature_along(self, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """uᵀMu for directions u (B, p), and its standard error; both (B,)."""
+        """Compute uᵀMu and its standard error, both (B,), for directions u (B, p)."""
         u = np.concatenate([direction, np.zeros((len(direction), 1))], axis=1)
         weights = self._gathered(u[:, :, None] * u[:, None, :])
         value = np.einsum("bd,bd->b", weights, self.mean)
@@ -157,7 +159,10 @@ class LinearEquations(Equations):
         return value, np.sqrt(np.maximum(square - value**2, 0) / self.n)
 
     def added_spread(self, weights: FloatArray, noise: FloatArray) -> FloatArray:
-        """D of θ's noise C (B, p, p) for weights W (B, k, p), from the second moments of g: (B, k, k)."""
+        """Compute D of θ's noise C (B, p, p) for weights W (B, k, p).
+
+        From the second moments of g: (B, k, k).
+        """
         padded = np.concatenate([weights, np.zeros((*weights.shape[:2], 1))], axis=2)
         own = self._gathered(padded[:, :, None, :, None] * np.eye(self.parameters, self.parameters + 1)[:, None])
         moved, pulled = own @ self.second[:, None], noise[:, None] @ own
@@ -165,7 +170,7 @@ class LinearEquations(Equations):
         return np.asarray(moved.reshape(rows) @ np.swapaxes(pulled.reshape(rows), 1, 2))
 
     def part(self, which: IntArray) -> "LinearEquations":
-        """Some of the data sets."""
+        """Select data sets."""
         if len(which) == len(self.mean):
             return self
         return replace(self, mean=self.mean[which], second=self.second[which], n=self.n[which])
@@ -175,14 +180,17 @@ class LinearEquations(Equations):
         return np.triu_indices(self.parameters + 1)
 
     def _gathered(self, products: FloatArray) -> FloatArray:
-        """(…, K, K) weights on products of columns, added up over the D different ones."""
+        """Sum weights (…, K, K) on products of columns over the D distinct ones."""
         one, other = self._upper
         return np.asarray(products[..., one, other] + np.where(one == other, 0.0, products[..., other, one]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """What reports count for the products of two terms' columns: a table (G, products, cells), at each report's place in it."""
+    """Weights of reports for the products of two terms' columns.
+
+    A table (G, products, cells), at each report's place in it.
+    """
 
     places: IntArray
     table: FloatArray
@@ -190,14 +198,14 @@ class _Products:
     cell: IntArray
 
     def at(self, rows: slice) -> FloatArray:
-        """(N', products)."""
+        """Look up weights of rows, (N', products)."""
         return np.asarray(self.table[self.group[rows], :, self.cell[rows]])
 
 
 def linear_equations(
     predictors: Predictors, reports: DistinctReports, outcome: str, scores: FloatArray
 ) -> LinearEquations:
-    """Normal equations from the tables of every two terms.
+    """Build normal equations from the tables of every two terms.
 
     Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
     need.

@@ -52,7 +52,10 @@ class CombinedEstimate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combined(TableResult):
-    """Numbers from several synthetic data sets, combined: ``rows`` with intervals at ``confidence``."""
+    """Estimates combined over several synthetic data sets.
+
+    ``rows`` have intervals at ``confidence``.
+    """
 
     rows: tuple[CombinedEstimate, ...]
     sets: int
@@ -82,15 +85,15 @@ class Combined(TableResult):
         return float(sqrt(1 + 1 / self.sets) * t.isf(tail, self.df) / norm.isf(tail)) - 1
 
     def headline(self) -> str:
-        """How many numbers, from how many sets."""
+        """Summarize the numbers and the data sets."""
         return f"{amount(len(self.rows), 'estimate')} from {amount(self.sets, 'synthetic set')}, combined"
 
     def sentences(self) -> Sequence[str]:
-        """What the intervals are."""
+        """Explain the intervals."""
         return [f"{intervals_said(self.confidence)}, which count the error of randomization"]
 
     def to_arrow(self) -> "pa.Table":
-        """One row per number."""
+        """Convert to a table with one row per number."""
         return arrow_rows(self.rows, ("parameter",), _NUMBERS)
 
     def _axis(self) -> tuple[str, float | None]:
@@ -102,7 +105,9 @@ _WIDE = 0.25
 
 
 def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
-    """Numbers computed from each of several synthetic data sets, combined into one estimate and interval each.
+    """Combine estimates from several synthetic data sets.
+
+    Each number gets one estimate and interval.
 
     The sets must be those of one :func:`optrr.analysis.synthesize` with ``sets``; the intervals then count the sampling of the
     people, the randomization of their answers, and the drawing of the sets.
@@ -143,7 +148,9 @@ _PARAMETER, _ESTIMATE = "parameter", "estimate"
 
 
 def read_estimates(place: Any) -> list[dict[str, float]]:
-    """Estimates of each set by parameter, from records with the columns parameter and estimate, the sets in the same order.
+    """Read each set's estimates by parameter.
+
+    Records have the columns parameter and estimate, with the sets in the same order.
 
     Raises InvalidInput for missing columns, what is no number, and parameters with different numbers of estimates.
     """
@@ -169,7 +176,7 @@ def read_estimates(place: Any) -> list[dict[str, float]]:
 
 
 def _table(given: Any) -> tuple[tuple[str, ...], FloatArray]:
-    """Names of the parameters (k,) and numbers (m, k)."""
+    """Return names of the parameters (k,) and estimates (m, k)."""
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):
         return tuple(map(str, given.columns)), _numbers(given.to_numpy())
     rows = list(given) if np.iterable(given) else []

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Closeness:
-    """A table of the synthetic records beside its direct estimate from the randomized ones.
+    """Comparison of a synthetic table with its estimate from randomized records.
 
     ``within`` of its ``cells`` lie in the direct estimate's intervals, and none is further from it than
     ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs from
@@ -67,7 +67,7 @@ class Closeness:
 def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
     codes: IntArray, domain: Domain, counts: Counts, mechanism: Randomizer, confidence: float, sets: int
 ) -> Closeness:
-    """A table of the records (N, m) of all sets beside its direct estimate."""
+    """Compare a table of the records (N, m) of all sets with its direct estimate."""
     direct = estimate(counts, mechanism, confidence=confidence)
     table = count(codes, domain, counts.domain.names).proportions
     inside = (direct.lower <= table) & (table <= direct.upper)
@@ -81,7 +81,10 @@ def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
 
 
 def kept(table: FloatArray, unbiased: FloatArray) -> float:
-    """The share of an unbiased table's departure from independence that a table has (least squares); 1 without one."""
+    """Compute the proportion of dependence that a table keeps; 1 without any.
+
+    By least squares against the unbiased table's departure from independence.
+    """
     has, wanted = (each - product([sums(each, axis) for axis in range(each.ndim)]) for each in (table, unbiased))
     square = float(np.sum(wanted**2))
     return max(float(np.sum(has * wanted)) / square, 0.0) if square > 0 else 1.0
@@ -95,7 +98,7 @@ SET = "synthetic_set"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Synthetic(TableResult):
-    """Synthetic records: ``codes`` (sets · n, m) over ``domain``, one set after the other.
+    """Synthetic records: ``codes`` (sets · n, m) over ``domain``, set after set.
 
     ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals that they are compared with:
     ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk`` says that pair tables were
@@ -126,7 +129,10 @@ class Synthetic(TableResult):
 
     @property
     def covered(self) -> float:
-        """About how often intervals of pairs' shares would hold that take one set's records for people."""
+        """Approximate coverage of naive intervals of pairs' proportions.
+
+        Naive intervals treat one set's records as people.
+        """
         return float(np.average([p.covered for p in self.pairs], weights=[p.cells for p in self.pairs]))
 
     @property
@@ -166,14 +172,14 @@ class Synthetic(TableResult):
         return f"{wrong}; compute each number from every set and combine them (``combine``). {NOT_KEPT}"
 
     def headline(self) -> str:
-        """How many records, of what, and how near."""
+        """Summarize the records and their closeness to the estimates."""
         share = f"{self.within:.1%} of the cells of pairs within {100 * self.confidence:g}% intervals"
         share += f", {self.kept:.0%} of the median pair's association kept"
         several = f" in {self.sets} sets" if self.sets > 1 else ""
         return f"{amount(len(self.codes), 'synthetic record')}{several} of {self.domain.m} attributes, {share}"
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
-        """How near tables of the records are to the estimates; the records themselves are in :meth:`to_arrow`."""
+        """List tables of closeness; the records are in :meth:`to_arrow`."""
         compared = (("pairs", self.pairs), ("tables that are kept", self.margins))
         heads = ["attributes", "cells", "within intervals", "largest difference", "association kept"]
         return [
@@ -183,7 +189,9 @@ class Synthetic(TableResult):
         ]
 
     def to_arrow(self) -> "pa.Table":
-        """The records, one column per attribute; their metadata says that they are synthetic.
+        """Convert the records to a table with one column per attribute.
+
+        Its metadata states that they are synthetic.
 
         Of several sets, the first column, ``synthetic_set``, says which set a record is of, from 1.
         """
@@ -196,20 +204,26 @@ class Synthetic(TableResult):
         return pa.table(columns).replace_schema_metadata(self.note.metadata())
 
     def to_pandas(self) -> Any:
-        """The records as a pandas data frame, which says so in its ``attrs``."""
+        """Convert the records to a pandas data frame, marked in its ``attrs``."""
         out = self.to_arrow().to_pandas()
         out.attrs.update(self.note.metadata())
         return out
 
     def each_set(self) -> Iterator[Any]:
-        """One pandas data frame after the other, of the attributes alone: what is computed from each is combined."""
+        """Iterate over the sets as pandas data frames of the attributes alone.
+
+        Statistics of each set are combined afterwards.
+        """
         frame = self.to_pandas()
         size = len(frame) // self.sets
         for k in range(self.sets):
             yield frame.iloc[k * size : (k + 1) * size].drop(columns=SET, errors="ignore").reset_index(drop=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the records to a CSV or Parquet file that says that they are synthetic, whole or not at all."""
+        """Write the records to a CSV or Parquet file, completely or not at all.
+
+        The file states that they are synthetic.
+        """
         from optrr.core.records import released_file  # noqa: PLC0415 (readers and writers are slow to import)
 
         table = self.to_arrow()
@@ -217,18 +231,21 @@ class Synthetic(TableResult):
             writer.write(table.to_batches())
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return {"records": len(self.codes), "attributes": list(self.domain.names), **super().summary()}
 
     def plot(self) -> "Figure":
-        """The share of its association that each pair, and all else that is kept, has."""
+        """Plot the kept proportion of association of each pair and further table."""
         compared = (*self.pairs, *self.margins)
         names, none = [each.name for each in compared], np.full(len(compared), np.nan)
         return interval_figure(names, [each.kept for each in compared], (none, none), "association kept")
 
 
 def _values(attribute: Attribute) -> "pa.Array":
-    """Categories by code: numbers or truth values where all are, else texts; null for the missing value."""
+    """Convert categories to an array; null for the missing value.
+
+    Numbers or truth values if all are, else texts.
+    """
     import pyarrow as pa  # noqa: PLC0415 (as above)
 
     kinds = {type(c) for c in attribute.categories if c is not None}
@@ -256,7 +273,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     random_state: int | np.random.Generator | None = None,
     confidence: float = 0.95,
 ) -> Synthetic:
-    """Synthetic records whose pair tables, and what else is to be kept, are those estimated from randomized records.
+    """Draw synthetic records with the tables estimated from randomized records.
+
+    The tables are all pairs and further ones requested.
 
     They are drawn from the log-linear model of all pairs and of what is kept, so other interactions of three attributes or more
     are missing. One set with nothing named has pair tables that are drawn towards independence by what of them is noise. What
@@ -348,7 +367,7 @@ def _checked_size(n: int, sets: int) -> int:
 
 
 def _counted(data: Any, known: Domain, wanted: KeptTables, whole: bool) -> Mapping[tuple[str, ...], Counts]:
-    """The tables of pairs, of what is kept and, where the ``whole`` table is fitted, of all attributes; in one pass."""
+    """Count pairs, requested tables and, if needed, the whole table in one pass."""
     names = wanted.domain.names
     pairs = [(names[i], names[j]) for i, j in all_pairs(wanted.domain)]
     tables: list[tuple[str, ...]] = list(dict.fromkeys([*pairs, *wanted.margins]))

@@ -54,7 +54,7 @@ _MOST_SCALINGS = 500
 
 
 def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[Axes, FloatArray]:
-    """Proper tables by pair of positions, that agree on every attribute.
+    """Compute proper pair tables by positions that agree on every attribute.
 
     Raises SingularMarginal naming a pair that the mechanism hides.
     """
@@ -74,14 +74,17 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[A
 
 
 def _seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
-    """How much of a table's distance from independence is more than noise, from the variances of its cells."""
+    """Estimate how much of a table's dependence is more than noise.
+
+    From the variances of its cells.
+    """
     # cells that no report speaks of have variance 0, and are known to a record at best
     square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
     return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
 def with_margins(pairs: Mapping[Axes, FloatArray], margins: Mapping[Axes, FloatArray]) -> dict[Axes, FloatArray]:
-    """Pair tables and proper tables of more attributes, which are scaled to the pairs' shares of single ones.
+    """Add tables of more attributes, scaled to the pairs' one-way margins.
 
     A pair inside a margin has the margin's table; inside several, that of the last.
     """
@@ -96,17 +99,17 @@ def with_margins(pairs: Mapping[Axes, FloatArray], margins: Mapping[Axes, FloatA
 
 
 def sums(table: FloatArray, axis: int) -> FloatArray:
-    """A table's sums over all axes but one."""
+    """Sum a table over all axes but one."""
     return np.asarray(table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)))
 
 
 def product(shares: Sequence[FloatArray]) -> FloatArray:
-    """The table of attributes that are independent."""
+    """Build the table of independent attributes."""
     return reduce(np.multiply.outer, shares)
 
 
 def _scaled(table: FloatArray, shares: Sequence[FloatArray]) -> FloatArray:
-    """The nearest proper table with these shares of each attribute."""
+    """Project to the nearest proper table with these one-way margins."""
     out = (1 - _MIXED) * projection(table.ravel()).reshape(table.shape) + _MIXED * product(shares)
     for _ in range(_MOST_SCALINGS):
         for axis, wanted in enumerate(shares):
@@ -119,7 +122,7 @@ def _scaled(table: FloatArray, shares: Sequence[FloatArray]) -> FloatArray:
 
 
 def all_pairs(domain: Domain) -> Sequence[Pair]:
-    """Every two attributes, by position. Raises InvalidInput where there is but one."""
+    """List all pairs of attributes by position; raise InvalidInput for one."""
     if domain.m < 2:
         raise InvalidInput("synthetic records need at least two attributes; estimate a single one with `estimate`")
     return list(combinations(range(domain.m), 2))
@@ -138,14 +141,17 @@ _MOST_ROUNDS = 20
 def candidates(
     tables: Mapping[Axes, FloatArray], sizes: Sequence[int], size: int, rng: np.random.Generator
 ) -> IntArray:
-    """Records that raking may weigh, (N, m), from pair tables (others are of no account)."""
+    """Generate records for raking, (N, m), from pair tables.
+
+    Other tables are ignored.
+    """
     if prod(sizes) <= EVERY_RECORD:
         return every_record(sizes)
     return _from_tree(tables, sizes, min(max(_FOR_EACH * size, _FEWEST), _MOST), rng)
 
 
 def raked(records: IntArray, tables: Mapping[Axes, FloatArray]) -> FloatArray:
-    """Weights (N,) that sum to 1, with which the records have these tables as nearly as they can."""
+    """Compute weights (N,) with sum 1 that reproduce these tables best."""
     weights = np.full(len(records), 1 / len(records))
     for _ in range(_MOST_ROUNDS):
         off = 0.0
@@ -188,12 +194,14 @@ def _from_tree(
 
 
 def every_record(sizes: Sequence[int]) -> IntArray:
-    """All records that there can be, (N, m), in order."""
+    """List all possible records, (N, m), in order."""
     return np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), axis=1)
 
 
 def drawn(pool: IntArray, weights: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
-    """A systematic sample of ``size`` records of a pool in order: each comes as often as its weight says, to a record.
+    """Draw a systematic sample of ``size`` records of an ordered pool.
+
+    Each occurs as often as its weight requires, up to one record.
 
     Those that are alike, or nearly, lie beside each other, so that shares of a sample miss their law's by some 1/size, not by
     1/√size: next to no error is added to what the weights have.
@@ -221,7 +229,9 @@ class KeptTables:
 
     @staticmethod
     def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> "KeptTables":
-        """Read what is to be kept: formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
+        """Parse the tables to keep.
+
+        Formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
 
         Raises InvalidInput for what cannot be read, and for an attribute that the domain has not. SingularMarginal for a table
         that the mechanism hides; of a formula all that it shows is kept.
@@ -259,7 +269,7 @@ def _ordered(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _tables(text: str | Sequence[str], domain: Domain) -> list[tuple[str, ...]]:
-    """The tables of two attributes or more that a text or names ask for."""
+    """List the requested tables of at least two attributes."""
     if not isinstance(text, str):
         sets = [_ordered(domain, text)]
     else:
@@ -271,12 +281,12 @@ def _tables(text: str | Sequence[str], domain: Domain) -> list[tuple[str, ...]]:
 
 
 def affordable(terms: Terms) -> bool:
-    """Whether a model is fitted to the table of all its attributes."""
+    """Check whether a model can be fitted to the table of all its attributes."""
     return terms.parameters**2 * prod(map(int, terms.domain.sizes)) <= MOST_PRODUCTS
 
 
 def check_affordable(terms: Terms) -> None:
-    """Raise InvalidInput for a model that is too large to be fitted to the table of all its attributes."""
+    """Raise InvalidInput for a model too large for the table of its attributes."""
     if not affordable(terms):
         names, sizes = terms.domain.names, list(map(int, terms.domain.sizes))
         raise InvalidInput(
@@ -286,7 +296,7 @@ def check_affordable(terms: Terms) -> None:
 
 
 def likeliest(terms: Terms, counts: Counts, mechanism: Randomizer) -> FloatArray:
-    """The likeliest table of the model behind counted reports of its attributes.
+    """Fit the model by maximum likelihood to counted reports of its attributes.
 
     Raises InvalidInput where it is not :func:`affordable`. SingularMarginal naming an interaction that the mechanism hides.
     """
@@ -299,7 +309,7 @@ def likeliest(terms: Terms, counts: Counts, mechanism: Randomizer) -> FloatArray
 def likeliest_again(
     terms: Terms, law: FloatArray, n: int, mechanism: Randomizer, rng: np.random.Generator
 ) -> FloatArray:
-    """The likeliest table behind n reports that are drawn from a law and the mechanism."""
+    """Fit the model to n reports drawn from a distribution and the mechanism."""
     kernel = mechanism.kernel(terms.domain.names)
     chances = kernel.expected(law)
     reports = rng.multinomial(n, chances.ravel() / chances.sum()).reshape(chances.shape)

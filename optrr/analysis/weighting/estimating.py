@@ -45,7 +45,7 @@ _OF_CELLS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupTable:
-    """The estimates of one group, or of all; arrays have the shape of the domain's sizes.
+    """Estimates of one group or of all; arrays have the domain's shape.
 
     ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all records.
     ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², would say as much if weights
@@ -74,18 +74,20 @@ class GroupTable:
         return self.n / self.effective_n
 
     def columns(self) -> dict[str, FloatArray]:
-        """The numbers of each cell, by name."""
+        """Return the numbers of each cell, by name."""
         return {name: getattr(self, name) for name in _OF_CELLS}
 
     def summary(self) -> dict[str, Any]:
-        """Tables as nested lists."""
+        """Return the tables as nested lists."""
         numbers: dict[str, Any] = in_json(self.columns())
         return numbers | {name: getattr(self, name) for name in ("n", "total_weight", "kish_effective_n")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedEstimate(TableResult):
-    """Weighted estimates of one attribute set: a single one of the ``tables``, or one for each group of people.
+    """Weighted estimates of one table.
+
+    A single one of the ``tables``, or one for each group of people.
 
     ``columns`` are the public columns that were used, ``columns.group`` those that groups are made of. There are so many
     ``clusters`` and ``strata``; every record is a cluster where no column says otherwise. ``confidence`` is that of the
@@ -130,12 +132,12 @@ class WeightedEstimate(TableResult):
         return said_sample(self.columns, self.n, self.strata, self.clusters)
 
     def headline(self) -> str:
-        """Which table, of which sample."""
+        """Summarize the table and the sample."""
         by = f" by {' × '.join(self.columns.group)}" if self.columns.group else ""
         return f"{' × '.join(self.domain.names)}{by}, {self.method}: {self.sampling}"
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
-        """A table for each group, with its effective number of records."""
+        """List each group's table with its effective number of records."""
         out = []
         for title, table in zip(self.titles(), self.tables, strict=True):
             said = ", ".join(filter(None, [crossed(self.domain.names), title, f"{table.n} records"]))
@@ -144,18 +146,18 @@ class WeightedEstimate(TableResult):
         return out
 
     def sentences(self) -> list[str]:
-        """What the intervals hold for."""
+        """Explain the intervals."""
         return [self.interval_note]
 
     def _keys(self) -> int:
         return len(self.columns.group) + self.domain.m
 
     def page_parts(self) -> list[Part]:
-        """The table, and what its intervals are."""
+        """List the table and the explanation of its intervals."""
         return [self.shown().first(ROWS), Text(self.interval_note)]
 
     def on_page(self, **_beside: Any) -> OneTable:
-        """What stands on its page."""
+        """Build the content of the HTML report."""
         title = crossed(self.domain.names)
         lead = (
             f"Shares of {title} in the population behind a sample of {self.n} randomized records: {self.sampling}. Each "
@@ -165,7 +167,10 @@ class WeightedEstimate(TableResult):
         return OneTable(f"{title}, {self.method}", lead, "Estimate", chart, "", notes)
 
     def to_arrow(self) -> pa.Table:
-        """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""
+        """Convert to a table with one row per group and cell.
+
+        The groups' columns, the categories' texts (null where missing), the numbers, n.
+        """
         parts = []
         for table in self.tables:
             rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.estimate.shape, table.n)})
@@ -178,7 +183,7 @@ class WeightedEstimate(TableResult):
         return f"proportion, {intervals_said(self.confidence)}", None
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: the tables under ``groups`` where there are groups, else at the top."""
+        """Return the JSON object; tables are under ``groups`` if there are groups."""
         c = self.columns
         out: dict[str, Any] = {
             "attributes": list(self.domain.names),
@@ -192,12 +197,12 @@ class WeightedEstimate(TableResult):
         return out | {"groups": groups}
 
     def only(self, table: GroupTable) -> "WeightedEstimate":
-        """One group's table alone, without the groups' columns."""
+        """Select one group's table, without the groups' columns."""
         sampled = PublicColumns(self.columns.weight, self.columns.stratum, self.columns.cluster)
         return replace(self, tables=(replace(table, label=()),), columns=sampled)
 
     def titles(self) -> list[str]:
-        """What each table is called: its group's values."""
+        """List the titles of the tables: their groups' values."""
         pairs = [zip(self.columns.group, t.label, strict=True) for t in self.tables]
         return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
 
@@ -219,7 +224,9 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     simultaneous: bool = False,
     lonely_psu: Single = "refuse",
 ) -> WeightedEstimate:
-    """Shares and totals of a population from a sample of randomized records with weights, strata, clusters or groups.
+    """Estimate proportions and totals of a population from a weighted sample.
+
+    The randomized records have weights, strata, clusters or groups.
 
     Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
     records (:mod:`optrr.analysis.weighting.linearised`).
@@ -261,7 +268,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     simultaneous: bool = False,
     lonely_psu: Single = "refuse",
 ) -> WeightedEstimate:
-    """The same from records that are read already; ``columns`` are those they were read with."""
+    """Estimate from records already read; ``columns`` are their public columns."""
     check_confidence(confidence)
     kernel = mechanism.kernel(sample.domain.names)
     if kernel.cells > MAX_DENSE:

@@ -91,7 +91,7 @@ SEEN = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The strata of some of a sample's clusters, and by how much each cluster's squares count.
+    """Strata of some of a sample's clusters, with factors of their squares.
 
     ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone; of the whole sample
     ``count`` clusters, ``alone`` of them the only one of their stratum.
@@ -105,7 +105,10 @@ class Clusters:
 
     @staticmethod
     def of(strata: IntArray, single: Single) -> Clusters:
-        """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        """Build the strata; lonely clusters are treated as ``single`` states.
+
+        Raises InvalidInput if there is one cluster, or a lonely one is refused.
+        """
         if single not in SINGLE:
             raise InvalidInput(f"``lonely_psu``: {single!r}; give one of {', '.join(SINGLE)}")
         sizes = np.bincount(strata)
@@ -121,12 +124,14 @@ class Clusters:
         return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
 
     def only(self, seen: IntArray) -> Clusters:
-        """These clusters alone; the others have nobody of a group, so that sums over them are 0."""
+        """Select clusters; the others have nobody of a group and add 0."""
         known, strata = np.unique(self.strata[seen], return_inverse=True)
         return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
 
     def degrees(self, squares: FloatArray) -> float:
-        """Satterthwaite's degrees of freedom of a variance to which clusters add about their ``squares`` (C,).
+        """Compute Satterthwaite's degrees of freedom of a variance.
+
+        ``squares`` (C,) are the clusters' contributions.
 
         A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
         large weights in few clusters leave few degrees of freedom, however many clusters there are elsewhere. Of a group only
@@ -136,7 +141,9 @@ class Clusters:
         return float(squares.sum() ** 2 / np.sum(seconds * sizes / np.maximum(sizes - 1, 1)))
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
-        """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
+        """Compute V of Σ_c (y_c − o_c μ), (R, R).
+
+        ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,).
 
         Sums are sparse, as clusters have reports in few cells.
         """
@@ -155,7 +162,7 @@ class Clusters:
 
     @staticmethod
     def _summed(rows: IntArray, sums: csr_matrix, offset: FloatArray) -> tuple[csr_matrix, FloatArray]:
-        """Sums and offsets of the clusters of each row."""
+        """Sum the sums and offsets of the clusters of each row."""
         from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
 
         choose = csr_matrix((np.ones(rows.size), (rows, np.arange(rows.size))))
@@ -163,7 +170,7 @@ class Clusters:
 
 
 def _squares(sums: csr_matrix, offset: FloatArray, mean: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ w_c (y_c − o_c μ)(y_c − o_c μ)ᵀ, (R, R)."""
+    """Compute Σ w_c (y_c − o_c μ)(y_c − o_c μ)ᵀ, (R, R)."""
     scaled = sums.multiply(weights[:, None]).tocsr()
     cross = np.outer(np.asarray(scaled.T @ offset).ravel(), mean)
     squares = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
@@ -172,7 +179,9 @@ def _squares(sums: csr_matrix, offset: FloatArray, mean: FloatArray, weights: Fl
 
 @dataclass(frozen=True, eq=False)
 class WeightedReports:
-    """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
+    """Weighted reports of one group.
+
+    ``shares`` (R,), their covariance, and that of the weighted totals, (R, R) each.
 
     ``n`` records of positive weight with sum ``total``; ``squares`` (R,) are by report their squared weights over the total's
     square, ``cluster_kish`` is (Σw)²/Σw² of clusters' weights, ``degrees`` the degrees of freedom of the variances, and
@@ -191,12 +200,12 @@ class WeightedReports:
 
     @cached_property
     def kish(self) -> float:
-        """Effective number of records if weights have nothing to do with reports (Kish 1965)."""
+        """Effective number of records if weights are unrelated to reports (Kish 1965)."""
         return 1 / float(self.squares.sum())
 
     @staticmethod
     def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
-        """Of these records, all of positive weight, and at least one."""
+        """Build from records of positive weight, at least one."""
         from scipy.sparse import csr_matrix  # noqa: PLC0415 (as above)
 
         weights = sample.weights[rows]
@@ -238,7 +247,7 @@ class WeightedReports:
         return np.asarray(effects)
 
     def second_moments(self, counted: FloatArray) -> FloatArray:
-        """M of one of n records, (k, k), of what each report counts, (R, k)."""
+        """Compute M of one of n records, (k, k), from contributions (R, k)."""
         return np.asarray((self.n - 1) * (counted.T @ self.covariance @ counted))
 
     def check_enough(self) -> None:
@@ -251,7 +260,9 @@ class WeightedReports:
 
 
 def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:
-    """The covariance (R, R) of the kernel's unbiased estimate times ``scale``, from that of the reports times its square.
+    """Compute the covariance (R, R) of the scaled unbiased estimate.
+
+    From the reports' covariance times the square of ``scale``.
 
     Variances that are rounding, because all reports that tell about a cell are alike, are 0.
     """
@@ -271,7 +282,10 @@ _SURE, _SURE_TOGETHER = 100.0, 20.0
 
 
 def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
-    """(R,): n over each cell's design effect; where that is unsure, no more than weights alone and all cells together leave."""
+    """Compute n over each cell's design effect, (R,).
+
+    If that is uncertain, at most what weights alone and all cells together imply.
+    """
     alone = kernel.variance(reports.shares.reshape(kernel.sizes), reports.n).ravel() if reports.n > 1 else 0 * variances
     own = np.full(variances.shape, reports.kish)
     np.divide(reports.n * alone, variances, out=own, where=variances > 0)
@@ -284,7 +298,10 @@ def effective_records(kernel: Kernel, reports: WeightedReports, variances: Float
 
 
 def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
-    """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
+    """Compute degrees of freedom of each cell's variance, (R,).
+
+    Assumes that weights are unrelated to reports.
+    """
     likely = padded(reports.shares, reports.kish).reshape(kernel.sizes)
     p, second, third, fourth = (kernel.solve_power(likely, power).ravel() for power in (1, 2, 3, 4))
     variance = second - p**2
@@ -297,7 +314,10 @@ def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
 def share_limits(
     kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of every cell's interval, (R,), with as many records as count for it; cells of too few have all of 0..1."""
+    """Compute the interval of every cell, (R,), from its effective records.
+
+    Cells with too few have 0..1.
+    """
     from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
 
     # (z/t)²: by how much the uncertainty of the variance makes records fewer
@@ -309,7 +329,7 @@ def share_limits(
 
 
 def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
-    """How so many records were sampled, by which columns."""
+    """Describe how the records were sampled, by which columns."""
     weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
     parts = [f"{n} records", weighted]
     if columns.stratum is not None:
@@ -320,7 +340,7 @@ def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> s
 
 
 def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:
-    """What is to be known of how records were sampled."""
+    """List warnings about the sample."""
     out = []
     if clusters.alone:
         out.append(
@@ -334,38 +354,44 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
 
 @dataclass(frozen=True, eq=False)
 class WeightedSampling(Sampling):
-    """How weighted estimates vary; ``n`` is the number of records, or the one that is asked about."""
+    """Sampling variation of weighted estimates.
+
+    ``n`` is the number of records, or the hypothetical one.
+    """
 
     reports: WeightedReports = field(kw_only=True)
 
     def padded(self, observed: FloatArray) -> FloatArray:
-        """(R,) with half an effective record more in every cell."""
+        """Add half an effective record to every cell, (R,)."""
         return padded(observed, self.n / self.reports.weighting)
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """Covariances of the reports with sums of them where reports have these probabilities."""
+        """Compute covariances of reports with sums of them at these probabilities."""
         root = np.sqrt(observed)
         along = self.reports.effects @ (root * (directions - observed @ directions).T).T
         return np.asarray((root * (along - np.multiply.outer(root, root @ along)).T).T / self.n)
 
     def mechanism_noise(self, observed: FloatArray) -> FloatArray:
-        """Σ w² of what randomization adds to the covariance of each record's estimates, over (Σ w)²."""
+        """Compute the covariance that randomization adds to the estimates.
+
+        Σ w² times what it adds to each record's, over (Σ w)².
+        """
         squares = self.reports.n * self.reports.squares / self.n
         true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()
         sums = np.eye(true.size) if self.sums is None else self.sums
         return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
 
     def linearised(self, gradient: FloatArray) -> float:
-        """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""
+        """Compute the estimates' variance in a direction (K,) by linearization."""
         along = self.influence @ gradient
         return float(along @ self.reports.covariance @ along)
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain: Student's."""
+        """Convert a normal tail to Student's, because V is estimated."""
         return float(stdtr(self.degrees(observed, gradient), ndtri(normal)))
 
     def degrees(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Degrees of freedom of the variance in a direction (K,)."""
+        """Compute degrees of freedom of the variance in a direction (K,)."""
         likely, influence = self.padded(observed), self.influence @ gradient
         influence = influence - likely @ influence
         variance = float(likely @ influence**2)
@@ -378,7 +404,9 @@ class WeightedSampling(Sampling):
 def weighted_table(
     sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, lonely_psu: Single = "refuse"
 ) -> EstimatedTable:
-    """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
+    """Estimate a table of a sample as measures need it.
+
+    Weighted proportions of reports and their sampling variation.
 
     Raises InvalidInput for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal
     where the mechanism hides an effect of the table.
@@ -405,5 +433,8 @@ def read_table(
     columns: PublicColumns,
     lonely_psu: Single = "refuse",
 ) -> EstimatedTable:
-    """The same from randomized records with public columns, as :func:`optrr.analysis.estimate_weighted` takes them."""
+    """Read randomized records with public columns as :func:`weighted_table`.
+
+    See :func:`optrr.analysis.estimate_weighted`.
+    """
     return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, lonely_psu)

@@ -20,7 +20,9 @@ Label = tuple[str | None, ...]
 
 @dataclass(frozen=True, eq=False)
 class SampledRecords:
-    """n records over a table's ``domain``, as an estimate needs them, with what they say of their randomization, ``origins``.
+    """n records over a table's ``domain`` with their public columns.
+
+    ``origins`` are what the files state of their randomization.
 
     ``cells`` (n,) are the cells of the reports, last attribute fastest; ``weights`` (n,) at least 0, not all 0, and all 1 where
     there is no column of weights; ``clusters`` (n,) which of the C clusters each is in, its own where there is no column of
@@ -42,7 +44,7 @@ class SampledRecords:
         return int(self.cells.size)
 
     def by_group(self) -> list[tuple[Label, IntArray]]:
-        """Every group that has some weight, with its records of positive weight."""
+        """List every group with positive weight and its records."""
         order = np.argsort(self.groups, kind="stable")
         order = order[self.weights[order] > 0]
         starts = np.searchsorted(self.groups[order], np.arange(len(self.labels) + 1))
@@ -50,13 +52,15 @@ class SampledRecords:
         return [(label, order[start:stop]) for label, start, stop in pairs if stop > start]
 
     def counts(self) -> Counts:
-        """How many reports every cell has, without weights."""
+        """Count the reports of every cell without weights."""
         table = np.bincount(self.cells, minlength=int(np.prod(self.domain.sizes)))
         return Counts(self.domain, table.reshape(tuple(self.domain.sizes)), self.origins)
 
 
 def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRecords:
-    """Records over the attributes of a table with their public columns; one pass, some 40 bytes of memory a record.
+    """Read records over a table's attributes with their public columns.
+
+    One pass, about 40 bytes of memory per record.
 
     ``data`` is what :func:`optrr.count` takes, with named columns. Clusters are numbered within strata: the same name in two
     strata stands for two clusters. ``columns.group`` are the columns that groups are made of.
@@ -96,7 +100,10 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
 def sample_of(
     data: Any, mechanism: Randomizer, attributes: str | Iterable[str], columns: PublicColumns
 ) -> SampledRecords:
-    """The same over some attributes of the mechanism, which knows nothing of the columns; warns as :func:`warn_of_records`."""
+    """Read some of the mechanism's attributes with public columns.
+
+    Warns as :func:`warn_of_records` does.
+    """
     domain = checked_mechanism(mechanism).domain
     sample = read_sample(data, domain.subset(attributes), columns.apart_from(domain))
     warn_of_records([sample.counts()], mechanism)
@@ -104,7 +111,7 @@ def sample_of(
 
 
 def _crossed(columns: Sequence[PublicNames], n: int) -> tuple[tuple[Label, ...], IntArray]:
-    """The combinations of the groups' columns that occur, sorted, missing values last, and which each record has."""
+    """Find the combinations of the groups' columns, sorted, missing last."""
     rows, which = np.unique(
         np.stack([c.codes() for c in columns] or [np.zeros(n, dtype=np.int64)]), axis=1, return_inverse=True
     )
