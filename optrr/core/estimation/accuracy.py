@@ -21,7 +21,7 @@ from optrr_solvers.arrays import FloatArray
 
 
 def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
-    """B: the upper α/r quantile of χ²_1 (MDR §2.3).
+    """Compute B, the upper α/r quantile of χ²_1 (MDR §2.3).
 
     Raises InvalidInput for fewer than one cell, or an α that is not above 0 and below 1.
     """
@@ -33,7 +33,9 @@ def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
 
 
 def absolute_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
-    """e_abs: with confidence 1−α no observed proportion is further than this from its expectation (MDR eq. 5).
+    """Compute e_abs (MDR eq. 5).
+
+    With confidence 1−α no observed proportion is further than this from its expectation.
 
     Raises InvalidInput for observed values that are not proportions summing to 1, n below 1, or an α outside (0, 1); so for the
     next one.
@@ -44,7 +46,10 @@ def absolute_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
 
 
 def relative_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
-    """e_rel: as e_abs, relative to each observed proportion; infinite where one is 0 (MDR eq. 6)."""
+    """Compute e_rel (MDR eq. 6).
+
+    As e_abs, relative to each observed proportion; infinite if one is 0.
+    """
     lam = _observed(observed)
     _check_records(n)
     if lam.min() <= 0:
@@ -55,7 +60,9 @@ def relative_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
 def expected_squared_error(
     kernel: EffectKernel, n: int, proportions: ArrayLike | None = None, target: Target = "population"
 ) -> float:
-    """E‖π̂ − π‖² summed over the cells of the unbiased estimate from n records, exactly (design §3.2).
+    """Compute E‖π̂ − π‖² exactly, summed over cells.
+
+    Of the unbiased estimate from n records.
 
     ``proportions`` are the true π, for the ``target`` "population" only, where leaving them out takes the even distribution
     (the worst case); "data" is around the proportions of the data set, where only the randomization varies. Raises
@@ -75,7 +82,10 @@ def expected_squared_error(
 
 
 def effect_weights(kernel: EffectKernel) -> FloatArray:
-    """c_W = Π_{i∈W}(r_i−1)/Π_i r_i for every W, shape (2,)*k; they sum to 1, c_∅ = 1/Π r_i."""
+    """Compute c_W = Π_{i∈W}(r_i−1)/Π_i r_i for every W, shape (2,)*k.
+
+    They sum to 1, c_∅ = 1/Π r_i.
+    """
     out = np.ones((1,) * len(kernel.sizes))
     for axis, r in enumerate(kernel.sizes):
         shape = [1] * len(kernel.sizes)

@@ -38,7 +38,9 @@ _FORCED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class AdjustedRecords:
-    """Distinct records, ``codes`` (N, m), with adjusted ``weights`` (N,) that sum to 1: the estimate of the joint distribution.
+    """Distinct records with adjusted weights that estimate the joint distribution.
+
+    ``codes`` (N, m) and ``weights`` (N,) that sum to 1.
 
     ``convergence.value`` is the largest distance of a margin from its target; ``forced`` counts records whose weight the
     margins force to 0.
@@ -51,7 +53,9 @@ class AdjustedRecords:
 
 
 def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
-    """What records over some of the mechanism's attributes are adjusted to: positions in ``domain``, and their kernels.
+    """List the groups of attributes to which records are adjusted.
+
+    Positions in ``domain`` and their kernels.
 
     MDR §5 adjusts to the estimates of whatever was randomized as one: clusters, else single attributes.
     """
@@ -64,7 +68,10 @@ def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
 def adjust_to_estimates(
     rows: IntArray, weights: FloatArray, groups: Sequence[Group], max_rounds: int = MAX_ROUNDS
 ) -> AdjustedRecords:
-    """Distinct records adjusted to each group's table: unbiased, negatives to 0, rescaled (MDR §6.4)."""
+    """Adjust distinct records to the estimated table of each group (MDR §6.4).
+
+    Estimates are unbiased, with negatives set to 0 and rescaled.
+    """
     margins = []
     for axes, kernel in groups:
         cells = np.ravel_multi_index(tuple(rows[:, list(axes)].T), kernel.sizes)
@@ -74,7 +81,9 @@ def adjust_to_estimates(
 
 
 def adjust_once(weights: FloatArray, positions: IntArray, target: FloatArray) -> FloatArray:
-    """Adjust_weights of Algorithm 2: w_r ← w_r π̂_v/s_v, where v = positions[r] and s_v sums the weights at v.
+    """Apply Adjust_weights of Algorithm 2: w_r ← w_r π̂_v/s_v.
+
+    v = positions[r], and s_v sums the weights at v.
 
     A value with s_v = 0 has no records to carry its share; the others are left as they are.
     """
@@ -91,7 +100,9 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
     tolerance: float = TOLERANCE,
     max_rounds: int = MAX_ROUNDS,
 ) -> AdjustedRecords:
-    """Algorithm 2 on distinct records ``codes`` (N, m), whose initial ``weights`` (N,) are shares of the randomized records.
+    """Apply Algorithm 2 to distinct records ``codes`` (N, m).
+
+    The initial ``weights`` (N,) are proportions of the randomized records.
 
     ``margins`` are the groups' estimated distributions (at least 0, sum 1), of the shape of their sizes; ``groups`` the
     positions of their attributes, "clusters" in MDR's words, and single attributes unless given. Stops when every cell of every
@@ -129,7 +140,7 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
 def _fitted(
     weights: FloatArray, positions: list[IntArray], targets: list[FloatArray], tolerance: float, rounds: int
 ) -> tuple[FloatArray, float, int]:
-    """Rounds of adjustment until every margin is met; the last distance and how many rounds."""
+    """Adjust in rounds until every margin is met; also return distance and rounds."""
     distance = _distance(weights, positions, targets)
     used = 0
     while used < rounds and distance > tolerance:
@@ -148,7 +159,7 @@ def _distance(weights: FloatArray, positions: list[IntArray], targets: list[Floa
 
 
 def _not_forced(positions: list[IntArray], targets: list[FloatArray]) -> NDArray[np.bool_] | None:
-    """Which records may have positive weight under these margins; None where no weights have them.
+    """Find records that can have positive weight; None if margins are infeasible.
 
     The largest support of {w ≥ 0: A w = b}: maximise Σ z over z + y = w, 0 ≤ z ≤ 1, y ≥ 0, A w = τ b, τ ≥ 1.
     """

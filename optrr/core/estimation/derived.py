@@ -88,14 +88,14 @@ _NOTHING_KNOWN = "none, as the interval is all that the statistic can be"
 
 @dataclass(frozen=True, eq=False)
 class ClearCategories:
-    """Unbiased shares of the row and the column attribute's categories, and their standard errors."""
+    """Unbiased proportions of row and column categories with standard errors."""
 
     shares: tuple[FloatArray, FloatArray]
     errors: tuple[FloatArray, FloatArray]
 
     @staticmethod
     def of(sampling: Sampling, observed: FloatArray, noise: FloatArray) -> "ClearCategories":
-        """From the observed proportions (R,) of two attributes' table, and the covariance (R, R) of its estimate."""
+        """Compute from observed proportions (R,) and the estimates' covariance (R, R)."""
         shape = (sampling.kernel.sizes[0], sampling.kernel.sizes[1])
         raw = sampling.kernel.solve(observed.reshape(shape))
         rows, columns = (
@@ -121,7 +121,7 @@ class ClearCategories:
 
     @property
     def left_out(self) -> float:
-        """Upper limit of the share of people in categories of either attribute that are not clear."""
+        """Upper limit of the proportion in categories that are not clear of 0."""
         parts = zip(self.shares, self.errors, self.clear, strict=True)
         return max(float(np.sum((np.maximum(s, 0) + CLEAR_OF_ZERO * e)[~clear])) for s, e, clear in parts)
 
@@ -129,7 +129,10 @@ class ClearCategories:
 def phi_squared_limits(
     path: TracedPath | None, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
 ) -> tuple[float, float]:
-    """Limits of φ² with error probability ``tail`` each, from the path of its part over clear cells; None without any."""
+    """Compute limits of φ² with error probability ``tail`` on each side.
+
+    From the path of its part over clear cells; None if there are none.
+    """
     most = min(sampling.kernel.sizes) - 1.0
     if path is None:
         return 0.0, most
@@ -138,7 +141,10 @@ def phi_squared_limits(
 
 
 def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
-    """Upper limit of what the cells of faint categories add to φ²; infinite where a share it divides by may be 0."""
+    """Bound the contribution of cells of unclear categories to φ².
+
+    Infinite if a proportion in a denominator may be 0.
+    """
     sizes, faint = sampling.kernel.sizes, [int(np.sum(~c)) for c in clear.clear]
     # an upper limit for each attribute with faint categories, and a lower one for every clear category of the other
     tail /= sum(1 + int(np.sum(clear.clear[1 - axis])) for axis in range(2) if faint[axis])
@@ -157,7 +163,9 @@ def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray
 
 
 def score_variances(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """Variances of two attributes' scores, less the bias of their squared means, and their standard errors, (2, 2).
+    """Compute bias-corrected variances of two attributes' scores.
+
+    Returned with their standard errors, (2, 2).
 
     The error has a part of first order and that of the squared mean, which is all where both halves are even.
     """
@@ -173,7 +181,7 @@ def score_variances(sampling: Sampling, observed: FloatArray, scores: tuple[Floa
 
 @dataclass(frozen=True, eq=False)
 class AskedStatistic:
-    """A statistic by its name, its attributes, how their estimates vary, and the scores of a correlation.
+    """A statistic with its attributes, sampling and scores.
 
     Its path is about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation.
     """
@@ -195,7 +203,7 @@ class AskedStatistic:
         return self.scores
 
     def shown(self, x: float) -> float:
-        """The statistic from what its path is about."""
+        """Convert the quantity of the path to the statistic."""
         if self.name == "cramers-v":
             return sqrt(max(x, 0.0) / (min(self.shape) - 1))
         # 0 has no sign, whatever the factor has
@@ -214,7 +222,7 @@ class AskedStatistic:
         return factors.get(self.name, 1.0)
 
     def path(self, observed: FloatArray) -> TracedPath:
-        """The path for the observed proportions (R,)."""
+        """Build the path for the observed proportions (R,)."""
         sampling = self.sampling
         if self.name == "entropy":
             return NegativeEntropy(sampling, observed)
@@ -228,7 +236,10 @@ class AskedStatistic:
         return PhiSquared(sampling, observed, table, clear.cells)
 
     def printed(self, observed: FloatArray, limits: tuple[float, float]) -> tuple[float, str]:
-        """The value in its own units, and which estimate it is; NaN where shares that may be 0 divide too much of it."""
+        """Compute the value in its own units, and name the estimator.
+
+        NaN if proportions that may be 0 divide too much of it.
+        """
         sampling = self.sampling
         raw, noise = sampling.kernel.solve(observed.reshape(self.shape)), sampling.mechanism_noise(observed)
         if self.name == "correlation":
@@ -252,7 +263,10 @@ class AskedStatistic:
         return float(np.clip(self.shown(number - added), *limits)), f"bias-corrected{rest}"
 
     def without_noise(self, observed: FloatArray) -> float:
-        """−H or I in nats of the true records, without the bias from the mechanism's noise."""
+        """Compute −H or I of the true records in nats.
+
+        The bias from the mechanism's noise is removed.
+        """
         sampling = self.sampling
         sums = np.eye(sampling.kernel.cells)
         signs = np.ones(len(sums))
@@ -264,11 +278,11 @@ class AskedStatistic:
         return statistics.x_ln_x(sums @ sampling.kernel.solve(observed.reshape(self.shape)).ravel(), variances, signs)
 
     def projected(self, observed: FloatArray) -> float:
-        """The statistic of the projected estimate, in its own units."""
+        """Compute the statistic of the projected estimate in its own units."""
         return self.shown(self.number(projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel())))
 
     def number(self, table: FloatArray) -> float:
-        """What the path is about, of a proper table."""
+        """Compute the quantity of the path for a proper table."""
         # what rounding leaves of an empty row and of an empty column would meet in a cell that counts as n in χ²
         table = np.where(table > NOBODY, table, 0.0).reshape(self.shape)
         if self.name == "entropy":
@@ -281,7 +295,7 @@ class AskedStatistic:
 
 
 def _kept(corrected: float, likeliest: float, least: float = 0.0) -> float:
-    """The module's x + (x/y)² (y − x)."""
+    """Compute the module's x + (x/y)² (y − x)."""
     whole = likeliest - least
     left = min(max(corrected - least, 0.0), whole)
     return least + left + (left / whole) ** 2 * (whole - left) if whole > 0 else least
@@ -292,7 +306,10 @@ _MEASURED = 1.0
 
 
 def clear_with(n: float, errors: float) -> str:
-    """Of how many records would bring what n of them show ``errors`` standard errors above 0 to `CLEAR_OF_ZERO` of them."""
+    """State how many records would make an estimate clear of 0.
+
+    n of them show it ``errors`` standard errors above 0.
+    """
     wanted = n * (CLEAR_OF_ZERO / max(errors, _MEASURED)) ** 2
     # nearer to 0, nobody knows how small it is, and a number could be wrong by a factor of ten
     return (
@@ -353,24 +370,24 @@ class Derived(TableResult):
     drawn = ("value", "lower", "upper")
 
     def headline(self) -> str:
-        """The statistic and its interval."""
+        """Summarize the statistic and its interval."""
         interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
         value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
         of = f" of {crossed(self.attributes)}" if self.attributes else ""
         return f"{self.statistic}{of} {value} {interval}, {self.n} records"
 
     def sentences(self) -> list[str]:
-        """What kind of interval and of estimate it is, and the scores."""
+        """Explain the interval, the estimator and the scores."""
         value = [f"value: {self.estimator}"] if self.estimator else []
         scores = told_scores(self.attributes, self.scores)
         return [f"{intervals_said(self.confidence)}, by inverting a test", *value, *scores]
 
     def to_arrow(self) -> "pa.Table":
-        """One row: the statistic, its value, error and interval."""
+        """Convert to a table with one row: statistic, value, error and interval."""
         return arrow_rows([self], ("statistic",), ("value", "standard_error", "lower", "upper"))
 
     def on_page(self, **_beside: Any) -> OneTable:
-        """What stands on its page."""
+        """Build the content of the HTML report."""
         of = crossed(self.attributes)
         lead = f"{self.statistic} of {of} behind {self.n} randomized records."
         notes = [Text(sentence(line)) for line in self.sentences()]
@@ -389,7 +406,9 @@ def derive(
     confidence: float = 0.95,
     scores: GivenScores | None = None,
 ) -> Derived:
-    """Estimate a statistic of the true records of a table, with its interval; the target is the population.
+    """Estimate a statistic of a table of the true records with its interval.
+
+    The target is the population.
 
     Raises InvalidInput for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores
     that are not finite numbers. SingularMarginal where the mechanism hides the table.
@@ -453,7 +472,7 @@ def derive(
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
-    """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not."""
+    """Return fields of the result if a denominator is not distinguishable from 0."""
     tail, value, estimator = (1 - confidence) / 2, nan, _NO_SPREAD
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed, setting.sampling.noise(observed))
@@ -498,7 +517,10 @@ def _faint(setting: AskedStatistic, what: str, ratio: float, otherwise: str = _L
 
 
 def _if_wide(setting: AskedStatistic, share: float, errors: float) -> tuple[str, ...]:
-    """How many records would narrow an interval over most of the statistic's range, from the error's share of the range."""
+    """State how many records would narrow a wide interval.
+
+    ``share`` is the error's proportion of the statistic's range.
+    """
     if share <= _WIDE:
         return ()
     said = f"the interval covers {share:.0%} of what {setting.name} can be"

@@ -61,7 +61,9 @@ t = _Student()
 
 
 def chi_squared_tails(x: FloatArray, df: ArrayLike) -> FloatArray:
-    """Pr(X > x) of a χ² with ``df`` degrees of freedom for every x of at least 0, same shape; NaN where x is.
+    """Compute Pr(X > x) of a χ² with ``df`` degrees of freedom, same shape.
+
+    Every x is at least 0; NaN stays.
 
     ``df`` is one number or one for each x. With one degree of freedom X is the square of a normal variable, whose tail takes a
     fiftieth of the time.

@@ -53,7 +53,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def check_records(n: int) -> None:
-    """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
+    """Raise InvalidInput if there are too few records for standard errors."""
     if n < 2:
         raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
 
@@ -64,7 +64,9 @@ _SHADED = 400
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(CellsResult):
-    """Proportions of one attribute set, estimated, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
+    """Estimated proportions of one table from ``n`` records.
+
+    Arrays have the shape of the ``domain``'s sizes.
 
     ``standard_error`` is the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports that tell
     about it are alike. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at ``confidence`` for that
@@ -122,21 +124,21 @@ class Estimate(CellsResult):
         return f"{said} with the unbiased estimate, moved outwards where the {self.method} estimate lies beyond"
 
     def marginal(self, names: str | Iterable[str]) -> FloatArray:
-        """Proportions summed to these attributes, axes in the order asked for."""
+        """Sum the proportions to these attributes, axes in the order given."""
         chosen = self.domain.indices(names)
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         return np.transpose(self.estimate.sum(axis=rest), np.argsort(np.argsort(chosen)))
 
     def headline(self) -> str:
-        """Which table, of how many records, by which method."""
+        """Summarize the table, the records and the method."""
         return f"{crossed(self.domain.names)} of {self.n} records, method {self.method}"
 
     def sentences(self) -> list[str]:
-        """The method's bias, and what the intervals hold for."""
+        """Explain the method's bias and the intervals."""
         return [self.method_note, self.interval_note]
 
     def page_parts(self, counts: Counts | None = None) -> list[Part]:
-        """The chart, and the table with the randomized reports beside it where ``counts`` are given."""
+        """List the chart and the table, with randomized ``counts`` if given."""
         shown, m = self.shown(), self.domain.m
         heads, rows = shown.columns, shown.rows
         if counts is not None:
@@ -166,7 +168,9 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
     target: Target = "population",
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """A fitted table with the unbiased estimate's standard errors and intervals, with a warning where there are none.
+    """Combine a fitted table with the unbiased estimate's errors and intervals.
+
+    Warns if there are none.
 
     The fields of :class:`Estimate` are as there.
     """
@@ -210,7 +214,7 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
 
 
 def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
-    """The warning on cells whose reports are all alike."""
+    """Warn of cells whose reports are all alike."""
     if not alike.any():
         return ()
     cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
@@ -244,7 +248,7 @@ Fitter = Callable[[EstimatedTable], FittedTable]
 
 
 def _simplex(made_proper: Callable[[FloatArray], FloatArray]) -> Fitter:
-    """The unbiased table made proper by this function of its cells."""
+    """Build the fitter that projects the unbiased table by this function."""
 
     def method(data: EstimatedTable) -> FittedTable:
         raw = data.kernel.solve(data.observed)
@@ -273,7 +277,7 @@ def _mle(data: EstimatedTable) -> FittedTable:
 
 
 def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
-    """RR-Adjustment of the records that were seen, to what was randomized together."""
+    """Build the fitter of RR-Adjustment to jointly randomized attributes."""
     groups = margin_groups(mechanism, domain)
 
     def method(data: EstimatedTable) -> FittedTable:
@@ -306,7 +310,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     target: Target = "population",
     simultaneous: bool = False,
 ) -> Estimate:
-    """Proportions of the true records over the counts' attribute set.
+    """Estimate proportions of the true records for the counts' attributes.
 
     Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal where the
     mechanism hides an effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
@@ -372,7 +376,9 @@ def estimate_adjusted(
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> Estimate:
-    """The table over some attributes of the adjusted records of a file; axes in the order asked for.
+    """Estimate a table from the adjusted records of a file.
+
+    Axes are in the order given.
 
     Raises InvalidInput for unknown attributes, categories that are not declared, or fewer than two records. SingularMarginal
     where the mechanism hides an attribute or a cluster.
@@ -411,7 +417,9 @@ def estimate_adjusted(
 def estimate_of_supports(
     domain: Domain, supports: FloatArray, n: int, chances: tuple[float, float], confidence: float
 ) -> Estimate:
-    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q.
+    """Estimate proportions from C_v of n reports, shape (R,).
+
+    ``chances`` are p and q.
 
     Raises InvalidInput for fewer than 2 reports.
     """
@@ -439,7 +447,10 @@ def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
     ends: tuple[FloatArray, FloatArray],
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """The estimate whose cells, in the domain's order, their errors and the ends of their intervals are known."""
+    """Build the estimate from known cells, errors and interval limits.
+
+    Cells are in the domain's order.
+    """
     proportions, errors, low, high = (x.reshape(tuple(domain.sizes)) for x in (proportions, errors, *ends))
     return Estimate(
         domain=domain,

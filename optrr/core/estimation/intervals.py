@@ -65,7 +65,7 @@ class EstimateLaw:
     third: float
 
     def below(self, value: float) -> float:
-        """Probability of an estimate up to ``value``."""
+        """Compute the probability of an estimate up to ``value``."""
         if not self.variance > 0:
             return float(value >= self.mean)
         deviation = sqrt(self.variance)
@@ -82,7 +82,10 @@ class EstimateLaw:
 def law_at(
     sampling: Sampling, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray
 ) -> EstimateLaw:
-    """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
+    """Approximate the distribution of a quadratic function of the estimates.
+
+    Under a table, without its bias, from its derivatives (K,), (K, K) there.
+    """
     observed = sampling.expected(table)
     covariance = sampling.covariance(observed)
     along, bent = covariance @ gradient, covariance @ hessian
@@ -109,7 +112,10 @@ class TracedPath(ABC):
 
     @abstractmethod
     def law(self, value: float) -> EstimateLaw:
-        """The law of the estimate where the statistic has this value, which lies in the range."""
+        """Approximate the estimate's distribution at this value of the statistic.
+
+        The value lies in the range.
+        """
 
     @property
     def value(self) -> float:
@@ -117,18 +123,21 @@ class TracedPath(ABC):
         return float(np.clip(self.estimate, *self.range))
 
     def deviation(self) -> float:
-        """The estimate's standard deviation where the statistic has the estimate's value."""
+        """Compute the estimate's standard deviation at the estimated value."""
         return sqrt(max(self.law(self.value).variance, 0.0))
 
 
 def interval(path: TracedPath, confidence: float) -> tuple[float, float]:
-    """Smallest and largest value of the statistic that its estimate does not reject."""
+    """Find the smallest and largest value that the estimate does not reject."""
     tail = (1 - confidence) / 2
     return limit(path, tail, 0), limit(path, tail, 1)
 
 
 def limit(path: TracedPath, tail: float, side: int) -> float:
-    """The smallest (side 0) or largest (side 1) value under which the estimate's tail on that side is at least ``tail``."""
+    """Find the smallest (side 0) or largest (side 1) value not rejected.
+
+    The estimate's tail on that side is at least ``tail``.
+    """
     at_most = min(path.estimate, path.range[1]) - path.slack
     at_least = max(path.estimate, path.range[0]) + path.slack
 
@@ -160,7 +169,10 @@ _LARGEST_SCALE = 2.0**14
 
 
 class _Moved:
-    """Tables moved in the direction of the noise that would explain a difference between estimate and value."""
+    """Tables moved in the direction of the noise that explains a difference.
+
+    The difference is between estimate and value.
+    """
 
     def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: EstimateLaw) -> None:
         along = sampling.influence.T @ sampling.spread(sampling.expected(table), sampling.influence @ gradient)
@@ -168,7 +180,7 @@ class _Moved:
         self._direction = along.reshape(table.shape) / self._deviation if law.variance > 0 else 0 * table
 
     def table(self, difference: float) -> FloatArray:
-        """By the value less the estimate."""
+        """Move by the value less the estimate."""
         errors = difference / self._deviation if self._deviation > 0 else 0.0
         return np.asarray(self._table + float(np.clip(errors, -_FARTHEST, _FARTHEST)) * self._direction)
 
@@ -188,7 +200,7 @@ class PhiSquared(TracedPath):
         self._moved = _Moved(sampling, table, there.gradient, law)
 
     def law(self, value: float) -> EstimateLaw:
-        """The law at the table whose squared departures from independence sum to the value."""
+        """Approximate the distribution at a table with this sum of squared departures."""
         table = self._scaled(self._moved.table(value - self.value), value)
         expansion = statistics.phi_squared(table, self._cells)
         return law_at(self._sampling, value, table, expansion.gradient, expansion.hessian)
@@ -220,14 +232,20 @@ class Correlation(TracedPath):
         self.range = (-1.0, 1.0)
 
     def law(self, value: float) -> EstimateLaw:
-        """The law at the estimated table, moved along both scores until its correlation is the value."""
+        """Approximate the distribution at a table with this correlation.
+
+        The estimated table is moved along both scores.
+        """
         table = self._table + (value - self.plug_in) * self._direction
         expansion = statistics.pearson_correlation(table, self._scores)
         return law_at(self._sampling, value, table, expansion.gradient, expansion.hessian)
 
 
 def _along_ranks(independent: FloatArray) -> FloatArray:
-    """Some departure from independence that keeps the margins, for where the estimate shows none."""
+    """Return a departure from independence that keeps the margins.
+
+    For estimates that show none.
+    """
     rows, columns = independent.sum(axis=1), independent.sum(axis=0)
     return np.asarray(
         np.outer(_standardised(rows, np.arange(rows.size)), _standardised(columns, np.arange(columns.size)))
@@ -235,7 +253,7 @@ def _along_ranks(independent: FloatArray) -> FloatArray:
 
 
 def _standardised(margin: FloatArray, scores: FloatArray) -> FloatArray:
-    """Scores with mean 0 and variance 1, times the margin; 0 where they do not vary."""
+    """Standardize scores and multiply by the margin; 0 if they do not vary."""
     centred = scores - margin @ scores
     variance = margin @ centred**2
     return np.asarray(margin * centred / np.sqrt(variance) if variance > 0 else np.zeros_like(margin))
@@ -262,28 +280,31 @@ class _Logarithms(TracedPath):
 
     @abstractmethod
     def _least(self, table: FloatArray) -> FloatArray:
-        """(R,) the table of least value that departures are measured from."""
+        """Return the table of least value, (R,), the origin of departures."""
 
     def _with_departures(self, table: FloatArray) -> FloatArray:
-        """(R,) the table, or one near it where nothing departs from its table of least value."""
+        """Return the table (R,), or a nearby one if it has no departures."""
         return table
 
     @abstractmethod
     def _some_departure(self, least: FloatArray) -> FloatArray:
-        """A departure (R,) from that table, for where the estimate shows none."""
+        """Return a departure (R,) for estimates that show none."""
 
     def law(self, value: float) -> EstimateLaw:
-        """The law at the table whose departures are scaled to the value."""
+        """Approximate the distribution at the table scaled to the value."""
         return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
 
     def _law_at(self, value: float, table: FloatArray) -> EstimateLaw:
-        """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
+        """Approximate the distribution with the estimate's mean under the table.
+
+        If many unclear sums are alike, their biases add up.
+        """
         x = self._sums @ table
         bias = self._combined(statistics.smoothed(x / self._errors), x) - self._exact(table)
         return law_at(self._sampling, value + bias, table, *self._derivatives(table))
 
     def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of the mean over the noise, as the expansion in Hermite polynomials has them."""
+        """Differentiate the mean over the noise by a Hermite expansion."""
         y = self._sums @ table / self._errors
         slope = self._signs * (statistics.smoothed(y, 1) + np.log(self._errors))
         bend = self._signs * statistics.smoothed(y, 2) / self._errors
@@ -294,11 +315,11 @@ class _Logarithms(TracedPath):
         return float(self._signs @ xlogy(x, x))
 
     def _combined(self, of_unit: FloatArray, x: FloatArray) -> float:
-        """Σ w x ln x from y ln y (or what stands for it), y = x/s."""
+        """Combine Σ w x ln x from y ln y, or its replacement, with y = x/s."""
         return float(self._signs @ (self._errors * of_unit + x * np.log(self._errors)))
 
     def _scaled(self, table: FloatArray, value: float) -> FloatArray:
-        """The table with departures from the least scaled, on the simplex, until it has the value or none is larger."""
+        """Scale departures on the simplex to the value, or to its maximum."""
         least = self._least(table)
         departure = table - least
         if not departure.any():
@@ -353,7 +374,10 @@ class MutualInformation(_Logarithms):
         return np.outer(cells.sum(axis=1), cells.sum(axis=0)).ravel()
 
     def _with_departures(self, table: FloatArray) -> FloatArray:
-        """Where noise leaves an attribute one category, no table with its margins has another value: others get their noise."""
+        """Give other categories their noise if an attribute has only one left.
+
+        No table with these margins has another value.
+        """
         cells = table.reshape(self._shape)
         if min(np.count_nonzero(cells.sum(axis=k) > NOBODY) for k in (0, 1)) > 1:
             return table

@@ -50,7 +50,9 @@ _MEMORY = 10
 def on_support(  # noqa: PLR0913 (the state of the iteration and its two limits)
     pi: FloatArray, gradient: FloatArray, observed: FloatArray, kernel: Kernel, tolerance: float, max_iterations: int
 ) -> tuple[FloatArray, int]:
-    """A likelier distribution than ``pi``, whose gradient g = P(λ̂/λ) is given, and the updates it took (gradients computed).
+    """Find a likelier distribution than ``pi`` on its support.
+
+    The gradient g = P(λ̂/λ) is given. Also returns the number of gradients computed.
 
     Stops at max g − 1 ≤ tolerance, after the given number of updates and the line search then under way (20 at most), or where
     rounding lets nothing more be gained.
@@ -76,7 +78,10 @@ def _placed(values: FloatArray, chosen: NDArray[np.bool_], shape: tuple[int, ...
 
 
 def _expected(x: FloatArray, kernel: Kernel) -> FloatArray:
-    """λ of weights that need not sum to 1, positive: the transform's rounding is absolute."""
+    """Compute positive λ of weights that need not sum to 1.
+
+    The transform's rounding is absolute.
+    """
     return np.maximum(kernel.forward(x), max(kernel.range[0] * float(x.sum()), np.finfo(float).tiny))
 
 
@@ -90,7 +95,10 @@ def _round(
     count = 0
 
     def loss(z: FloatArray) -> tuple[float, FloatArray]:
-        """The loss, times the cells, as a difference from the start: near the optimum the digits that matter are there."""
+        """Compute the loss times the cells, as a difference from the start.
+
+        Near the optimum this keeps the significant digits.
+        """
         nonlocal count
         count += 1
         moved = (z - at) * scale
@@ -127,7 +135,9 @@ _ZERO = 1e-12
 def likeliest_weights(
     observed: FloatArray, components: FloatArray, start: FloatArray, tolerance: float
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Weights (B, K) of every table, no more than ``tolerance`` nats per record below the best; where not, it shows.
+    """Maximize the likelihood in weights (B, K) of components.
+
+    Within ``tolerance`` nats per record of the optimum; the result states where not.
 
     From proportions ``observed`` (B, R), ``components`` (B, K, R), or (1, K, R) for all tables, whose rows sum to 1, and a
     ``start`` (B, K), proper, and such that no observed output is impossible. Returns the weights, their bounds max g − 1 on the
@@ -157,7 +167,10 @@ def _mixed(x: FloatArray, m: FloatArray) -> FloatArray:
 
 
 def _bound(observed: FloatArray, m: FloatArray, x: FloatArray) -> FloatArray:
-    """Max g − 1 with g = M(λ̂/λ), the gradient: ℓ is concave, so nothing is better by more."""
+    """Bound the gain in ℓ by max g − 1 with the gradient g = M(λ̂/λ).
+
+    It holds because ℓ is concave.
+    """
     lam = _mixed(x, m)
     ratio = np.divide(observed, lam, out=np.zeros_like(lam), where=observed > 0)
     return np.asarray((m @ ratio[:, :, None])[:, :, 0].max(axis=1) - 1)
@@ -166,7 +179,7 @@ def _bound(observed: FloatArray, m: FloatArray, x: FloatArray) -> FloatArray:
 def _newton_goal(
     observed: FloatArray, m: FloatArray, x: FloatArray, passive: NDArray[np.bool_]
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Minimum of the quadratic model over x ≥ 0.
+    """Minimize the quadratic model over x ≥ 0.
 
     An output that nobody reported has no curvature; weight 1 there, the largest λ squared, keeps the model above the function.
     """
@@ -184,7 +197,9 @@ def _newton_goal(
 def nonnegative_minimum(
     hessian: FloatArray, linear: FloatArray, passive: NDArray[np.bool_]
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Minimum of ½ xᵀHx − qᵀx over x ≥ 0 for a batch of positive definite H (B, K, K), q (B, K), and its cells above 0.
+    """Minimize ½ xᵀHx − qᵀx over x ≥ 0 for a batch.
+
+    Positive definite H (B, K, K), q (B, K); also returns the cells above 0.
 
     ``passive`` (B, K) is a guess of these cells. The cells outside are held at 0; all cells inside that come out negative, and
     all outside that would gain, change sides. That can cycle, so what is open after some rounds goes to a library's slower
@@ -221,7 +236,9 @@ _NO_NOISE, _KNOWN = 1e-12, 1e-4
 
 
 def likeliest_table(estimate: FloatArray, covariance: FloatArray) -> FloatArray:
-    """The proper table x that makes an unbiased estimate (R,) most probable if that is normal: min (x − x̂)ᵀ C⁻¹ (x − x̂).
+    """Project an unbiased estimate (R,) to the nearest proper table.
+
+    The distance is (x − x̂)ᵀ C⁻¹ (x − x̂), as for a normal estimate.
 
     That is the likeliest table of counts but for terms of third order, from the covariance C (R, R) alone, in which the sum of
     the cells has no variance: it serves estimates that are no counts of reports, too. O(R³).
@@ -239,7 +256,7 @@ def likeliest_table(estimate: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def _searched(observed: FloatArray, m: FloatArray, x: FloatArray, goal: FloatArray) -> FloatArray:
-    """The longest halved step towards the goal that does not lose likelihood; x itself where there is none."""
+    """Halve the step towards the goal until the likelihood does not fall."""
     start = _mean_logs(observed, _mixed(x, m))
     out, open_, step = x.copy(), np.arange(x.shape[0]), 1.0
     while open_.size and step > _SHORTEST_STEP:
@@ -269,7 +286,7 @@ _EM_STEPS = 90
 
 
 def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) -> float:
-    """ℓ(π) in nats per record; −∞ where an observed cell is impossible."""
+    """Compute ℓ(π) in nats per record; −∞ if an observed cell is impossible."""
     lam, expected = np.asarray(observed, dtype=np.float64), kernel.expected(proportions)
     seen = lam > 0
     with np.errstate(divide="ignore"):
@@ -277,7 +294,9 @@ def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) 
 
 
 def closed_form(observed: ArrayLike, q: float) -> FloatArray:
-    """Maximum likelihood for one attribute with λ_1 > 0: λ_v = max(q, λ̂_v/c), q the chance of a particular wrong answer.
+    """Maximize the likelihood of one attribute with λ_1 > 0 in closed form.
+
+    λ_v = max(q, λ̂_v/c), with q the probability of a particular wrong answer.
 
     The constant c makes λ sum to 1; sorting finds which cells stay above q. O(r log r), exact.
     """
@@ -293,7 +312,9 @@ def closed_form(observed: ArrayLike, q: float) -> FloatArray:
 def ibu(
     observed: ArrayLike, kernel: Kernel, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS, n: int = 1
 ) -> FittedTable:
-    """Iterative Bayesian update from the uniform distribution, accelerated; the limit maximises the likelihood.
+    """Maximize the likelihood by an accelerated iterative Bayesian update.
+
+    It starts at the uniform distribution.
 
     Of proportions λ̂ of ``n`` records, shape of the kernel's sizes. Stops when no distribution can be better by more than
     ``tolerance`` nats per record, or after ``max_iterations`` of the update, and then the result says so.
@@ -324,7 +345,10 @@ def ibu(
 
 
 def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray:
-    """g = P(λ̂/λ): at the maximum 1 in every cell above 0, at most 1 elsewhere."""
+    """Compute g = P(λ̂/λ).
+
+    At the maximum it is 1 in every cell above 0 and at most 1 elsewhere.
+    """
     expected = kernel.expected(pi)
     ratio = np.divide(observed, expected, out=np.zeros_like(observed), where=observed > 0)
     return np.maximum(kernel.adjoint(ratio), 0.0)
@@ -335,7 +359,7 @@ def _gap(gradient: FloatArray) -> float:
 
 
 def _accelerated(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> tuple[FloatArray, float, int]:
-    """One SQUAREM cycle of three updates; falls back to plain EM where the leap loses likelihood."""
+    """Take one SQUAREM cycle of three updates, or plain EM if it loses likelihood."""
     first = pi * _gradient(pi, observed, kernel)
     second = first * _gradient(first, observed, kernel)
     r = first - pi

@@ -8,7 +8,7 @@ from optrr.core.estimation.poisoned import Poisoning
 
 
 def estimate_page(estimated: Estimate, given: Given, moved: Poisoning | None = None) -> Page:
-    """An estimate, and what fake reports can do to it."""
+    """Build the HTML report of an estimate and of poisoning attacks on it."""
     title = crossed(estimated.domain.names)
     lead = [
         f"Shares of {title} among the people behind {estimated.n} randomized records; nobody's true answer was needed. "

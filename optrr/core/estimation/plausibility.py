@@ -34,7 +34,10 @@ _FEWEST = 2
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A table of counts and its kernel, or a batch of tables before the table's own axes; ``name`` is for messages."""
+    """A table of counts with its kernel, or a batch of tables.
+
+    The batch is the first axis; ``name`` is for messages.
+    """
 
     name: str
     table: IntArray
@@ -42,7 +45,9 @@ class Observed:
 
 
 def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) -> None:
-    """Python warnings of what commands say of the records that were counted; every function that analyses counts starts so.
+    """Raise Python warnings about the records that were counted.
+
+    Every function that analyzes counts calls it first.
 
     A kernel does not say whose it is, so that nothing is known of records and design.
 
@@ -57,7 +62,7 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
-    """One warning where counts cannot come from this mechanism, none where they can; margins are looked at, too."""
+    """Warn if counts cannot come from this mechanism, including their margins."""
     different = {}
     for table in counts:
         margins = [table.marginal(name) for name in table.domain.names if table.domain.m > 1]
@@ -69,7 +74,10 @@ def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
 
 
 def impossible_tables(observed: Sequence[Observed]) -> list[str]:
-    """One warning for tables with their kernels, or none; tables that cannot be estimated and empty batches are left out."""
+    """Warn of tables that cannot come from their kernels.
+
+    Singular tables and empty batches are left out.
+    """
     shown = [o for o in observed if o.table.size and o.kernel.is_invertible]
     cells = sum(o.table.size for o in shown)
     worst = min((_worst(o) for o in shown), key=lambda w: w.log_chance, default=None)
@@ -84,7 +92,10 @@ def impossible_tables(observed: Sequence[Observed]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Cell:
-    """The least likely cell of a table: its estimate, how far outside 0..1 it is, and ln of the bound on the chance of that."""
+    """The least likely cell of a table.
+
+    Its estimate, its distance from 0..1, and ln of a bound on the probability.
+    """
 
     name: str
     estimate: float = 0.0
@@ -114,7 +125,9 @@ def _worst(observed: Observed) -> _Cell:
 
 
 def log_chance_bound(kernel: Kernel, cell: Sequence[int | np.intp], estimate: float, n: float) -> float:
-    """An upper bound on ln of the chance that an estimate of this cell is as far outside 0..1, whatever n people's records are.
+    """Bound ln of the probability of so extreme an estimate of a cell.
+
+    As far outside 0..1, whatever the records of the n people are.
 
     0 for an estimate inside.
     """

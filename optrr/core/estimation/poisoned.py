@@ -46,7 +46,7 @@ _NOTES = {
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How low and how high each cell's estimate can be moved; arrays in the table's shape."""
+    """Lowest and highest estimate of each cell under attack, in the table's shape."""
 
     lower: FloatArray
     upper: FloatArray
@@ -54,7 +54,9 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Poisoning(CellsResult):
-    """How far ``fakes`` fake reports, or fewer, can move each cell's unbiased ``estimate`` from the ``n`` reports counted.
+    """Effect of a poisoning attack on each cell's unbiased estimate.
+
+    At most ``fakes`` of fake reports, with ``n`` reports counted.
 
     Arrays have the shape of the ``domain``'s sizes. One report can count for a cell anything from ``least`` to ``most``; the
     fake reports that attain the lower and the upper ends are ``lowered_by`` and ``raised_by``, numbers of cells, last attribute
@@ -88,7 +90,9 @@ class Poisoning(CellsResult):
         return f"{same}; elsewhere nothing is proved"
 
     def share_to_move(self, distance: float = HUNDREDTH) -> FloatArray:
-        """The smallest share of added fakes among all reports that moves each cell by ``distance``, either way.
+        """Compute the smallest proportion of fakes that moves each cell by this much.
+
+        Fakes are added; in either direction.
 
         ``inf`` where no share below 1 does.
 
@@ -100,18 +104,21 @@ class Poisoning(CellsResult):
         return np.where(share < 1, share, inf)
 
     def reports_to_move(self, distance: float = HUNDREDTH) -> float:
-        """The fewest fakes added to the n counted that move some cell by ``distance``; ``inf`` where no number does."""
+        """Compute the fewest added fakes that move some cell by ``distance``.
+
+        ``inf`` if no number does.
+        """
         share = float(self.share_to_move(distance).min())
         # n share/(1 − share) is a whole number in plain cases, up to rounding
         return inf if share == inf else max(ceil(self.n * share / (1 - share) * (1 - TIED)), 1)
 
     def report(self, cell: int) -> tuple[Category, ...]:
-        """The categories of a report by its number in ``raised_by`` or ``lowered_by``."""
+        """Return the categories of a report in ``raised_by`` or ``lowered_by``."""
         places = np.unravel_index(cell, tuple(self.domain.sizes))
         return tuple(a.categories[k] for a, k in zip(self.domain, places, strict=True))
 
     def headline(self) -> str:
-        """Which table, how many fakes, and how few move a share by a hundredth."""
+        """Summarize the attack and the fakes that move a proportion by 0.01."""
         return f"{' × '.join(self.domain.names)}, {amount(self.fakes, 'fake report')} beside {self.n}: {self.hundredth}"
 
     @property
@@ -125,13 +132,13 @@ class Poisoning(CellsResult):
         return f"{added}; among many reports it takes {share:.3g}% of them"
 
     def sentences(self) -> list[str]:
-        """What the columns mean, and of which method."""
+        """Explain the columns and the method."""
         k, n = self.fakes, self.n
         reach = f"{k} added to the {n}, {k} of the {n} replaced, or {k} of the {n} fake and left out"
         return [f"reach of {amount(k, 'fake report')}: {reach}", self.note]
 
     def shown(self, most: int | None = None) -> Table:
-        """The table as people read it: both ends of a reach in one column."""
+        """Build the printed table with both ends of a range in one column."""
         plain, m = super().shown(most), self.domain.m
         heads = [*self.domain.names, "estimate", "added", "replaced", "left out", "lowered by", "raised by"]
         rows = [
@@ -141,7 +148,7 @@ class Poisoning(CellsResult):
         return replace(plain, columns=heads, rows=rows)
 
     def numbers(self) -> dict[str, Any]:
-        """The estimate, the ends of each reach, and the reports that attain them."""
+        """Return the estimate, its range and the reports that attain its ends."""
         ends = {
             f"{name}_{end}": getattr(reach, end)
             for name, reach in (("added", self.added), ("replaced", self.replaced), ("left_out", self.left_out))
@@ -158,7 +165,7 @@ class Poisoning(CellsResult):
         return np.array([" × ".join(map(category_word, row)) for row in named], dtype=object)
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
+        """Return the JSON object; tables are nested lists by ``attributes``."""
         fewest = self.reports_to_move()
         return {
             **named_in_json(self, self.in_summary),
@@ -174,7 +181,7 @@ class Poisoning(CellsResult):
 
 
 def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "unbiased") -> Poisoning:
-    """How far ``fakes`` fake reports can move each cell of the table that these counts estimate.
+    """Compute the effect of ``fakes`` fake reports on each cell's estimate.
 
     O(R² log R) time for R cells, and memory for a few R × R arrays.
 
@@ -210,7 +217,9 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
 def supported_poisoning(
     domain: Domain, supports: IntArray, n: int, chances: tuple[float, float], fakes: int
 ) -> Poisoning:
-    """The same for n reports, C_u of which support cell u, (R,): the true one with chance p, each other one with chance q.
+    """Compute the effect of fakes on reports that support cells.
+
+    C_u of n reports support cell u, (R,): the true one with probability p, each other one with q.
 
     π̂_u = (C_u/n − q)/(p − q) is a mean of weights too: (1 − q)/(p − q) for a report that supports u, −q/(p − q) for any other.
     """
@@ -230,14 +239,14 @@ def supported_poisoning(
 
 
 def _bounds(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int, ...]) -> dict[str, Any]:
-    """What reports can count, and where they can move the estimates, by field of :class:`Poisoning`."""
+    """Compute the influence of reports and the range of estimates, by field."""
     ends = {"least": weights.min(axis=0).reshape(shape), "most": weights.max(axis=0).reshape(shape)}
     moved = zip(("added", "replaced", "left_out"), reaches(weights, counts, fakes, shape), strict=True)
     return {"fakes": fakes, **ends, **dict(moved)}
 
 
 def check_fakes(fakes: int, n: int) -> None:
-    """Raise InvalidInput for a number of fake reports that cannot be among ``n`` reports with an honest one."""
+    """Raise InvalidInput unless at least one of ``n`` reports is honest."""
     if not 1 <= fakes < n:
         raise InvalidInput(
             f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; ask about at least 1, and fewer than there "
@@ -246,7 +255,9 @@ def check_fakes(fakes: int, n: int) -> None:
 
 
 def reaches(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int, ...]) -> tuple[Reach, Reach, Reach]:
-    """``added``, ``replaced`` and ``left_out`` from what each report counts for each cell and how often it was counted.
+    """Compute ``added``, ``replaced`` and ``left_out``.
+
+    From each report's influence on each cell and its count.
 
     Both arrays have shape (reports, cells); the columns of ``counts`` all have the same sum n.
     """
@@ -266,7 +277,10 @@ def reaches(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int,
 
 
 def sum_of_smallest(weights: FloatArray, counts: IntArray, k: int) -> FloatArray:
-    """The k smallest weights of the reports counted, together, for each cell; weights and counts of shape (reports, cells)."""
+    """Sum the k smallest weights of the counted reports for each cell.
+
+    Weights and counts have shape (reports, cells).
+    """
     order = np.argsort(weights, axis=0, kind="stable")
     held = np.take_along_axis(counts, order, axis=0)
     taken = np.clip(k - (np.cumsum(held, axis=0) - held), 0, held)

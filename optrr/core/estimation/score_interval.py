@@ -52,7 +52,9 @@ class _Untested(Exception):
 
 
 def outward(start: float, step: float, growth: float, end: float) -> Iterator[float]:
-    """The start and points beyond it, each step ``growth`` > 1 times as long as the one before; the last is the ``end``.
+    """Iterate over the start and points beyond it, the last being ``end``.
+
+    Each step is ``growth`` > 1 times as long as the one before.
 
     ``step`` has the sign of the way to the end. Without an end in that direction, infinity, the points go on for ever.
     """
@@ -72,7 +74,9 @@ def invert(  # noqa: PLR0913 (a function, the way, and how finely it is gone)
     growth: float = GROWTH,
     precision: float = LIMIT,
 ) -> float:
-    """Where the function turns negative, between the first two points `outward` of which the second has a negative value.
+    """Find where the function turns negative.
+
+    Between the first two points of `outward` of which the second has a negative value.
 
     To ``precision`` steps, the function taken for continuous; its value is computed once at a point. The first of the two
     points where it is negative there, too. Infinite in the direction of the ``end`` where it is negative at no point after the
@@ -101,7 +105,9 @@ def invert(  # noqa: PLR0913 (a function, the way, and how finely it is gone)
 def wilson(
     estimate: FloatArray, variance: FloatArray, level: float, skew: FloatArray | float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of intervals for estimates (B,) of proportions p with variances Σ_k ``variance[k]`` p^k, (3, B).
+    """Compute intervals for estimates (B,) of proportions p.
+
+    Their variances are Σ_k ``variance[k]`` p^k, (3, B).
 
     ``level`` is the probability of an error in all, and ``skew`` the third moment over the variance at the estimates.
     """
@@ -120,7 +126,9 @@ def wilson(
 
 
 def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Variances (3, B) and skews (B,), as `wilson` has them, of estimates from one record of every cell of a table, flat.
+    """Compute variances (3, B) and skews (B,) of one record's estimates.
+
+    For every cell of a table, flat, as `wilson` needs them.
 
     ``observed`` may be a batch of tables, axes before the kernel's; ``fixed``: the records are given. Raises SingularMarginal
     where the mechanism hides an effect of the table.
@@ -145,7 +153,9 @@ def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) ->
 def cell_intervals(
     kernel: Kernel, observed: FloatArray, n: FloatArray | int, level: float, fixed: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper ends, (B,), for every cell of a table, or of a batch of tables, O(k Π r) by the kernel's own transforms.
+    """Compute interval limits, (B,), for every cell of one or more tables.
+
+    O(k Π r) by the kernel's transforms.
 
     ``n`` is the number of records, of all cells or of each, (B,); the rest as for `cell_variances`.
     """
@@ -163,7 +173,10 @@ def cell_intervals(
 def binomial(
     reports: FloatArray, n: FloatArray | int, own: FloatArray | float, other: FloatArray | float, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Exact ends for cells whose own ``reports`` of n come from inside with chance ``own``, and from outside with ``other``."""
+    """Compute exact limits for cells with ``reports`` of n of their own.
+
+    A report is the cell's own with probability ``own`` from inside and ``other`` from outside.
+    """
     # beyond what the ends 0 and 1 lead to expect, as for `wilson`
     chance, z = reports / n, -float(ndtri(level / 2))
     k = n * np.clip(chance, np.minimum(own, other), np.maximum(own, other))

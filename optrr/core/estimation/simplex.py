@@ -42,7 +42,9 @@ class FittedTable:
 
 
 def clip(values: ArrayLike) -> FloatArray:
-    """Negatives to 0, then rescale to sum 1 (MDR §6.4). Biased upwards in small cells; the truth's order is kept.
+    """Set negatives to 0 and rescale to sum 1 (MDR §6.4).
+
+    Biased upwards in small cells; the order is kept.
 
     Raises InvalidInput where no value is positive.
     """
@@ -54,7 +56,10 @@ def clip(values: ArrayLike) -> FloatArray:
 
 
 def projection(values: ArrayLike) -> FloatArray:
-    """The distribution nearest in Euclidean distance: max(x − τ, 0) with the τ that makes it sum to 1; O(R log R)."""
+    """Project to the nearest distribution in Euclidean distance; O(R log R).
+
+    max(x − τ, 0) with the τ that makes it sum to 1.
+    """
     x = np.asarray(values, dtype=np.float64)
     descending = -np.sort(-x, axis=-1)
     excess = np.cumsum(descending, axis=-1) - 1

@@ -55,7 +55,7 @@ _KNOTS = np.concatenate([[FIRST_KNOT] * 3, np.arange(FIRST_KNOT, LAST_KNOT + 1),
 
 @cache
 def _splines() -> tuple[Any, Any, Any]:
-    """ψ on the knots, and its first two derivatives."""
+    """Build splines of ψ and its first two derivatives."""
     from scipy.interpolate import BSpline  # noqa: PLC0415 (slow to import, and most tables need none of it)
 
     spline = BSpline(_KNOTS, np.array(COEFFICIENTS), 3)
@@ -63,7 +63,7 @@ def _splines() -> tuple[Any, Any, Any]:
 
 
 def debiased(t: FloatArray, order: int = 0) -> FloatArray:
-    """ψ of noisy y, or its first or second derivative."""
+    """Compute ψ of noisy y, or its first or second derivative."""
     inside, far = np.clip(t, FIRST_KNOT, LAST_KNOT), np.maximum(t, LAST_KNOT)
     near = np.asarray(_splines()[order](inside))
     if order == 0:
@@ -78,7 +78,10 @@ def debiased(t: FloatArray, order: int = 0) -> FloatArray:
 
 
 def smoothed(y: FloatArray, order: int = 0) -> FloatArray:
-    """Mean of ψ(y + Z) for y ≥ 0, or of its first or second derivative, which are the mean's derivatives; to three decimals."""
+    """Compute the mean of ψ(y + Z) for y ≥ 0, or of a derivative.
+
+    Derivatives of ψ have the derivatives of the mean; accurate to three decimals.
+    """
     if order == 0:
         away = xlogy(y, y)
     elif order == 1:
@@ -90,13 +93,16 @@ def smoothed(y: FloatArray, order: int = 0) -> FloatArray:
 
 @cache
 def _means(order: int) -> FloatArray:
-    """On the grid."""
+    """Compute means on the grid."""
     weights = np.exp(-(_NOISE**2) / 2)
     return np.asarray(debiased(_GRID[:, None] + _NOISE, order) @ (weights / weights.sum()))
 
 
 def x_ln_x(x: FloatArray, variances: FloatArray, signs: FloatArray) -> float:
-    """Estimate of Σ ± x ln x, where x are known with errors of these variances, of which any may be 0."""
+    """Estimate Σ ± x ln x of quantities x with errors of these variances.
+
+    Variances can be 0.
+    """
     errors = np.sqrt(np.maximum(variances, _NO_VARIANCE))
     return float(signs @ (errors * debiased(x / errors) + x * np.log(errors)))
 
@@ -107,20 +113,29 @@ STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Value of a statistic at a table of R cells, its gradient (R,) and its second derivatives (R, R), cells row-major."""
+    """Value, gradient (R,) and second derivatives (R, R) of a statistic.
+
+    At a table of R cells, row-major.
+    """
 
     value: float
     gradient: FloatArray
     hessian: FloatArray
 
     def bias(self, covariance: FloatArray) -> float:
-        """½ tr(Hessian · covariance): how far the statistic of an unbiased estimate lies above its truth on average."""
+        """Compute the bias ½ tr(Hessian · covariance).
+
+        It is that of the statistic of an unbiased estimate.
+        """
         return float(np.sum(self.hessian * covariance)) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """h of every cell with its first and second derivatives in the cell x, its row's sum r and its column's sum c."""
+    """h of every cell with its first and second derivatives.
+
+    In the cell x, its row's sum r and its column's sum c.
+    """
 
     h: FloatArray
     x: FloatArray
@@ -135,18 +150,20 @@ class _Terms:
 
 
 def entropy(pi: FloatArray) -> float:
-    """H in bits of a proper table of any shape."""
+    """Compute H in bits of a proper table of any shape."""
     # a 0 without a sign
     return float(-np.sum(xlogy(pi, pi)) / np.log(2)) + 0.0
 
 
 def mutual_information(pi: FloatArray) -> float:
-    """I in bits of a proper (r_a, r_b) table; not below 0."""
+    """Compute I in bits of a proper (r_a, r_b) table; not below 0."""
     return max(entropy(pi.sum(axis=1)) + entropy(pi.sum(axis=0)) - entropy(pi), 0.0)
 
 
 def phi_squared(pi: FloatArray, cells: NDArray[np.bool_] | None = None) -> Expansion:
-    """φ² = χ²/n of an (r_a, r_b) table that sums to 1, or the part of its sum over some ``cells``, a mask (r_a, r_b).
+    """Expand φ² = χ²/n of an (r_a, r_b) table that sums to 1.
+
+    Or its part over some ``cells``, a mask (r_a, r_b).
 
     Cells may be negative, the whole table's margins in the cells summed must not.
     """
@@ -159,7 +176,9 @@ def phi_squared(pi: FloatArray, cells: NDArray[np.bool_] | None = None) -> Expan
 
 
 def pearson_correlation(pi: FloatArray, scores: tuple[FloatArray, FloatArray]) -> Expansion:
-    """Correlation of the row scores and the column scores; the table has shape (len(x), len(y)).
+    """Expand the correlation of row scores and column scores.
+
+    The table has shape (len(x), len(y)).
 
     0 without derivatives where the scores' variance is not positive: the correlation is not defined there.
     """
@@ -178,7 +197,10 @@ def pearson_correlation(pi: FloatArray, scores: tuple[FloatArray, FloatArray]) -
 
 
 def _moment_hessian(rho: float) -> FloatArray:
-    """Second derivatives of ρ = (m_uv − m_u m_v)/sqrt((m_uu − m_u²)(m_vv − m_v²)) in these moments at standardised scores."""
+    """Compute second derivatives of ρ in the moments at standardized scores.
+
+    ρ = (m_uv − m_u m_v)/sqrt((m_uu − m_u²)(m_vv − m_v²)).
+    """
     return np.array(
         [
             [rho, -1, 0, 0, 0],
@@ -191,17 +213,20 @@ def _moment_hessian(rho: float) -> FloatArray:
 
 
 def row_sums(shape: tuple[int, int]) -> FloatArray:
-    """(r_a, R): the matrix that takes the cells, row-major, to the sums of rows."""
+    """Build the matrix (r_a, R) from row-major cells to row sums."""
     return np.repeat(np.eye(shape[0]), shape[1], axis=1)
 
 
 def column_sums(shape: tuple[int, int]) -> FloatArray:
-    """(r_b, R): the matrix that takes the cells, row-major, to the sums of columns."""
+    """Build the matrix (r_b, R) from row-major cells to column sums."""
     return np.tile(np.eye(shape[1]), (1, shape[0]))
 
 
 def _chained(t: _Terms) -> FloatArray:
-    """Second derivatives in the cells of Σ h(x, r, c): a cell enters its own x, its row's r and its column's c."""
+    """Compute second derivatives of Σ h(x, r, c) in the cells.
+
+    A cell contributes to its own x, its row's r and its column's c.
+    """
     shape = (t.x.shape[0], t.x.shape[1])
     rows, columns = row_sums(shape), column_sums(shape)
     one_sided = rows.T @ (rows * t.xr.ravel()) + columns.T @ (columns * t.xc.ravel()) + rows.T @ t.rc @ columns
@@ -210,12 +235,18 @@ def _chained(t: _Terms) -> FloatArray:
 
 
 def _safe(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Quotient, 0 where the denominator is 0: such cells are reported as lying on the boundary."""
+    """Divide, with 0 for a denominator of 0.
+
+    Such cells are reported as on the boundary.
+    """
     return np.divide(numerator, denominator, out=np.zeros_like(numerator, dtype=np.float64), where=denominator > 0)
 
 
 def _phi_terms(x: FloatArray, r: FloatArray, c: FloatArray) -> _Terms:
-    """h = (x − r c)²/(r c) = x²/(r c) − 2x + r c; the last two sum to constants and are kept for accuracy near 0."""
+    """Compute h = (x − r c)²/(r c) = x²/(r c) − 2x + r c.
+
+    The last two sum to constants and are kept for accuracy near 0.
+    """
     rc = r * c
     share = _safe(x, rc)
     d = x - rc

@@ -27,13 +27,15 @@ _ADDED = 0.5
 
 
 def padded(observed: FloatArray, n: float) -> FloatArray:
-    """(R,) proportions of n records, with half a record more in every cell."""
+    """Add half a record to every cell of proportions (R,) of n records."""
     return np.asarray((observed * n + _ADDED) / (n + _ADDED * observed.size))
 
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """How estimates vary: n reports through a kernel of R cells, whose matrices are built once.
+    """Sampling variation of n reports through a kernel of R cells.
+
+    Its matrices are built once.
 
     ``sums`` (K, R) are the sums of cells that are estimated; the cells themselves, K = R, unless given.
     """
@@ -52,59 +54,83 @@ class Sampling:
         )
 
     def expected(self, table: FloatArray) -> FloatArray:
-        """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
+        """Compute probabilities (R,) of outputs under a table.
+
+        Negative values from noise in the table are set to 0.
+        """
         expected = np.maximum(self.kernel.forward(table.reshape(self.kernel.sizes)).ravel(), 0.0)
         return np.asarray(expected / expected.sum())
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """T d for directions d, (R, K) or (R,); T = (diag λ − λλᵀ)/n is the covariance of observed proportions at these λ."""
+        """Compute T d for directions d, (R, K) or (R,).
+
+        T = (diag λ − λλᵀ)/n is the covariance of observed proportions.
+        """
         return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
 
     def covariance(self, observed: FloatArray) -> FloatArray:
-        """(K, K) of the unbiased estimates where outputs have these probabilities."""
+        """Compute the covariance (K, K) of the unbiased estimates.
+
+        At these probabilities of outputs.
+        """
         return np.asarray(self.influence.T @ self.spread(observed, self.influence))
 
     def variance(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Variance of the estimates in a direction (K,)."""
+        """Compute the variance of the estimates in a direction (K,)."""
         along = self.influence @ gradient
         return float(along @ self.spread(observed, along))
 
     def padded(self, observed: FloatArray) -> FloatArray:
-        """(R,) observed proportions with half a record more in every cell."""
+        """Add half a record to every cell of observed proportions (R,)."""
         return padded(observed, self.n)
 
     def noise(self, observed: FloatArray) -> FloatArray:
-        """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
+        """Compute the covariance (K, K) from padded observed proportions.
+
+        Half a record is added to every cell.
+        """
         return self.covariance(self.padded(observed))
 
     def mechanism_noise(self, observed: FloatArray) -> FloatArray:
-        """(K, K) unbiased estimate of the estimates' covariance around those of the true records: the mechanism's part."""
+        """Estimate the mechanism's part of the covariance without bias, (K, K).
+
+        Around the estimates of the true records.
+        """
         table = self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel()
         sums = np.eye(table.size) if self.sums is None else self.sums
         of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
         return np.asarray(self.covariance(observed) - of_records / self.n)
 
     def proper(self, observed: FloatArray) -> FloatArray:
-        """(R,) probabilities of outputs near these numbers."""
+        """Return probabilities (R,) of outputs near these numbers."""
         positive = np.maximum(observed, 0.0)
         return np.asarray(positive / positive.sum())
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Third moment of the estimates' change in a direction (K,) where outputs have these probabilities."""
+        """Compute the third moment of the estimates in a direction (K,)."""
         influence = self.influence @ gradient
         influence = influence - observed @ influence
         return float(observed @ influence**3) / self.n**2
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """Tail probability of an estimate, given the normal one; they are equal unless the noise itself is estimated."""
+        """Convert a normal tail probability to the estimate's.
+
+        They are equal unless the noise itself is estimated.
+        """
         return normal
 
     def linearised(self, gradient: FloatArray) -> float | None:
-        """Variance in a direction (K,) as the reports themselves show it; None where the law says it, as here."""
+        """Compute the variance in a direction (K,) from the reports themselves.
+
+        None if the distribution implies it, as here.
+        """
         return None
 
     def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
-        """Normal upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
+        """Compute the normal upper limit of the proportion of some cells.
+
+        ``members`` is a table of 0 and 1, ``tail`` the error probability.
+        """
         marks, noise = members.ravel(), self.noise(observed)
         share = float(marks @ self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel())
         return min(max(share, 0.0) + float(norm.isf(tail)) * sqrt(marks @ noise @ marks), 1.0)
@@ -112,7 +138,9 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class EstimatedTable:
-    """What an analysis sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel.
+    """Input of an analysis.
+
+    The attributes, the number of records, observed proportions (of the sizes), and their kernel.
 
     ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and ``notes``
     what is to be known of it.
@@ -128,7 +156,9 @@ class EstimatedTable:
 
 
 def counted_table(counts: Counts, mechanism: Randomizer) -> EstimatedTable:
-    """The counts' table, after :func:`optrr.core.estimation.plausibility.warn_of_records`.
+    """Build the counts' table.
+
+    Calls :func:`optrr.core.estimation.plausibility.warn_of_records` first.
 
     Raises InvalidInput for what is no counts, fewer than two records, and for counts of another domain or another design.
     """

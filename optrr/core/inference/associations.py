@@ -54,7 +54,9 @@ _PADDING = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """One statistic, for tables (B, r_a, r_b) that one kernel randomized: by default a score test of its `contrasts`.
+    """A test statistic for tables (B, r_a, r_b) randomized by one kernel.
+
+    By default a score test of its `contrasts`.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ class Association:
             )
 
     def through(self, kernel: Kernel) -> "Association":
-        """The same statistic of tables that another kernel randomized."""
+        """Return the statistic for another kernel."""
         return replace(self, kernel=kernel)
 
     @property
@@ -112,15 +114,15 @@ class Association:
         return ()
 
     def forms(self, tables: NDArray[np.number]) -> Iterator[tuple[IntArray, "Association"]]:
-        """The tables by the form of the statistic that fits them: all by this one."""
+        """Group tables by the variant of the statistic that applies; here, all."""
         yield np.arange(len(tables)), self
 
     def fit(self, observed: FloatArray, kernel: Kernel) -> NullFit:
-        """The null hypothesis fitted to proportions (B, r_a, r_b)."""
+        """Fit the null hypothesis to proportions (B, r_a, r_b)."""
         return independence_fit(observed, kernel, self.rows)
 
     def tested(self, tables: NDArray[np.number]) -> ScoreTests:
-        """The statistics, with p-values of χ²."""
+        """Compute statistics with p-values of χ²."""
         return score_tests(tables, self.kernel, self.contrasts, self.fit)
 
     @property
@@ -129,15 +131,21 @@ class Association:
         return self.kernel.cells * (len(self.contrasts) ** 2 + 6 * sum(self.kernel.sizes) ** 2)
 
     def clear(self, fit: NullFit, n: FloatArray) -> NDArray[np.bool_]:
-        """Where the fitted null hypothesis is far enough from its bounds for χ², (B,): everywhere, as no score test minds."""
+        """Check that the null fit is far enough from its bounds for χ², (B,).
+
+        Always true for score tests.
+        """
         return np.ones(n.size, dtype=np.bool_)
 
     def clear_from(self, fit: NullFit, expected: FloatArray) -> float:
-        """Records from which hardly any survey of reports ``expected`` (r_a, r_b) has a fit that is not `clear`."""
+        """Compute the number of records from which almost all fits are `clear`.
+
+        ``expected`` (r_a, r_b) are the expected reports.
+        """
         return 0.0
 
     def fewest(self, fit: NullFit, n: FloatArray) -> FloatArray:
-        """Records that the rarest report expects, (B,).
+        """Compute the expected count of the rarest report, (B,).
 
         One contrast of a table too large to be drawn is a sum over records whose skewness alone matters: that of a single
         report that expects n/κ_3² records.
@@ -161,7 +169,9 @@ class Association:
         rule: Simulation | None = None,
         drawn: bool | None = None,
     ) -> LimitOrDrawn:
-        """p-values of χ² where it serves, of the bootstrap elsewhere; ``drawn``: all or none are of the bootstrap.
+        """Compute p-values by χ² where valid, otherwise by the bootstrap.
+
+        ``drawn`` selects the bootstrap for all or none.
 
         ``tests`` are those of the tables. Tables are drawn from the fitted null hypothesis, with as many statistics as two
         seconds allow unless a rule is given.
@@ -181,7 +191,10 @@ class Association:
 
 
 class Independence(Association):
-    """Rao's score test of independence: Pearson's statistic against what the mechanism makes of independent margins."""
+    """Rao's score test of independence.
+
+    Pearson's statistic against the expected reports of independent margins.
+    """
 
     name = "independence"
 
@@ -203,7 +216,7 @@ class Trend(Association):
     of_genotypes = "one effect per copy of A1"
 
     def __post_init__(self) -> None:
-        """A trend has one contrast, whatever the table's size."""
+        """Set the single contrast of a trend."""
 
     @cached_property
     def contrasts(self) -> FloatArray:
@@ -214,7 +227,7 @@ class Trend(Association):
 
 
 def association_class(name: str) -> type[Association]:
-    """The statistic of this name. Raises InvalidInput for one that is not in the table."""
+    """Find a statistic by its name; raise InvalidInput for other names."""
     if name not in ASSOCIATIONS:
         raise InvalidInput(f"there is no test {name!r}; choose among {', '.join(ASSOCIATIONS)}")
     found: Any = pkgutil.resolve_name(ASSOCIATIONS[name])
@@ -224,7 +237,9 @@ def association_class(name: str) -> type[Association]:
 def association(
     kernel: Kernel, test: str, scores: GivenScores | None = None, domain: Domain | None = None
 ) -> Association:
-    """One of `ASSOCIATIONS` for this kernel of two attributes; ``scores`` are given ones, else those of the ``domain``.
+    """Build one of `ASSOCIATIONS` for this kernel of two attributes.
+
+    ``scores`` default to those of the ``domain``.
 
     A kernel knows sizes only: without a domain the categories are 0..r−1.
 
@@ -241,7 +256,9 @@ def association(
 
 
 def padded_null(fit: NullFit, n: FloatArray, kernel: Kernel) -> NullFit:
-    """The null fit with half a record added to each category of each margin, for a bootstrap of n (B,) records each.
+    """Add half a record to each category of each margin of the null fit.
+
+    For a bootstrap of n (B,) records each.
 
     A record counts as many as it takes without randomization to estimate an even margin as well.
     """

@@ -50,7 +50,7 @@ TestTables = Callable[[FloatArray, np.random.Generator], tuple[FloatArray, Float
 
 @dataclass(frozen=True)
 class PredictedPower:
-    """A ``power``, its ``source``, and its ``standard_error`` where it was drawn: None where it was not."""
+    """A ``power``, its ``source`` and, if simulated, its ``standard_error``."""
 
     power: float
     source: Source
@@ -76,7 +76,7 @@ class Surveys:
     clear: float = 0.0
 
     def source(self, n: float, level: float) -> Source:
-        """Where the power of n records comes from."""
+        """Return the source of the power of n records."""
         if n > _MOST_RECORDS or (n >= self.clear and n * self.fewest >= _LAW_HOLDS):
             return "limit"
         return "drawn" if self._chi_square(n, level) or self._told(level) else "drawn-limit"
@@ -109,22 +109,22 @@ class Surveys:
         return max(_FEWEST_SHARED, _SHARED * self._affordable)
 
     def _chi_square(self, n: float, level: float) -> bool:
-        """Whether the test's p-values near the level are those of χ²."""
+        """Check whether p-values near the level are those of χ²."""
         return n >= self.clear and bool(chi_square_holds(np.array([level]), self.df, np.array([n * self.fewest]))[0])
 
     def _told(self, level: float) -> bool:
-        """Whether p-values near the level are told without χ²."""
+        """Check whether p-values near the level are known without χ²."""
         return self.null is None or level * self._shared >= _HITS
 
     def _tested(self, draw: DrawSurveys, n: int, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Statistics and p-values of so many surveys."""
+        """Simulate surveys and compute statistics and p-values."""
         blocks = [self.test(draw(n, min(_BLOCK, size - start), rng), rng) for start in range(0, size, _BLOCK)]
         statistic, p = (np.concatenate(part) for part in zip(*blocks, strict=True))
         return statistic, p
 
 
 def drawn_from(law: FloatArray) -> DrawSurveys:
-    """Tables of one sample of people whose reports have chances ``law``, of any shape."""
+    """Draw tables of one sample with report probabilities ``law``, of any shape."""
     chances = law.ravel() / law.sum()
 
     def draw(n: int, size: int, rng: np.random.Generator) -> FloatArray:

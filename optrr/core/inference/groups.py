@@ -41,7 +41,10 @@ _MOST_CELLS = 20_000_000
 def goodness_tests(
     tables: FloatArray, expected: FloatArray, rng: np.random.Generator, rule: Simulation | None = None
 ) -> LimitOrDrawn:
-    """Tables of counts (B, R) against expected proportions (R,) that sum to 1. Cells that expect nothing may be 0 only."""
+    """Test tables of counts (B, R) against expected proportions (R,).
+
+    The proportions sum to 1. Cells with expectation 0 must have count 0.
+    """
     n, cells = tables.sum(axis=1), expected.size
 
     def statistics(counts: FloatArray) -> FloatArray:
@@ -64,7 +67,9 @@ def _distance(counts: FloatArray, expected: FloatArray) -> FloatArray:
 
 
 def naive_pearson(tables: FloatArray) -> tuple[FloatArray, int, FloatArray]:
-    """Pearson's statistic of *randomized* counts as if they were true: statistics (B,), df, p-values (B,). Not valid.
+    """Compute Pearson's test of *randomized* counts as if they were true.
+
+    Statistics (B,), df, p-values (B,). Not valid.
 
     ``tables`` has shape (B, r_a, r_b); rows or columns without records add nothing.
     """
@@ -104,7 +109,10 @@ def goodness_of_fit(
 
 
 def checked_proportions(proportions: ArrayLike, shape: tuple[int, ...], parameter: str = "proportions") -> FloatArray:
-    """Proportions of this shape, summing to 1. Raises InvalidInput, which names the ``parameter``, for others."""
+    """Check that proportions have this shape and sum to 1.
+
+    Raises InvalidInput, which names the ``parameter``.
+    """
     pi = np.asarray(proportions, dtype=np.float64)
     # written as a condition that must hold, so that a NaN is refused too
     if pi.shape != shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
@@ -131,7 +139,7 @@ def homogeneity(
     *,
     random_state: int | np.random.Generator | None = None,
 ) -> TestResult:
-    """Test that several groups of people have the same true proportions of one attribute set.
+    """Test that several groups have the same true proportions of a table.
 
     Parameters
     ----------
@@ -163,7 +171,10 @@ def homogeneity(
 def homogeneity_tests(
     tables: NDArray[np.integer], rng: np.random.Generator, rule: Simulation | None = None
 ) -> LimitOrDrawn:
-    """Tables (B, G, R) with the same number of records in each group against one law for all groups."""
+    """Test tables (B, G, R) against one distribution for all groups.
+
+    Every group has the same number of records.
+    """
     groups, cells = tables.shape[1:]
     n = tables[0].sum(axis=1)
     statistic, expected = homogeneity_statistics(tables)
@@ -183,7 +194,10 @@ def homogeneity_tests(
 
 
 def homogeneity_statistics(tables: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
-    """T of tables (B, G, R) with the same number of records in each group, and λ̂ of all groups together, (B, G, R)."""
+    """Compute T of tables (B, G, R) and λ̂ of all groups together, (B, G, R).
+
+    Every group has the same number of records.
+    """
     n = tables[0].sum(axis=1).astype(np.float64)
     together = np.broadcast_to(tables.sum(axis=1, keepdims=True) / n.sum(), tables.shape)
     return np.sum(_distance(tables.astype(np.float64), n[:, None] * together), axis=1), together

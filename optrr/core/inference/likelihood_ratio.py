@@ -35,7 +35,10 @@ _EVEN = 0.01
 
 
 class LikelihoodRatio(Association):
-    """The likelihood ratio; O(R³) time a table, in pieces of 32 MB: 20 to 50 µs for 6 × 3."""
+    """Likelihood ratio test.
+
+    O(R³) time per table, in blocks of 32 MB: 20 to 50 µs for 6 × 3.
+    """
 
     name = "likelihood-ratio"
     is_score = False
@@ -57,13 +60,13 @@ class LikelihoodRatio(Association):
         return self.kernel.cells**3 + FIT_WORK
 
     def clear(self, fit: NullFit, n: FloatArray) -> NDArray[np.bool_]:
-        """Where every cell of the fitted null hypothesis is clear of 0, (B,)."""
+        """Check that every cell of the null fit is clear of 0, (B,)."""
         cells = fit.rows[:, :, None] * fit.columns[:, None, :]
         errors = np.sqrt(self.kernel.exact_variance(fit.expected, 1.0) / n[:, None, None])
         return np.asarray((cells >= CLEAR_OF_ZERO * errors).all(axis=(1, 2)))
 
     def clear_from(self, fit: NullFit, expected: FloatArray) -> float:
-        """Both the hypothesis and the truth must be clear of 0."""
+        """Compute the number of records at which hypothesis and truth are clear of 0."""
         pairs = (
             (np.outer(fit.rows[0], fit.columns[0]), fit.expected[0]),
             (self.kernel.solve(expected[None])[0], expected),
@@ -71,7 +74,7 @@ class LikelihoodRatio(Association):
         return max(records_clear(cells, self.kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
 
     def tested(self, tables: NDArray[np.number]) -> ScoreTests:
-        """The statistics, with p-values of χ²."""
+        """Compute statistics with p-values of χ²."""
         counts, step = np.asarray(tables, dtype=np.float64), max(1, HELD // self.kernel.cells**2)
         parts = [_ratios(counts[s : s + step], self.kernel) for s in range(0, len(counts), step)]
         statistic, fit, df = (
@@ -91,7 +94,9 @@ def _ratios(tables: FloatArray, kernel: Kernel) -> tuple[FloatArray, NullFit]:
 
 
 def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
-    """The likeliest independent distribution of every table: Fisher scoring, then one margin at a time where it stopped short.
+    """Fit independent distributions by maximum likelihood.
+
+    By Fisher scoring, then one margin at a time where it did not converge.
 
     Given one margin, the likeliest other one is that of a mixture, which is computed exactly, also on the boundary.
     """
@@ -112,7 +117,10 @@ def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
 
 
 def _likeliest(observed: FloatArray, kernel: Kernel) -> FloatArray:
-    """Expected outputs of the likeliest distribution: the observed ones where the unbiased estimate is proper."""
+    """Compute expected outputs of the likeliest distribution.
+
+    The observed ones if the unbiased estimate is proper.
+    """
     unbiased = kernel.solve(observed)
     outside = unbiased.min(axis=(1, 2)) < 0
     out = observed.copy()

@@ -58,7 +58,9 @@ _MOST_PARAMETERS = 512
 
 @dataclass(frozen=True, eq=False)
 class NullFit:
-    """Fitted margins ``rows`` (B, r), ``columns`` (B, r_b), expected proportions ``expected`` (B, r_a, r_b).
+    """A fit under independence.
+
+    Margins ``rows`` (B, r), ``columns`` (B, r_b), expected proportions ``expected`` (B, r_a, r_b).
 
     ``beside`` (B, r_a − r, r_b) are the shares of the last rows where the hypothesis leaves them out.
     """
@@ -69,13 +71,13 @@ class NullFit:
     beside: FloatArray | None = None
 
     def part(self, which: slice | IntArray) -> NullFit:
-        """The fits of some of the tables."""
+        """Select tables."""
         beside = None if self.beside is None else self.beside[which]
         return NullFit(self.rows[which], self.columns[which], self.expected[which], beside)
 
     @classmethod
     def joined(cls, parts: list[NullFit]) -> NullFit:
-        """The fits of several batches, in order."""
+        """Concatenate the fits of several batches."""
         rows, columns, expected = (
             np.concatenate([getattr(p, k) for p in parts]) for k in ("rows", "columns", "expected")
         )
@@ -96,12 +98,15 @@ class NullFit:
         return np.ones((1, 1, 1)) if self.beside is None else 1 - self.beside.sum(axis=(1, 2), keepdims=True)
 
     def tangents(self) -> FloatArray:
-        """Derivative of `table` in each parameter that a scoring step moves, (B, d, r_a, r_b)."""
+        """Differentiate `table` in the parameters, (B, d, r_a, r_b)."""
         r, r_b = self.rows.shape[1], self.columns.shape[1]
         return self._pushed(_directions(r)[None], _directions(r_b)[None])
 
     def free_tangents(self) -> FloatArray:
-        """The same, over directions that keep out of shares at 0: (B, d', r_a, r_b), not all independent, some of them 0."""
+        """Differentiate `table` in directions that keep proportions of 0.
+
+        (B, d', r_a, r_b), not all independent, some of them 0.
+        """
         out = self._pushed(_towards_each(self.rows), _towards_each(self.columns))
         if self.beside is not None:
             free = self.beside.reshape(out.shape[0], -1) > _NEARLY_ZERO
@@ -109,7 +114,7 @@ class NullFit:
         return out
 
     def _pushed(self, in_rows: FloatArray, in_columns: FloatArray) -> FloatArray:
-        """Changes of the rows (·, d_a, r) and of the columns (·, d_b, r_b) as changes of the table."""
+        """Convert changes of rows (·, d_a, r) and columns (·, d_b, r_b) to the table."""
         parts = [
             in_rows[..., None] * self.columns[:, None, None, :],
             self.rows[:, None, :, None] * in_columns[:, :, None],
@@ -126,7 +131,7 @@ class NullFit:
         return np.concatenate([np.concatenate([inside, zeros], axis=2), moved], axis=1)
 
     def moved(self, step: FloatArray, kernel: Kernel) -> NullFit:
-        """The fit after a change of its parameters (B, d), kept among proportions."""
+        """Change the parameters by a step (B, d), kept inside the simplex."""
         r = self.rows.shape[1] - 1
         last = r + self.columns.shape[1] - 1
         rows = _proper(self.rows + step[:, :r] @ _directions(r + 1))
@@ -139,7 +144,9 @@ Fitter = Callable[[FloatArray, Kernel], NullFit]
 
 
 def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
-    """Maximum likelihood under independence, for proportions of shape (B, r_a, r_b); O(steps · B · R · (r_a + r_b)).
+    """Fit independence by maximum likelihood to proportions (B, r_a, r_b).
+
+    O(steps · B · R · (r_a + r_b)).
 
     ``rows``: how many of the first rows the hypothesis speaks of; all unless given.
     """
@@ -157,7 +164,7 @@ def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = No
 
 
 def expected_product(rows: FloatArray, columns: FloatArray, kernel: Kernel) -> FloatArray:
-    """λ of independent margins, (B, r_a, r_b), positive, summing to 1."""
+    """Compute λ of independent margins, (B, r_a, r_b), positive, with sum 1."""
     return _expected(rows[:, :, None] * columns[:, None, :], kernel)
 
 
@@ -176,7 +183,7 @@ def _fit(rows: FloatArray, columns: FloatArray, beside: FloatArray | None, kerne
 
 
 def _likeliest(observed: FloatArray, kernel: Kernel, start: NullFit, chosen: NDArray[np.bool_]) -> NullFit:
-    """Fisher scoring from a consistent fit of the chosen tables, each until it is final; the others stay as they are."""
+    """Run Fisher scoring on the chosen tables from a consistent fit."""
     if start.rows.shape[1] + start.columns.shape[1] - 2 > _MOST_PARAMETERS:
         return start
     beside = None if start.beside is None else start.beside.copy()
@@ -209,24 +216,24 @@ def _scoring_step(observed: FloatArray, fit: NullFit, kernel: Kernel) -> FloatAr
 
 
 def _directions(r: int) -> FloatArray:
-    """Moving a share up moves the last one down: e_i − e_last, (r−1, r)."""
+    """Build directions e_i − e_last, (r−1, r)."""
     return np.asarray(np.eye(r)[:-1] - np.eye(r)[-1])
 
 
 def _towards_each(margins: FloatArray) -> FloatArray:
-    """From the margin towards each share that is not 0, (B, r, r)."""
+    """Build directions from the margin to each positive proportion, (B, r, r)."""
     each = np.eye(margins.shape[1])[None] - margins[:, None, :]
     return np.asarray(each * (margins > _NEARLY_ZERO)[:, :, None])
 
 
 def _beside(shares: FloatArray) -> FloatArray:
-    """Shares of the cells left out: positive, and leaving something for the others."""
+    """Bound the proportions of omitted cells: positive, with a remainder."""
     positive = np.maximum(shares, _FLOOR)
     return np.asarray(positive / np.maximum(positive.sum(axis=(1, 2), keepdims=True) / (1 - _FLOOR), 1.0))
 
 
 def _proper(margins: FloatArray) -> FloatArray:
-    """Margins that sum to 1, made proportions of at least about `_FLOOR`."""
+    """Project margins that sum to 1 to proportions of at least about `_FLOOR`."""
     outside = np.unique(np.flatnonzero(margins < _FLOOR) // margins.shape[-1])
     out = margins.copy()
     if outside.size:
@@ -241,7 +248,10 @@ _TABLES = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class ScoreTests:
-    """Results of a batch: ``statistic``, ``p_value`` and ``effect`` (signed z, for one contrast, else NaN), shape (B,)."""
+    """Results of a batch, arrays of shape (B,).
+
+    ``statistic``, ``p_value`` and ``effect`` (signed z for one contrast, else NaN).
+    """
 
     statistic: FloatArray
     df: int
@@ -251,7 +261,7 @@ class ScoreTests:
 
     @classmethod
     def joined(cls, parts: list[ScoreTests]) -> ScoreTests:
-        """The tests of several batches, in order."""
+        """Concatenate the tests of several batches."""
         statistic, p_value, effect = (
             np.concatenate([getattr(p, k) for p in parts]) for k in ("statistic", "p_value", "effect")
         )
@@ -259,13 +269,19 @@ class ScoreTests:
 
 
 def all_contrasts(r_a: int, r_b: int) -> FloatArray:
-    """Every cell but the last row and column: ((r_a−1)(r_b−1), r_a, r_b)."""
+    """Build contrasts of every cell but the last row and column.
+
+    Shape ((r_a−1)(r_b−1), r_a, r_b).
+    """
     cells = np.eye(r_a * r_b).reshape(r_a, r_b, r_a, r_b)
     return cells[:-1, :-1].reshape(-1, r_a, r_b)
 
 
 def trend_contrast(rows: ArrayLike, columns: ArrayLike) -> FloatArray:
-    """Products of the scores: the covariance of row and column scores, (1, r_a, r_b)."""
+    """Build the products of the scores, (1, r_a, r_b).
+
+    Their mean is the covariance of row and column scores.
+    """
     return np.multiply.outer(np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64))[None]
 
 
@@ -294,7 +310,9 @@ def score_tests(
 
 
 def influence(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
-    """What one output adds to each contrast: C (M_a ⊗ M_b) P⁻ᵀ e_y, shape (B, K, R). Mean 0 under the null fit.
+    """Compute each output's contribution to each contrast, (B, K, R).
+
+    C (M_a ⊗ M_b) P⁻ᵀ e_y, with mean 0 under the null fit.
 
     Contrasts of fewer rows than the tables leave the last rows out, as the null fit does.
     """
@@ -324,13 +342,19 @@ def _piece(counts: FloatArray, kernel: Kernel, contrasts: FloatArray, fitter: Fi
 
 
 def _records(counts: FloatArray) -> FloatArray:
-    """Records of each table, (B,); a product with ones, because numpy sums slowly over axes of length two or three."""
+    """Count the records of each table, (B,).
+
+    A product with ones, because numpy sums slowly over axes of length two or three.
+    """
     cells = counts[0].size
     return np.asarray(counts.reshape(-1, cells) @ np.ones(cells))
 
 
 def _solved(covariance: FloatArray, delta: FloatArray) -> FloatArray:
-    """Cov⁻¹ δ after scaling to unit variances, so that rare categories do not spoil the solve."""
+    """Compute Cov⁻¹ δ after scaling to unit variances.
+
+    Rare categories then do not spoil the solution.
+    """
     scale = 1 / np.sqrt(np.einsum("zkk->zk", covariance))
     correlation = covariance * scale[:, :, None] * scale[:, None, :]
     return np.asarray(scale * np.linalg.solve(correlation, (scale * delta)[:, :, None])[:, :, 0])

@@ -18,7 +18,10 @@ _SOUGHT = "The shares, estimated from the same records: a test says whether ther
 
 
 def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, TableResult]]) -> Page:
-    """A test; ``tables`` are estimates of what it was made on, each with what it is of."""
+    """Build the HTML report of a test.
+
+    ``tables`` are estimates of the tested tables with their titles.
+    """
     title = crossed([*tested.attributes, *tested.given])
     lead = [
         f"Hypothesis: {tested.hypothesis}.",

@@ -51,7 +51,9 @@ _ANGLES, _WEIGHTS = (np.pi / 2 * x for x in np.polynomial.legendre.leggauss(400)
 
 @dataclass(frozen=True)
 class Alternative:
-    """An effect to detect: noncentrality per record, degrees of freedom, and the spread s in its direction (1 under the null).
+    """An effect to detect.
+
+    Noncentrality per record, degrees of freedom, and the spread s in its direction (1 under the null).
 
     ``surveys`` are of people with this effect, from which power comes where reports are too rare for these three numbers;
     without them it never does.
@@ -63,12 +65,15 @@ class Alternative:
     surveys: drawn_power.Surveys | None = field(default=None, repr=False, compare=False)
 
     def power_source(self, n: float, level: float) -> drawn_power.Source:
-        """Where :func:`power` takes the power of n records from."""
+        """Return the source of :func:`power` for n records."""
         return "limit" if self.surveys is None else self.surveys.source(n, level)
 
 
 def spread_towards(scores: FloatArray, null: FloatArray, expected: FloatArray) -> float:
-    """Of the combination of scores (K, R) that sees most of the effect: see :func:`relative_spread`. 1 for no effect."""
+    """Compute the spread of the most affected combination of scores (K, R).
+
+    See :func:`relative_spread`. 1 without an effect.
+    """
     mean = scores @ expected - scores @ null
     covariance = (scores * null) @ scores.T - np.outer(scores @ null, scores @ null)
     weights = np.linalg.lstsq(covariance, mean)[0] @ scores
@@ -76,7 +81,10 @@ def spread_towards(scores: FloatArray, null: FloatArray, expected: FloatArray) -
 
 
 def relative_spread(weights: FloatArray, null: FloatArray, expected: FloatArray) -> float:
-    """Standard deviation of a sum of weights of reports with chances ``expected`` (R,), by that under the null law."""
+    """Compute a standard deviation relative to that under the null.
+
+    Of a sum of weights of reports with probabilities ``expected`` (R,).
+    """
     under, true = (law @ weights**2 - (law @ weights) ** 2 for law in (null, expected))
     return float(np.sqrt(true / under))
 
@@ -88,7 +96,9 @@ def alternative_of(
     scores: GivenScores | None = None,
     domain: Domain | None = None,
 ) -> Alternative:
-    """What a test of an association sees of a true joint distribution (r_a, r_b) through a mechanism.
+    """Compute the alternative of a test of association through a mechanism.
+
+    At a true joint distribution (r_a, r_b).
 
     Parameters
     ----------
@@ -122,7 +132,7 @@ def alternative_of(
 
 
 def association_alternative(proportions: FloatArray, chosen: Association) -> Alternative:
-    """What a statistic sees of true proportions of the table that its kernel randomizes."""
+    """Compute the alternative of a statistic at true proportions."""
     kernel = chosen.kernel
     expected = kernel.expected(proportions)
     seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
@@ -140,7 +150,9 @@ def association_alternative(proportions: FloatArray, chosen: Association) -> Alt
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
-    """What the test of the true proportions being ``hypothesis`` sees where they are ``proportions``.
+    """Compute the alternative of a goodness-of-fit test.
+
+    The test is of ``hypothesis``, the truth is ``proportions``.
 
     Raises InvalidInput where one of them is not a distribution of the kernel's shape.
     """
@@ -164,7 +176,9 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
 def homogeneity_alternative(
     groups: Sequence[ArrayLike], kernel: Kernel, shares: ArrayLike | None = None
 ) -> Alternative:
-    """What the test of homogeneity sees of groups with these true proportions.
+    """Compute the alternative of the test of homogeneity.
+
+    Groups have these true proportions.
 
     ``shares`` of the groups among all records are alike unless given. Raises InvalidInput for fewer than two groups,
     proportions or shares that are none, or another number of shares than groups.
@@ -203,13 +217,13 @@ def homogeneity_alternative(
 
 
 def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
-    """Chances (R,) of the reports of people with these true proportions."""
+    """Compute probabilities (R,) of reports at these true proportions."""
     expected = kernel.expected(checked_proportions(proportions, kernel.sizes, "truth")).ravel()
     return np.asarray(expected / expected.sum())
 
 
 def power(effect: Alternative, n: float, level: float = 0.05) -> float:
-    """Probability that n records reject at this level.
+    """Compute the probability that n records reject at this level.
 
     Parameters
     ----------
@@ -229,7 +243,7 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
 
 
 def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> drawn_power.PredictedPower:
-    """As :func:`power`, with where it comes from and, where it was drawn, its standard error."""
+    """Compute :func:`power` with its source and simulation error."""
     if not n >= 0:
         raise InvalidInput(f"``n``: {n}; give a number of records of at least 0")
     if not 0 < level < 1:
@@ -250,7 +264,9 @@ def _limit_power(effect: Alternative, n: float, level: float) -> float:
 
 
 def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.05) -> int:
-    """A number of records with at least the wanted power, of which one fewer has less: the smallest where power only grows.
+    """Find a number of records with the required power, while n − 1 has less.
+
+    It is the smallest number if power increases in n.
 
     Power that is drawn has steps and errors, so that a few more records may have a little less of it: the number is then within
     1 % of one that does not reach it.
@@ -277,7 +293,9 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
 
 
 def _drawn_records(effect: Alternative, wanted: float, level: float, start: int) -> int:
-    """Number that is enough, within `_NEAR` of one that is not, by few powers: their quantiles grow about as the root of n.
+    """Find a sufficient number of records within `_NEAR` of an insufficient one.
+
+    Few simulations suffice: quantiles grow about as the square root of n.
 
     Every guess is half of `_NEAR` beyond what the last power says, so that good guesses lie on both sides.
     """
@@ -295,7 +313,7 @@ def _drawn_records(effect: Alternative, wanted: float, level: float, start: int)
 
 
 def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
-    """Number that is enough and one fewer is not, where ``high`` is and ``low`` is not."""
+    """Bisect between a sufficient ``high`` and an insufficient ``low``."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -311,7 +329,7 @@ _SOURCES = {
 
 @dataclass(frozen=True, repr=False)
 class Power(Result):
-    """The chance ``power`` that a test of ``attributes`` rejects at level ``alpha`` with ``n`` records, if an effect is there.
+    """Power of a test of ``attributes`` at level ``alpha`` with ``n`` records.
 
     ``noncentrality`` is the effect's per record; ``noncentrality_kept`` the share of it that randomization leaves, and
     ``noncentrality_bound`` the most that any mechanism of the same total ε leaves of a weak effect. ``power_source`` says where
@@ -334,16 +352,16 @@ class Power(Result):
     drawn = ("power",)
 
     def row_names(self) -> list[str]:
-        """What is tested."""
+        """Name the test."""
         return [self.test]
 
     def headline(self) -> str:
-        """Which test, of how many records, and its power."""
+        """Summarize the test, the records and the power."""
         of = " × ".join(self.attributes)
         return f"{self.test} of {of} at level {self.alpha:g}: {self.n} records have power {self.power:.4f}"
 
     def sentences(self) -> tuple[str, ...]:
-        """What of the effect is left, where the power comes from, and how precise it is."""
+        """State the attenuation, the source of the power and its precision."""
         error, most = self.power_standard_error, self.noncentrality_bound
         bound = f"; no mechanism of this total, of whatever form, keeps more than {most:.3g} of a weak one"
         return (
@@ -356,7 +374,10 @@ class Power(Result):
 
 @dataclass(frozen=True, repr=False)
 class Widths(Result):
-    """The number ``n`` of records with which no interval of a table is wider than ``width``; the ``widest`` of them."""
+    """Number ``n`` of records at which no interval exceeds ``width``.
+
+    ``widest`` is the widest interval of the table.
+    """
 
     attributes: tuple[str, ...]
     n: int
@@ -368,7 +389,7 @@ class Widths(Result):
     drawn = ("widest",)
 
     def headline(self) -> str:
-        """How many records, for which intervals."""
+        """Summarize the records and intervals."""
         together = " together" if self.simultaneous else ""
         return (
             f"{self.n} records: no {100 * self.confidence:g}% interval{together} of a cell of {' × '.join(self.attributes)} is "
@@ -384,7 +405,9 @@ _REMAINDER_DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class IntervalWidths:
-    """The intervals of `estimate` for the table of ``domain``, where reports are as expected at true ``proportions``.
+    """Intervals of `estimate` for the table of ``domain``.
+
+    Reports are as expected at true ``proportions``.
 
     Raises InvalidInput for proportions or a confidence that are none. SingularMarginal where the mechanism hides the attribute
     set.
@@ -410,7 +433,10 @@ class IntervalWidths:
         return self._kernel.expected(self.proportions)
 
     def widest(self, n: int) -> float:
-        """The widest interval of a cell from n records whose reports are as expected, rounded to counts that sum to n."""
+        """Compute the widest interval of a cell from n expected reports.
+
+        They are rounded to counts that sum to n.
+        """
         exact = n * self._expected.ravel()
         counts = np.floor(exact).astype(np.int64)
         # the largest remainders are rounded up, the first of equal ones first
@@ -421,12 +447,14 @@ class IntervalWidths:
         return float(np.max(out.upper - out.lower))
 
     def enough(self, width: float) -> Widths:
-        """The result of :meth:`records`."""
+        """Return the result of :meth:`records`."""
         n = self.records(width)
         return Widths(self.domain.names, n, width, self.widest(n), self.confidence, self.simultaneous)
 
     def records(self, width: float) -> int:
-        """Number of records whose widest interval is at most as wide as wanted, of which one fewer has a wider one.
+        """Find the number of records at which the widest interval suffices.
+
+        With one record fewer it does not.
 
         Counts are whole, so that the widest interval jumps up wherever one more rare report is expected: with a few records
         more it may be wider again.

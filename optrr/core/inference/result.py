@@ -56,7 +56,9 @@ TOO_NOISY = 0.25
 
 @dataclass(frozen=True, repr=False)
 class TestResult(Result):
-    """A test of a hypothesis about the true records, made on randomized ones; the target is the population.
+    """A hypothesis test about the true records, computed from randomized ones.
+
+    The target is the population.
 
     Parameters
     ----------
@@ -100,7 +102,10 @@ class TestResult(Result):
 
     @property
     def reliable(self) -> bool:
-        """Whether the p-value can be trusted within a factor of two: it is not below `reliable_down_to`."""
+        """Whether the p-value is accurate within a factor of two.
+
+        It is if it is not below `reliable_down_to`.
+        """
         return self.p_value >= self.reliable_down_to
 
     @property
@@ -129,7 +134,7 @@ class TestResult(Result):
         return f"; {self.missing}" if self.missing else ""
 
     def headline(self) -> str:
-        """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
+        """Summarize statistic and p-value, with degrees of freedom if used."""
         freedom = "" if self.calibration == "bootstrap" else f" {self.df} df,"
         of = f" of {crossed(self.attributes)}" if self.attributes else ""
         given = f" given {crossed(self.given)}" if self.given else ""
@@ -138,11 +143,13 @@ class TestResult(Result):
         return f"{self.test}{of}{given}: {statistic},{freedom} {p}, {self.n} records{self.said_missing}"
 
     def sentences(self) -> list[str]:
-        """The scores that counted, and how far the p-value can be trusted."""
+        """State the scores and the accuracy of the p-value."""
         return [*told_scores(self.attributes, self.scores), *([] if self.reliable else [self.unreliable])]
 
     def plot(self) -> "Figure":
-        """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.
+        """Plot the χ² limit's density under the null with the statistic.
+
+        The p-value is the shaded area.
 
         Where the p-value comes from elsewhere (``calibration``), the curve only says what the limit would be.
         """
@@ -166,18 +173,18 @@ class TestResult(Result):
         return figure
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return super().summary() | {"reliable": self.reliable, "target": "population"}
 
 
 def check_testable(n: int, shown: str = "an association") -> None:
-    """Raise TooFewRecords where there are so few that no test of anything could reject."""
+    """Raise TooFewRecords if no test could reject."""
     if n < 2:
         raise TooFewRecords(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
 
 
 def calibrated_result(test: str, made: LimitOrDrawn, n: int) -> TestResult:
-    """The result of a batch of one table, with what is in doubt of its p-value."""
+    """Build the result of a batch of one table, with doubts about its p-value."""
     p, down_to = float(made.p_value[0]), float(made.down_to[0])
     plain = TestResult(test, float(made.statistic[0]), made.df, p, n, calibration=str(made.source[0]))
     if made.simulated[0]:
@@ -198,7 +205,7 @@ def calibrated_result(test: str, made: LimitOrDrawn, n: int) -> TestResult:
 
 
 def simulated_result(plain: TestResult, p: float, reached: int, rule: Simulation) -> TestResult:
-    """The result of a bootstrap in place of the χ² limit's.
+    """Replace the χ² limit's p-value of a result by a bootstrap's.
 
     Fewer statistics that reached the observed one than make the relative error `TOO_NOISY` leave only the p-value's order.
     """
@@ -232,12 +239,12 @@ _NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "bonferroni": "Bonferron
 
 
 def bonferroni(p: FloatArray) -> FloatArray:
-    """min(1, p · number of tests), shape as ``p``."""
+    """Compute min(1, p · number of tests), shape of ``p``."""
     return np.asarray(np.minimum(p * np.count_nonzero(np.isfinite(p)), 1.0))
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Holm's adjusted p-values, shape as ``p``."""
+    """Compute Holm's adjusted p-values, shape of ``p``."""
 
     def raised(ascending: FloatArray) -> FloatArray:
         return np.asarray(np.maximum.accumulate(ascending * np.arange(ascending.size, 0, -1)))
@@ -246,7 +253,7 @@ def holm(p: FloatArray) -> FloatArray:
 
 
 def false_discovery_rate(p: FloatArray) -> FloatArray:
-    """Benjamini–Hochberg adjusted p-values, shape as ``p``."""
+    """Compute Benjamini–Hochberg adjusted p-values, shape of ``p``."""
 
     def raised(ascending: FloatArray) -> FloatArray:
         shares = ascending * ascending.size / np.arange(1, ascending.size + 1)
@@ -270,7 +277,7 @@ _ADJUSTED = {"holm": holm, "bh": false_discovery_rate, "bonferroni": bonferroni}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestFamily(TableResult):
-    """Tests of several hypotheses, with p-values adjusted for their number: ``adjusted``, in the order of the tests.
+    """Tests of several hypotheses with ``adjusted`` p-values, in their order.
 
     ``names`` are the attributes that each is about.
     """
@@ -301,7 +308,7 @@ class TestFamily(TableResult):
         return f"p-values are adjusted for {amount(len(self.tests), 'test')} by {_NAMES[self.adjust]}: {_PROMISES[self.adjust]}"
 
     def headline(self) -> str:
-        """How many tests, and the smallest adjusted p-value."""
+        """Summarize the tests and the smallest adjusted p-value."""
         least = int(np.nanargmin(self.adjusted))
         return (
             f"{amount(len(self.tests), 'test')} of {self.n} records, {_NAMES[self.adjust]}: smallest adjusted p = "
@@ -309,12 +316,12 @@ class TestFamily(TableResult):
         )
 
     def sentences(self) -> list[str]:
-        """What the adjusted p-values promise, and what was done with missing values."""
+        """Explain the adjustment and the treatment of missing values."""
         pairs = zip(self.names, self.tests, strict=True)
         return [self.promise, *(f"{crossed(names)}: {test.missing}" for names, test in pairs if test.missing)]
 
     def on_page(self, **_beside: Any) -> OneTable:
-        """What stands on its page."""
+        """Build the content of the HTML report."""
         hypotheses = list(dict.fromkeys(sentence(f"{each.hypothesis}") for each in self.tests))
         lead = (
             f"{amount(len(self.tests), 'test')} of hypotheses about the people behind {self.n} randomized records, each: "
@@ -324,7 +331,10 @@ class TestFamily(TableResult):
         return OneTable("A family of tests", lead, "Tests", chart, caption, [Text(sentence(self.promise))])
 
     def to_arrow(self) -> "pa.Table":
-        """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""
+        """Convert to a table with one row per test.
+
+        Attributes, test, statistic, degrees of freedom, p-value, adjusted p-value.
+        """
         rows = [
             SimpleNamespace(**vars(each) | {"attributes": crossed(names)}, adjusted_p_value=p)
             for names, each, p in zip(self.names, self.tests, self.adjusted, strict=True)
@@ -332,14 +342,17 @@ class TestFamily(TableResult):
         return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"), ("df",))
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: each test's own, with its attributes and adjusted p-value."""
+        """Return the JSON object with each test's attributes and adjusted p-value."""
         each = zip(self.names, self.tests, self.adjusted, strict=True)
         tests = [{"attributes": list(n), **t.summary(), "adjusted_p_value": p} for n, t, p in each]
         return {"adjust": self.adjust, "n": self.n, "tests": tests, "warnings": list(self.warnings)}
 
 
 def check_distinct(names: Sequence[Sequence[str]], ordered: bool = False) -> None:
-    """Raise InvalidInput for attributes named twice, in any order unless ``ordered``: one hypothesis would count as two."""
+    """Raise InvalidInput for attributes named twice.
+
+    In any order unless ``ordered``; otherwise one hypothesis would count as two.
+    """
     seen: dict[tuple[str, ...], int] = {}
     for k, each in enumerate(names):
         first = seen.setdefault(tuple(each if ordered else sorted(each)), k)
@@ -351,7 +364,7 @@ def check_distinct(names: Sequence[Sequence[str]], ordered: bool = False) -> Non
 
 
 def family(names: Sequence[Sequence[str]], tests: Sequence[TestResult], adjust: Adjustment = "holm") -> TestFamily:
-    """Tests with p-values adjusted for their number; ``names`` are the attributes that each is about.
+    """Adjust the p-values of several tests; ``names`` are their attributes.
 
     Raises InvalidInput for no test, and for an unknown adjustment.
     """

@@ -49,19 +49,25 @@ Draw = Callable[[IntArray, int], FloatArray]
 
 @dataclass(frozen=True)
 class Simulation:
-    """When to stop: after ``hits`` ≥ 1 statistics as large as the observed one, or after ``most`` altogether."""
+    """Stopping rule of a simulation.
+
+    After ``hits`` ≥ 1 statistics as large as the observed one, or after ``most`` draws.
+    """
 
     hits: int = 100
     most: int = 99_999
 
 
 def least_equal(statistic: FloatArray) -> FloatArray:
-    """The smallest drawn statistics, of the scale of χ², that count as large as these."""
+    """Compute the smallest statistics that count as large as these.
+
+    On the scale of χ².
+    """
     return statistic * (1 - _EQUAL) - _ROUNDING
 
 
 def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> tuple[FloatArray, IntArray]:
-    """Of every observed statistic (B,): the p-value, and how many of its own draws reached it."""
+    """Compute simulated p-values of statistics (B,) and their exceedances."""
     reached, drawn = np.zeros(statistics.size, dtype=np.int64), np.zeros(statistics.size, dtype=np.int64)
     p = np.ones(statistics.size)
     # p-values above a half end in the first block; every next one is twice as large, so that a small one takes about ten
@@ -82,7 +88,10 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
 
 
 def in_blocks(of: IntArray, size: int, doubles: int, draw: Draw) -> FloatArray:
-    """``draw(of, size)`` in blocks of 32 MB, where every statistic takes so many doubles."""
+    """Call ``draw(of, size)`` in blocks of 32 MB.
+
+    Each statistic takes ``doubles`` doubles.
+    """
     tables = max(1, HELD // (size * doubles))
     draws = max(1, HELD // doubles)
     blocks = [
@@ -99,7 +108,10 @@ def drawn_statistics(
     doubles: int,
     rng: np.random.Generator,
 ) -> Draw:
-    """``statistics`` of tables of n (B,) records drawn from laws (B, *sizes) up to scale, where each takes so many doubles."""
+    """Simulate ``statistics`` of tables of n (B,) records.
+
+    From distributions (B, *sizes) up to scale; each takes so many doubles.
+    """
     whole, sizes, flat = n.astype(np.int64), laws.shape[1:], laws.reshape(n.size, -1)
     flat = flat / flat.sum(axis=1, keepdims=True)
 
@@ -111,7 +123,9 @@ def drawn_statistics(
 
 
 def reliable_down_to(df: int, fewest: FloatArray) -> FloatArray:
-    """Smallest p-values of χ² within a factor of two where reports expect at least ``fewest`` records; infinite where none is.
+    """Compute the smallest p-values at which χ² is within a factor of two.
+
+    For reports with expected counts of at least ``fewest``; infinite if none is.
 
     The statistic is taken as if all of it came from the rarest report.
     """
@@ -120,12 +134,18 @@ def reliable_down_to(df: int, fewest: FloatArray) -> FloatArray:
 
 
 def chi_square_holds(p: FloatArray, df: int, fewest: FloatArray) -> NDArray[np.bool_]:
-    """Whether the χ² limit's p-values are within a factor of two, for these smallest expected counts, shape (B,)."""
+    """Check that p-values of the χ² limit are within a factor of two, (B,).
+
+    ``fewest`` are the smallest expected counts.
+    """
     return np.asarray(p >= reliable_down_to(df, fewest))
 
 
 def records_clear(shares: FloatArray, variance: FloatArray) -> float:
-    """Records that put estimates of these shares far above 0; ``variance`` is that of estimates from one record."""
+    """Compute the records that put estimates of proportions far above 0.
+
+    ``variance`` is that of estimates from one record.
+    """
     ratios = np.divide(variance, shares**2, out=np.full(shares.shape, np.inf), where=shares > 0)
     return float(_CLEAR**2 * ratios.max())
 
@@ -166,7 +186,9 @@ class LimitOrDrawn:
         possible: NDArray[np.bool_] | bool = True,
         beyond: bool = True,
     ) -> "LimitOrDrawn":
-        """Tests whose reports expect at least ``fewest`` records; ``draw`` makes what draws for the tables of some numbers.
+        """Compute tests whose reports have expected counts of at least ``fewest``.
+
+        ``draw`` returns a sampler for the tables of some numbers.
 
         The χ² limit needs a null hypothesis that is ``clear`` of its bounds, and stands where drawing is not ``possible``, and
         ``beyond`` what is drawn.

@@ -80,19 +80,19 @@ _MEASURED = (
 def served(
     chosen: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, _: int
 ) -> LimitOrDrawn:
-    """χ² where it serves, the bootstrap elsewhere."""
+    """Use χ² where it is valid and the bootstrap elsewhere."""
     return chosen.calibrated(tables, tests, rng)
 
 
 def limit(chosen: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, _: int) -> LimitOrDrawn:
-    """χ² everywhere."""
+    """Use χ² everywhere."""
     return chosen.calibrated(tables, tests, rng, drawn=False)
 
 
 def bootstrapped(
     chosen: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, draws: int
 ) -> LimitOrDrawn:
-    """The bootstrap everywhere, with so many tables."""
+    """Use the bootstrap everywhere, with so many tables."""
     return chosen.calibrated(tables, tests, rng, Simulation(draws + 1, draws), drawn=True)
 
 

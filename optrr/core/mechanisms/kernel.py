@@ -61,7 +61,9 @@ WRITTEN_SUM = 1e-6
 
 
 class SingularMarginal(InvalidInput):
-    """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy.
+    """A table is not identifiable because the mechanism removes an effect.
+
+    It names the effect, λ_U and the remedy.
 
     Examples
     --------
@@ -72,7 +74,10 @@ class SingularMarginal(InvalidInput):
 
 
 class Kernel(ABC):
-    """A distortion matrix on an attribute set; ``sizes`` are the table's axes, ``names`` what messages call them."""
+    """A distortion matrix on some attributes.
+
+    ``sizes`` are the table's axes, ``names`` those for messages.
+    """
 
     sizes: tuple[int, ...]
     names: tuple[str, ...]
@@ -80,7 +85,7 @@ class Kernel(ABC):
     batch: tuple[int, ...] = ()
 
     def part(self, which: int | slice | IntArray) -> "Kernel":
-        """The kernels of some of the tables, of one without a batch; itself where one kernel serves them all."""
+        """Select kernels of some tables; return itself if all share one kernel."""
         return self
 
     @property
@@ -95,39 +100,59 @@ class Kernel(ABC):
 
     @abstractmethod
     def forward(self, table: ArrayLike) -> FloatArray:
-        """Expected observed proportions Pᵀπ of true proportions π, same shape."""
+        """Compute expected observed proportions Pᵀπ, same shape."""
 
     @abstractmethod
     def adjoint(self, table: ArrayLike) -> FloatArray:
-        """P x: for each true cell, the expectation of x at its output. Equals `forward` for symmetric kernels."""
+        """Compute P x, the expectation of x at the output of each true cell.
+
+        Equals `forward` for symmetric kernels.
+        """
 
     @abstractmethod
     def solve(self, table: ArrayLike) -> FloatArray:
-        """Unbiased estimate (Pᵀ)⁻¹λ̂, same shape; cells may be negative. Raises SingularMarginal."""
+        """Compute the unbiased estimate (Pᵀ)⁻¹λ̂, same shape.
+
+        Cells may be negative. Raises SingularMarginal.
+        """
 
     @abstractmethod
     def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """P⁻¹c: the weights on observed proportions whose sum estimates Σ c π without bias. Raises SingularMarginal."""
+        """Compute P⁻¹c, the weights that estimate Σ c π without bias.
+
+        They apply to observed proportions. Raises SingularMarginal.
+        """
 
     @abstractmethod
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
-        """An elementwise power of (Pᵀ)⁻¹ applied to a table: Σ_v (P⁻¹[v, u])^power λ_v. Raises SingularMarginal."""
+        """Apply an elementwise power of (Pᵀ)⁻¹: Σ_v (P⁻¹[v, u])^power λ_v.
+
+        Raises SingularMarginal.
+        """
 
     @property
     @abstractmethod
     def largest_weights(self) -> FloatArray:
-        """The most that a report counts for each cell in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
+        """Largest weight of a report for each cell in `solve`.
+
+        Broadcasts to ``sizes``. Raises SingularMarginal.
+        """
 
     @abstractmethod
     def own_moment(self, power: int) -> FloatArray:
-        """Mean power of what the report of a record in each cell counts for that cell; broadcasts to ``sizes``.
+        """Compute the mean power of a record's weight for its own cell.
+
+        Broadcasts to ``sizes``.
 
         Σ_v P[u, v] (P⁻¹[v, u])^power. Raises SingularMarginal.
         """
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Chances of a cell's own report from a record inside and from one outside; None if the latter differ among cells."""
+        """Probabilities of a cell's own report from a record inside and outside.
+
+        None if the latter differ among cells.
+        """
         return None
 
     @abstractmethod
@@ -149,27 +174,37 @@ class Kernel(ABC):
         return True
 
     def expected(self, table: ArrayLike) -> FloatArray:
-        """`forward` for a table that sums to 1, kept inside the range of P, so that rounding makes nothing negative.
+        """Compute `forward` of a distribution, kept inside the range of P.
+
+        Rounding then makes nothing negative.
 
         The transform's rounding is absolute, about 1e-16; the range is exact. It is 0 only where P has zeros.
         """
         return np.clip(self.forward(table), *self.range)
 
     def variance(self, observed: ArrayLike, n: float) -> FloatArray:
-        """Unbiased estimate of every cell's variance in `solve(observed)`, n records: the diagonal of RVL eq. 18."""
+        """Estimate every cell's variance in `solve(observed)` without bias.
+
+        For n records; the diagonal of RVL eq. 18.
+        """
         return self.exact_variance(observed, n - 1)
 
     def exact_variance(self, expected: ArrayLike, n: float) -> FloatArray:
-        """Exact multinomial variance of every cell of the unbiased estimate, if outputs have these probabilities."""
+        """Compute every cell's exact multinomial variance at these probabilities."""
         lam = np.asarray(expected, dtype=np.float64)
         return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam) ** 2, 0.0) / n)
 
     def rounding(self, observed: ArrayLike) -> FloatArray:
-        """What rounding may leave of each cell's variance of one record where all reports that tell about it are alike."""
+        """Bound the rounding error of each cell's variance of one record.
+
+        For cells whose informative reports are all alike.
+        """
         return np.asarray(_ROUNDING * self.solve_power(observed, 2) + _LEAST_ROUNDING * self.largest_weights**2)
 
     def data_variance(self, observed: ArrayLike, n: float) -> FloatArray:
-        """Unbiased estimate of every cell's variance around *this data set's* proportions: (P⁻¹)²λ̂ − π̂, over n.
+        """Estimate every cell's variance around *this data set's* proportions.
+
+        Unbiased: (P⁻¹)²λ̂ − π̂, over n.
 
         With the records held fixed only the randomization varies.
         """
@@ -177,14 +212,17 @@ class Kernel(ABC):
         return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam), 0.0) / n)
 
     def covariance(self, observed: ArrayLike, n: float) -> FloatArray:
-        """RVL eq. 18: unbiased estimate of the dispersion matrix of the vectorised estimate, (R, R); R at most 4096."""
+        """Estimate the covariance of the unbiased estimate, (R, R) (RVL eq. 18).
+
+        R is at most 4096.
+        """
         inverse = self.inverse()
         lam = np.ravel(np.asarray(observed, dtype=np.float64))
         pi = lam @ inverse
         return np.asarray((inverse.T * lam) @ inverse - np.outer(pi, pi)) / (n - 1)
 
     def matrix(self) -> FloatArray:
-        """P itself, (R, R), row-stochastic, cells row-major; R at most 4096."""
+        """Build P, (R, R), row-stochastic, cells row-major; R at most 4096."""
         self._check_dense()
         return self._dense()
 
@@ -193,7 +231,7 @@ class Kernel(ABC):
         return self._on_every_cell(self.forward)
 
     def inverse(self) -> FloatArray:
-        """P⁻¹, (R, R): π̂ = λ̂ P⁻¹ for row vectors; R at most 4096."""
+        """Build P⁻¹, (R, R): π̂ = λ̂ P⁻¹ for row vectors; R at most 4096."""
         self._check_dense()
         return self._on_every_cell(self.solve)
 
@@ -209,7 +247,7 @@ class Kernel(ABC):
 
 
 class ProductKernel(Kernel):
-    """Groups of attributes randomized independently of each other, in the order of the table's axes."""
+    """Independently randomized groups of attributes, in the order of the axes."""
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
         self.parts = tuple(parts)
@@ -233,23 +271,23 @@ class ProductKernel(Kernel):
         return out
 
     def forward(self, table: ArrayLike) -> FloatArray:
-        """Every part's forward on its own axes."""
+        """Apply every part's forward on its own axes."""
         return self._each(table, "forward")
 
     def adjoint(self, table: ArrayLike) -> FloatArray:
-        """Every part's adjoint on its own axes."""
+        """Apply every part's adjoint on its own axes."""
         return self._each(table, "adjoint")
 
     def solve(self, table: ArrayLike) -> FloatArray:
-        """Every part's solve on its own axes (RIJ: the inverse of a Kronecker product)."""
+        """Apply every part's solve on its own axes (RIJ: inverse Kronecker product)."""
         return self._each(table, "solve")
 
     def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """Every part's adjoint solve on its own axes."""
+        """Apply every part's adjoint solve on its own axes."""
         return self._each(table, "solve_adjoint")
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
-        """Elementwise powers of a Kronecker product are the product of powers."""
+        """Apply every part's power, as powers of a Kronecker product factorize."""
         return self._each(table, "solve_power", power)
 
     @property
@@ -258,7 +296,7 @@ class ProductKernel(Kernel):
         return reduce(np.multiply.outer, [p.largest_weights for p in self.parts])
 
     def own_moment(self, power: int) -> FloatArray:
-        """Products of the parts': reports on different parts are independent."""
+        """Multiply the parts' moments, as their reports are independent."""
         return reduce(np.multiply.outer, [p.own_moment(power) for p in self.parts])
 
     @property
@@ -267,7 +305,7 @@ class ProductKernel(Kernel):
         return self.parts[0].own_and_other if len(self.parts) == 1 else None
 
     def check_invertible(self) -> None:
-        """Every part must be."""
+        """Check that every part is invertible."""
         for part in self.parts:
             part.check_invertible()
 
@@ -302,7 +340,7 @@ class EffectKernel(Kernel):
         self.batch = self.eigenvalues.shape[:-k]
 
     def part(self, which: int | slice | IntArray) -> "EffectKernel":
-        """The kernels of some of the tables; itself where one kernel serves them all."""
+        """Select kernels of some tables; return itself if all share one kernel."""
         if not self.batch:
             return self
         changes = None if self._changes is None else self._changes[which]
@@ -310,7 +348,10 @@ class EffectKernel(Kernel):
 
     @cached_property
     def cell_probabilities(self) -> FloatArray:
-        """Probability of one particular output by its change set, shape (2,)*k: an entry of P."""
+        """Probability of one particular output by flip pattern, shape (2,)*k.
+
+        It is an entry of P.
+        """
         changes = self._changes
         if changes is None:
             changes = self._along_effects(inverse_effect_transform, self.eigenvalues)
@@ -325,13 +366,13 @@ class EffectKernel(Kernel):
         return out
 
     def _along_effects(self, transform: Callable[[FloatArray, IntArray], FloatArray], array: FloatArray) -> FloatArray:
-        """A transform of (2,)*k arrays, of every table's; transforms leave the axes behind these alone."""
+        """Transform (2,)*k arrays of every table, leaving further axes alone."""
         behind = np.moveaxis(array, range(len(self.batch)), range(-len(self.batch), 0)) if self.batch else array
         out = transform(behind, np.asarray(self.sizes))
         return np.moveaxis(out, range(-len(self.batch), 0), range(len(self.batch))) if self.batch else out
 
     def _dense(self) -> FloatArray:
-        """P, entry by entry from the probability of its change set; as exact as these probabilities."""
+        """Build P entry by entry from the probabilities of flip patterns."""
         k = len(self.sizes)
         changed: list[Any] = [...]
         for axis, r in enumerate(self.sizes):
@@ -359,7 +400,7 @@ class EffectKernel(Kernel):
     solve_adjoint = solve
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
-        """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
+        """Apply a power of the inverse's entries, which is diagonal in effects."""
         return self._scaled(table, self._power_eigenvalues(power))
 
     @property
@@ -368,7 +409,10 @@ class EffectKernel(Kernel):
         return np.full((1,) * len(self.sizes), self._inverse_entries.max())
 
     def own_moment(self, power: int) -> FloatArray:
-        """The same for every cell: P times a power of its inverse's entries has the product of their eigenvalues."""
+        """Compute the moment, which is the same for every cell.
+
+        P times a power of its inverse's entries has the product of their eigenvalues.
+        """
         product = self.eigenvalues * self._power_eigenvalues(power)
         return np.full((1,) * len(self.sizes), inverse_effect_transform(product, np.asarray(self.sizes)).flat[0])
 
@@ -381,7 +425,10 @@ class EffectKernel(Kernel):
         return own, other
 
     def check_invertible(self) -> None:
-        """Raise SingularMarginal naming the smallest set U whose |λ_U| is below MIN_EIGENVALUE."""
+        """Raise SingularMarginal naming the smallest set U with small |λ_U|.
+
+        Small is below MIN_EIGENVALUE.
+        """
         k = len(self.sizes)
         small = np.argwhere(np.abs(self.eigenvalues) < MIN_EIGENVALUE)
         if small.size:
@@ -402,7 +449,7 @@ class EffectKernel(Kernel):
         return self._along_effects(inverse_effect_transform, self._inverse_eigenvalues) / self._outputs
 
     def _power_eigenvalues(self, power: int) -> FloatArray:
-        """Eigenvalues of the matrix of these powers of the entries of P⁻¹."""
+        """Compute eigenvalues of these powers of the entries of P⁻¹."""
         return self._along_effects(effect_transform, self._inverse_entries**power * self._outputs)
 
     def _scaled(self, table: ArrayLike, eigenvalues: FloatArray) -> FloatArray:
@@ -428,7 +475,10 @@ class EffectKernel(Kernel):
 
 @lru_cache(maxsize=64)
 def _deviation_matrices(sizes: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """The same changes of basis, there and back, as matrices that multiply flat tables from the right."""
+    """Build both changes of basis as matrices that act on flat tables.
+
+    They multiply from the right.
+    """
     there = back = np.eye(prod(sizes)).reshape(-1, *sizes)
     for axis in range(-len(sizes), 0):
         there, back = _to_deviations(there, axis), _from_deviations(back, axis)
@@ -436,19 +486,19 @@ def _deviation_matrices(sizes: tuple[int, ...]) -> tuple[FloatArray, FloatArray]
 
 
 def unrandomized(sizes: Sequence[int], names: Iterable[str] = ()) -> EffectKernel:
-    """The kernel of attributes that were reported truthfully, such as a public case/control status."""
+    """Build the kernel of truthful attributes, such as a public case status."""
     return EffectKernel(sizes, np.ones((2,) * len(sizes)), names)
 
 
 def _to_deviations(table: FloatArray, axis: int) -> FloatArray:
-    """Along one axis: the mean, then the first r−1 deviations from it."""
+    """Transform one axis to the mean and the first r−1 deviations from it."""
     mean = table.mean(axis=axis, keepdims=True)
     first = np.take(table, np.arange(table.shape[axis] - 1), axis=axis)
     return np.concatenate([mean, first - mean], axis=axis)
 
 
 def _from_deviations(table: FloatArray, axis: int) -> FloatArray:
-    """Inverse of `_to_deviations`: the deviations sum to zero."""
+    """Invert `_to_deviations`; the deviations sum to zero."""
     mean = np.take(table, [0], axis=axis)
     first = np.take(table, np.arange(1, table.shape[axis]), axis=axis)
     return np.concatenate([mean + first, mean - first.sum(axis=axis, keepdims=True)], axis=axis)
@@ -465,7 +515,9 @@ def _hidden(members: Sequence[str], eigenvalue: float) -> str:
 
 
 class MatrixKernel(Kernel):
-    """Any row-stochastic matrix P[u, v] = Pr(output v | input u) over the cells of ``sizes`` (row-major); dense.
+    """Any row-stochastic matrix P[u, v] = Pr(output v | input u); dense.
+
+    Cells of ``sizes`` are row-major.
 
     Raises InvalidInput for a matrix that is not square, has negative entries, or whose rows do not sum to 1.
     """
@@ -497,11 +549,11 @@ class MatrixKernel(Kernel):
         return (flat @ matrix).reshape(*flat.shape[:-1], *self.sizes)
 
     def forward(self, table: ArrayLike) -> FloatArray:
-        """Pᵀπ."""
+        """Compute Pᵀπ."""
         return self._applied(table, self.p)
 
     def adjoint(self, table: ArrayLike) -> FloatArray:
-        """P x."""
+        """Compute P x."""
         return self._applied(table, self.p.T)
 
     @cached_property
@@ -510,15 +562,15 @@ class MatrixKernel(Kernel):
         return np.asarray(np.linalg.inv(self.p))
 
     def solve(self, table: ArrayLike) -> FloatArray:
-        """(Pᵀ)⁻¹λ̂ through the inverse, computed once."""
+        """Compute (Pᵀ)⁻¹λ̂ through the inverse, which is computed once."""
         return self._applied(table, self._inverse)
 
     def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """P⁻¹c."""
+        """Compute P⁻¹c."""
         return self._applied(table, self._inverse.T)
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
-        """Powers of the entries of (Pᵀ)⁻¹, applied."""
+        """Apply powers of the entries of (Pᵀ)⁻¹."""
         return self._applied(table, self._inverse**power)
 
     @property
@@ -527,7 +579,7 @@ class MatrixKernel(Kernel):
         return np.asarray(self._inverse.max(axis=0).reshape(self.sizes))
 
     def own_moment(self, power: int) -> FloatArray:
-        """Rows of P times columns of a power of its inverse's entries."""
+        """Multiply rows of P by columns of a power of its inverse's entries."""
         return np.asarray(np.sum(self.p * (self._inverse**power).T, axis=1).reshape(self.sizes))
 
     @property
@@ -539,7 +591,7 @@ class MatrixKernel(Kernel):
         return (own.reshape(self.sizes), other.reshape(self.sizes)) if alike else None
 
     def check_invertible(self) -> None:
-        """Raise SingularMarginal where the smallest singular value is below MIN_EIGENVALUE."""
+        """Raise SingularMarginal if a singular value is below MIN_EIGENVALUE."""
         smallest = float(np.linalg.svd(self.p, compute_uv=False)[-1])
         if smallest < MIN_EIGENVALUE:
             raise SingularMarginal(

@@ -57,7 +57,9 @@ MAX_CATEGORIES = 1000
 
 @dataclass(frozen=True, eq=False)
 class DistortionMatrix:
-    """A row-stochastic matrix as weights: ``weights[u, v]`` / 2^63 is the probability of output v for input u.
+    """A row-stochastic matrix of integer weights.
+
+    ``weights[u, v]`` / 2^63 is the probability of output v for input u.
 
     Make one with :func:`from_probabilities`, or with the functions of :mod:`optrr.core.mechanisms.matrix`.
     """
@@ -78,7 +80,10 @@ class DistortionMatrix:
 
     @cached_property
     def epsilon(self) -> float:
-        """Result 3's ε in nats of the matrix as drawn, exact and rounded up; infinite where some output excludes an input."""
+        """ε of the matrix as drawn, in nats, exact and rounded up (Result 3).
+
+        Infinite if some output excludes an input.
+        """
         largest, smallest = self.weights.max(axis=0), self.weights.min(axis=0)
         used = largest > 0
         if not smallest[used].all():
@@ -88,17 +93,23 @@ class DistortionMatrix:
 
     @property
     def trace(self) -> float:
-        """Σ_v P[v, v]: what RVL maximises; trace/r is how often the report is true, over uniformly distributed records."""
+        """Σ_v P[v, v], which RVL maximizes.
+
+        trace/r is the probability of a true report over uniformly distributed records.
+        """
         return float(np.trace(self.probabilities))
 
     @cached_property
     def attribute_epsilon(self) -> float:
-        """ε of the randomized response that is as often true, in nats (POR eq. 2); 0 where the report is less often true."""
+        """ε of the randomized response that is as often true, in nats (POR eq. 2).
+
+        0 if the report is less often true than a uniform one.
+        """
         excess = (self.size - 1) * self.trace / max(self.size - self.trace, 1 / SCALE)
         return max(0.0, math.log(excess)) if excess > 0 else 0.0
 
     def kernel(self, name: str = "the attribute") -> MatrixKernel:
-        """For estimation: `solve` is RVL eq. 17, `covariance` eq. 18."""
+        """Build the kernel: `solve` is RVL eq. 17, `covariance` eq. 18."""
         return MatrixKernel(self.probabilities, (self.size,), (name,))
 
     @cached_property
@@ -107,7 +118,10 @@ class DistortionMatrix:
         return np.cumsum(self.weights[:, :-1], axis=1, dtype=np.uint64)
 
     def sample(self, codes: NDArray[np.integer], source: BitSource) -> IntArray:
-        """Outputs for inputs 0..r−1, shape (n,). O(n log r) time, 24 bytes a record."""
+        """Draw outputs for inputs 0..r−1, shape (n,).
+
+        O(n log r) time, 24 bytes per record.
+        """
         words = source.words(codes.size) >> np.uint64(1)
         out = np.empty(codes.size, dtype=np.int64)
         order = np.argsort(codes, kind="stable")
@@ -119,7 +133,7 @@ class DistortionMatrix:
 
 
 def from_probabilities(probabilities: Any) -> DistortionMatrix:
-    """Any matrix P[u, v] = Pr(output v | input u), shape (r, r), r from 2 to 1000.
+    """Build from P[u, v] = Pr(output v | input u), shape (r, r), r from 2 to 1000.
 
     Rows are rescaled to sum to 1 exactly and rounded to multiples of 2^-63; a positive entry stays positive. Entries of 0
     are allowed and make ε infinite.
@@ -136,7 +150,10 @@ def from_probabilities(probabilities: Any) -> DistortionMatrix:
 
 
 def from_fractions(rows: list[list[Fraction]]) -> DistortionMatrix:
-    """Rounded to multiples of 2^-63, the largest entry of each row taking up the rest; rows must sum to about 1."""
+    """Round probabilities to multiples of 2^-63.
+
+    The largest entry of each row takes the remainder; rows must sum to about 1.
+    """
     return DistortionMatrix(np.array([_weights(row) for row in rows], dtype=np.uint64))
 
 
@@ -168,7 +185,10 @@ def _checked(probabilities: Any) -> FloatArray:
 
 
 def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
-    """RVL eq. 19 at ε nats; the matrix's exact ε is at most the one given, up to the rounding of its label."""
+    """Build RVL eq. 19 at ε nats.
+
+    The matrix's exact ε is at most the one given, up to the rounding of its stated ε.
+    """
     check_family(size, epsilon)
     # rounding the other categories up keeps the ratio at or below e^ε
     other = math.ceil(SCALE / (size - 1 + exp_bounds(epsilon)[0]))
@@ -186,7 +206,7 @@ def check_family(size: int, epsilon: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MatrixMechanism(Randomizer):
-    """Randomizes records of ``domain``, attribute i by ``matrices[i]``, independently.
+    """Mechanism that randomizes attribute i independently by ``matrices[i]``.
 
     Raises InvalidInput where the matrices do not fit the domain.
 
@@ -220,7 +240,7 @@ class MatrixMechanism(Randomizer):
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response whose report of attribute i is as often true, shape (m,).
+        """Attribute ε of the randomized response that is as often true, in nats, (m,).
 
         Over uniformly distributed records. A Laplace matrix spreads its errors unevenly, so estimates from it are worse
         than this ε_i suggests.
@@ -229,7 +249,10 @@ class MatrixMechanism(Randomizer):
 
     @cached_property
     def conditional_epsilons(self) -> FloatArray:
-        """Each matrix's own ε in nats, shape (m,), rounded up: attributes are randomized independently."""
+        """Conditional ε in nats, shape (m,), rounded up; each matrix's own ε.
+
+        Attributes are randomized independently.
+        """
         return np.array([m.epsilon for m in self.matrices])
 
     @cached_property
@@ -239,7 +262,7 @@ class MatrixMechanism(Randomizer):
         return digest_of(self.domain, {"matrices": weights})
 
     def kernel(self, names: str | Iterable[str]) -> Kernel:
-        """The kernel on these attributes, in this order."""
+        """Build the kernel on these attributes, in this order."""
         parts = [self.matrices[i].kernel(self.domain.names[i]) for i in self.domain.indices(names)]
         return parts[0] if len(parts) == 1 else ProductKernel(parts)
 

@@ -40,7 +40,9 @@ from optrr_solvers.sampling.build import LABEL_TOLERANCE
 
 
 def drawn_epsilon(law: Law, stated: float) -> float:
-    """A total ε that covers what is drawn: ``stated`` where it does, within 1e-9, and what is drawn, rounded up, otherwise.
+    """Return a total ε that covers what is drawn.
+
+    ``stated`` if it does within 1e-9, otherwise that of the drawn distribution, rounded up.
 
     A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture names.
     Without an automaton ``stated`` stands.
@@ -52,7 +54,10 @@ def drawn_epsilon(law: Law, stated: float) -> float:
 
 
 class Labelled:
-    """Has a law, and therefore its labels: :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down."""
+    """An object with a noise distribution and therefore stated ε.
+
+    See :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down.
+    """
 
     if TYPE_CHECKING:
         # one subclass has a field of this name and another a property, so it is declared for type checkers only
@@ -68,18 +73,27 @@ class Labelled:
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,), rounded down."""
+        """Attribute ε in nats, shape (m,), rounded down.
+
+        ε_i of the randomized response that is as accurate on attribute i alone.
+        """
         return self.law.labels.attribute
 
     @cached_property
     def conditional_epsilons(self) -> FloatArray:
-        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+        """Conditional ε in nats, shape (m,), rounded up.
+
+        The privacy loss of attribute i to an attacker who knows all other attributes.
+        """
         return np.minimum(self.law.labels.conditional, self.epsilon)
 
 
 @dataclass(frozen=True, repr=False)
 class FileRelease(Result):
-    """A file of randomized records that was written: how many they are, their note, and which columns were left out."""
+    """A written file of randomized records.
+
+    The number of records, their provenance, and the columns left out.
+    """
 
     output: str
     records: int
@@ -97,13 +111,13 @@ class FileRelease(Result):
         notes: Iterable[str] = (),
         dropped: Sequence[str] = (),
     ) -> "FileRelease":
-        """A release with the warnings that every file of records has, and ``notes``."""
+        """Build a release with the warnings of every file of records and ``notes``."""
         public = [provenance.public.warning()] if provenance.public else []
         lines = (*provenance.not_private(str(target)), *notes, *formula_doubts(target, domain), *public)
         return FileRelease(str(target), records, provenance, lines, tuple(dropped))
 
     def headline(self) -> str:
-        """How many records were randomized, at which ε, and where they are."""
+        """Summarize the records, their ε and their location."""
         dropped = (
             f"; left out, because the design does not declare them: {listed(self.dropped)}" if self.dropped else ""
         )
@@ -111,13 +125,16 @@ class FileRelease(Result):
         return f"{randomized}, written to {self.output}{dropped}"
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         dropped = {"dropped": list(self.dropped)} if self.dropped else {}
         return {"records": self.records, **self.provenance.summary(), "output": self.output, **dropped}
 
 
 def notes_of(files: Iterable[str | Path]) -> list[Provenance]:
-    """The notes of files of randomized records, in order. Raises InvalidInput for a file without one."""
+    """Read the provenance of files of randomized records, in order.
+
+    Raises InvalidInput for a file without provenance.
+    """
     out: list[Provenance] = []
     for path in files:
         for origin in origins_of(path):
@@ -131,7 +148,10 @@ def notes_of(files: Iterable[str | Path]) -> list[Provenance]:
 
 
 def replaced_release(target: Path, same: str = "") -> list[str]:
-    """A warning if a target already holds a release, other than that of the id ``same``: somebody may have a copy of it."""
+    """Warn if a target already holds another release than the id ``same``.
+
+    Somebody may have a copy of it.
+    """
     known = [o.provenance for o in origins_of(target) if o.provenance is not None] if target.is_file() else []
     return [
         f"{target} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; whoever kept a copy has "
@@ -167,7 +187,7 @@ class ReleaseOptions:
 
     @staticmethod
     def following(earlier: Iterable[Release], after: Iterable[str | Path], **options: Any) -> "ReleaseOptions":
-        """Options of a release that follows earlier ones, and those of the files ``after``."""
+        """Return options of a release that follows earlier ones and ``after``."""
         return ReleaseOptions(
             (*earlier, *(release for note in notes_of(after) for release in note.releases)), **options
         )
@@ -175,15 +195,21 @@ class ReleaseOptions:
     def in_order(
         self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of randomized records in the order that they are released in (:mod:`optrr.core.records.writing`)."""
+        """Iterate over batches of randomized records in release order.
+
+        See :mod:`optrr.core.records.writing`.
+        """
         return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
 
     def warnings(self, what: str) -> tuple[str, ...]:
-        """A warning if the records of this release, named ``what``, keep the order of the true ones."""
+        """Warn if the records of this release keep the order of the true ones.
+
+        ``what`` names the release.
+        """
         return (f"{what} {IN_ORDER}",) if self.keep_order else ()
 
     def note(self, release: Release) -> Provenance:
-        """The note of a release with these options. Raises InvalidInput above the limit."""
+        """Build the provenance of a release; raise InvalidInput above the limit."""
         known = Provenance(release, tuple(self.earlier), self.public)
         check_limit(known.releases, self.limit)
         return known
@@ -191,7 +217,9 @@ class ReleaseOptions:
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
     ) -> Provenance:
-        """The note of these records, randomized now; ``opened`` are the same records, if they are opened already.
+        """Build the provenance of these records, randomized now.
+
+        ``opened`` are the same records, if already open.
 
         Raises InvalidInput for records that are randomized already, and above the limit.
         """
@@ -200,7 +228,10 @@ class ReleaseOptions:
 
 
 def is_seeded(source: BitSource) -> bool:
-    """Whether draws can be repeated by somebody: everything but the operating system's random bits."""
+    """Check whether draws are reproducible.
+
+    Only the operating system's random bits are not.
+    """
     # another class of this kind may hand out what it likes
     return type(source) is not SystemSource or source.keyed
 
@@ -227,29 +258,40 @@ class Randomizer(ABC):
     @property
     @abstractmethod
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+        """Attribute ε in nats, shape (m,).
+
+        ε_i of the randomized response that is as accurate on attribute i alone.
+        """
 
     @property
     @abstractmethod
     def conditional_epsilons(self) -> FloatArray:
-        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+        """Conditional ε in nats, shape (m,), rounded up.
+
+        The privacy loss of attribute i to an attacker who knows all other attributes.
+        """
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """What identifies it wherever its records go: the digest of its domain and of the probabilities that are drawn.
+        """Identity in files of its records.
+
+        The digest of its domain and of the probabilities that are drawn.
 
         Categories count by their texts, so that a design read back from its file has the digest it was saved with.
         """
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """Positions of the attributes that are randomized together; none where a whole record is."""
+        """Positions of attributes that are randomized together.
+
+        Empty if a whole record is.
+        """
         return ()
 
     @abstractmethod
     def kernel(self, names: str | Iterable[str]) -> Kernel:
-        """The kernel on the named attributes, axes in this order.
+        """Build the kernel on the named attributes, axes in this order.
 
         Its size and the cost of its operations depend on these attributes only. Making it sums the noise distribution over the
         others (:meth:`optrr_solvers.laws.Law.marginal`), anew at each call.
@@ -264,7 +306,9 @@ class Randomizer(ABC):
         """Randomize valid codes where they stand, shape (n, m)."""
 
     def matrix(self, names: str | Iterable[str] | None = None) -> FloatArray:
-        """Distortion matrix P[u, v] = Pr(output v | input u) over the named attributes' product, row-stochastic.
+        """Build the distortion matrix P[u, v] = Pr(output v | input u).
+
+        Over the product of the named attributes, row-stochastic.
 
         Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
 
@@ -273,7 +317,9 @@ class Randomizer(ABC):
         return self.kernel(self.domain.names if names is None else names).matrix()
 
     def randomize(self, data: Frame, random_state: RandomState = None) -> Frame:
-        """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
+        """Randomize records; return the same kind of frame.
+
+        pandas, polars, pyarrow Table or RecordBatch.
 
         Columns and their order are kept. Their types follow from the domain: whole numbers, numbers and booleans where all
         categories are such, else text; ordered text is a dictionary of the categories (pandas Categorical, polars Enum). In
@@ -303,7 +349,9 @@ class Randomizer(ABC):
         return randomized_frame(data, self, NONE, random_state)
 
     def randomize_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
-        """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
+        """Randomize codes of shape (n, m); return the same integer type.
+
+        Values are 0..r_i−1; the input is unchanged.
 
         O(n m) time; beyond the result, memory for about 4 million cells at a time.
         """
@@ -315,7 +363,9 @@ class Randomizer(ABC):
 def randomized_frame(
     data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
 ) -> Frame:
-    """As :meth:`Randomizer.randomize`, for a frame that has these public columns as well: they go through as they are.
+    """Randomize a frame with public columns, which are unchanged.
+
+    See :meth:`Randomizer.randomize`.
 
     Raises InvalidInput as there, and for public columns that are attributes or are not there.
     """
@@ -331,7 +381,7 @@ def randomized_frame(
 
 
 def checked_mechanism(given: object) -> Randomizer:
-    """What was given, if it is a mechanism.
+    """Return the argument if it is a mechanism.
 
     Raises InvalidInput for anything else, such as the design that the mechanism belongs to.
     """
@@ -341,7 +391,10 @@ def checked_mechanism(given: object) -> Randomizer:
 
 
 def kernel_from(given: Randomizer | Kernel, names: str | Iterable[str]) -> Kernel:
-    """The kernel that was given, or the given mechanism's on these attributes. Raises InvalidInput for anything else."""
+    """Return a kernel, or a mechanism's kernel on these attributes.
+
+    Raises InvalidInput for anything else.
+    """
     return given if isinstance(given, Kernel) else checked_mechanism(given).kernel(names)
 
 
@@ -356,7 +409,9 @@ _RECORDS = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Labelled, Randomizer):
-    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's.
+    """Mechanism that randomizes records of ``domain`` by ``law``.
+
+    Raises InvalidInput if the noise distribution's sizes are not the domain's.
 
     Examples
     --------
@@ -393,11 +448,17 @@ class Mechanism(Labelled, Randomizer):
         return tuple(members for members, _ in self.law.blocks)
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
-        """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""
+        """Compute λ_W of every W inside the named attributes, shape (2,)*k.
+
+        Index 1 if the attribute is in W.
+        """
         return self.law.eigenvalues(self.domain.indices(names))
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:
-        """The kernel on the named attributes: only the 2^k change patterns inside the set are needed."""
+        """Build the kernel on the named attributes.
+
+        Only the 2^k flip patterns inside the set are needed.
+        """
         chosen = self.domain.indices(names)
         sizes = self.domain.sizes[list(chosen)]
         changes = self.law.marginal(chosen)
@@ -410,7 +471,10 @@ class Mechanism(Labelled, Randomizer):
 
 
 def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
-    """Randomize valid codes in place, shape (n, m): by the law's automaton, or by change sets where it has none."""
+    """Randomize valid codes (n, m) in place.
+
+    By the noise distribution's automaton, or by flip patterns if it has none.
+    """
     if law.automaton is not None:
         law.automaton.sampler.randomize(codes, source)
         return
@@ -428,7 +492,7 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
 
 
 def _turned(codes: NDArray[np.integer], changes: NDArray[np.bool_], r: int, source: BitSource) -> NDArray[np.integer]:
-    """Codes (n, k) of r categories, each that changes turned to one of the others, all of them as likely.
+    """Replace changed codes (n, k) by one of the other r − 1 uniformly.
 
     A turn is drawn for every code, since to find those that change takes longer than their random bits.
     """

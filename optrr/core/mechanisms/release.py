@@ -30,7 +30,9 @@ def release_file(
     random_state: RandomState = None,
     options: ReleaseOptions | None = None,
 ) -> FileRelease:
-    """Randomize a file of records into a CSV or Parquet file with a note on its design.
+    """Randomize a file of records into a CSV or Parquet file.
+
+    The file has provenance metadata.
 
     The records are shuffled, so that no place tells whose record it is near, unless the options keep their order.
 
@@ -71,6 +73,6 @@ def release_file(
 
 
 def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
-    """All records of the source, randomized and packed, in its order."""
+    """Iterate over all records of the source, randomized, in its order."""
     for batch in source.batches(codec.schema.names):
         yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))

@@ -48,7 +48,9 @@ _PART = 1 << 20
 
 
 def randomize_once(frame: Any, mechanism: Randomizer, path: str, keep_order: bool = False) -> Any:
-    """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
+    """Write the randomized records of ``frame`` and return the frame that reads them.
+
+    ``path`` is a new Parquet folder.
 
     Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
     time. ``path`` must be on storage that moves a folder in one step and whose output committer hides unfinished tasks
@@ -98,7 +100,10 @@ class Randomized:
 
 
 def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
-    """Write what is made of every batch of ``frame`` to ``path``, whole or not at all, and return the frame that reads it."""
+    """Write the transformed batches of ``frame`` and return the frame that reads them.
+
+    ``path`` is complete or not there.
+    """
     schema = arrow_schema(frame)
     # a column of places, called as no other is, also for Spark, which takes upper and lower case for the same
     place = "place"
@@ -134,7 +139,7 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
 
 @contextmanager
 def _whole_folder(session: Any, path: str) -> Iterator[str]:
-    """A folder to write to, moved to ``path`` when the block ends, removed when it fails."""
+    """Yield a folder that is moved to ``path`` on success and removed on failure."""
     if not hasattr(session, "_jvm"):
         raise InvalidInput("Spark Connect cannot move folders; run the job where the driver runs")
     hadoop = session._jvm.org.apache.hadoop.fs

@@ -48,7 +48,9 @@ _DIGITS = 10
 
 
 def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Clusters:
-    """At most ``clusters`` groups of dependent attributes, and every unrelated attribute alone; sizes are not limited.
+    """Cluster dependent attributes by power iteration.
+
+    At most ``clusters`` groups; every unrelated attribute is alone; sizes are not limited.
 
     Raises InvalidInput for a matrix that is not symmetric with entries in 0..1, or fewer than one cluster.
     """
@@ -66,7 +68,7 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
 
 
 def checked_affinity(dependence: ArrayLike) -> FloatArray:
-    """A copy of the matrix with an empty diagonal. Raises InvalidInput where it is no matrix of dependences."""
+    """Copy the matrix with an empty diagonal; raise InvalidInput if invalid."""
     values = np.array(dependence, dtype=np.float64)
     affinity = checked_matrix(values, values.shape[0] if values.ndim else 0)
     if not affinity.size:
@@ -76,7 +78,10 @@ def checked_affinity(dependence: ArrayLike) -> FloatArray:
 
 
 def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
-    """The walk's vector after each step, shape (m,), and whether to stop there; every row has a positive sum. O(m²) a step."""
+    """Iterate over the walk's vectors, shape (m,), and whether to stop.
+
+    Every row has a positive sum. O(m²) per step.
+    """
     degrees = affinity.sum(axis=1)
     v = degrees / degrees.sum()
     change = np.zeros(v.size)
@@ -90,7 +95,10 @@ def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
 
 
 def interval_means(values: FloatArray, k: int) -> IntArray:
-    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m²) time."""
+    """Compute the exact k-means of numbers.
+
+    Labels 0..k−1, fewer if fewer values differ, shape (m,); O(k m²) time.
+    """
     order = np.argsort(values, kind="stable")
     x = values[order] - values[order].mean()
     k, m = min(k, np.unique(x).size), x.size
@@ -116,7 +124,7 @@ def interval_means(values: FloatArray, k: int) -> IntArray:
 def greedy_clusters(
     dependence: ArrayLike, sizes: Sequence[int], max_combinations: int, min_dependence: float
 ) -> Clusters:
-    """MDR's Algorithm 1.
+    """Cluster attributes by MDR's Algorithm 1.
 
     Returns attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
     the order of the attributes.
@@ -155,12 +163,12 @@ def greedy_clusters(
 
 
 def combinations_of(cluster: Sequence[int], sizes: Sequence[int]) -> int:
-    """Π r_i over a cluster: how many combinations of values it has."""
+    """Compute Π r_i of a cluster, its number of combinations."""
     return math.prod(int(sizes[i]) for i in cluster)
 
 
 def check_limits(max_combinations: int, min_dependence: float) -> None:
-    """Raises InvalidInput for T_v below 2 or T_d outside 0..1."""
+    """Raise InvalidInput for T_v below 2 or T_d outside 0..1."""
     if max_combinations < 2:
         raise InvalidInput(f"``max_combinations``: {max_combinations} in a cluster; allow 2 or more")
     if not 0 <= min_dependence <= 1:
@@ -179,7 +187,9 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     algorithm: Algorithm = "greedy",
     clusters: int = 3,
 ) -> NamedClusters:
-    """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1 or SIC's power iteration.
+    """Cluster named attributes within T_v and T_d.
+
+    By MDR's Algorithm 1 or SIC's power iteration.
 
     Power iteration forms ``clusters`` groups first; with no more attributes than that, one.
 
@@ -204,14 +214,14 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
 
 
 def named(clusters: Clusters, domain: Domain) -> NamedClusters:
-    """Positions to names."""
+    """Convert positions to names."""
     return tuple(tuple(domain.names[i] for i in c) for c in clusters)
 
 
 def checked_clusters(
     clusters: Sequence[Sequence[str]], domain: Domain, max_combinations: int | None = None
 ) -> Clusters:
-    """Positions of named clusters.
+    """Convert named clusters to positions and check them.
 
     Raises InvalidInput where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
     """

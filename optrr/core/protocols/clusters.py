@@ -20,7 +20,7 @@ from optrr.core.reports import Reports
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttributeClusters(TableResult):
-    """Clusters of attributes, the dependences by which they were chosen, and the ``design`` of the second release.
+    """Clusters of attributes, their dependences, and the second release's design.
 
     A person who takes part in both releases spends the ε of both.
     """
@@ -47,7 +47,7 @@ class AttributeClusters(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Doubts about the records, and attributes that are too large to be in any cluster."""
+        """Doubts about the records, and attributes too large for any cluster."""
         oversized = (
             f"{names[0]!r} alone has {number} categories, more than {self.max_combinations}; merge some (coarsen)"
             for names, number in zip(self.clusters, self.combinations, strict=True)
@@ -56,7 +56,7 @@ class AttributeClusters(TableResult):
         return (*self.doubts, *oversized)
 
     def headline(self) -> str:
-        """How many clusters there are, and what they cost."""
+        """Summarize the clusters and their ε."""
         spent = {name: epsilon_text(epsilon) for name, epsilon in self.epsilon.items()}
         return (
             f"{len(self.clusters)} clusters; total epsilon {spent['total']}: {spent['learning']} for learning, "
@@ -64,11 +64,11 @@ class AttributeClusters(TableResult):
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per cluster: attributes, combinations."""
+        """Convert to a table with one row per cluster: attributes, combinations."""
         return pa.table({"attributes": [", ".join(c) for c in self.clusters], "combinations": self.combinations})
 
     def summary(self) -> dict[str, Any]:
-        """The clusters, the ε of both releases, and the matrix of dependences."""
+        """Return the clusters, the ε of both releases, and the dependences."""
         return {
             "clusters": [list(names) for names in self.clusters],
             "combinations": self.combinations,

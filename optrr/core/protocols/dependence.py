@@ -44,7 +44,7 @@ from optrr_solvers.laws.base import BoolArray
 
 
 def phi_squared(table: ArrayLike) -> float:
-    """φ² = χ²/n of a table of counts or proportions, at least 0."""
+    """Compute φ² = χ²/n of a table of counts or proportions, at least 0."""
     joint = _proportions(table)
     expected = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     seen = expected > 0
@@ -52,13 +52,19 @@ def phi_squared(table: ArrayLike) -> float:
 
 
 def cramers_v(table: ArrayLike) -> float:
-    """V in 0..1: 0 under independence, 1 where the attribute with more categories determines the other."""
+    """Compute V in 0..1.
+
+    0 under independence, 1 if the attribute with more categories determines the other.
+    """
     shape = np.shape(table)
     return min(1.0, math.sqrt(phi_squared(table) / (min(shape) - 1)))
 
 
 def bias_corrected_v(table: ArrayLike, n: int) -> float:
-    """V with Bergsma's small-sample correction, for a table of ``n`` true records; 0 where φ² is below its own bias."""
+    """Compute V with Bergsma's small-sample correction.
+
+    For a table of ``n`` true records; 0 if φ² is below its own bias.
+    """
     if n < 2:
         raise InvalidInput(f"the corrected V got n = {n}; it needs at least 2 records")
     r, c = np.shape(table)
@@ -69,12 +75,15 @@ def bias_corrected_v(table: ArrayLike, n: int) -> float:
 
 
 def pearson(table: ArrayLike, scores: PairScores) -> float:
-    """|r| in 0..1 of the categories' scores; 0 where one attribute does not vary."""
+    """Compute |r| in 0..1 of the categories' scores; 0 if one does not vary."""
     return correlation_size(_proportions(table), scores)
 
 
 def correlation_size(joint: FloatArray, scores: PairScores) -> float:
-    """|r| of proportions, which may be unbiased estimates; 0 where a variance comes out at or below 0, as of few records."""
+    """Compute |r| of proportions, which may be unbiased estimates.
+
+    0 if an estimated variance is not positive, as happens with few records.
+    """
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     a, b = scores[0] - rows @ scores[0], scores[1] - columns @ scores[1]
     variances = float(rows @ a**2), float(columns @ b**2)
@@ -83,7 +92,10 @@ def correlation_size(joint: FloatArray, scores: PairScores) -> float:
 
 
 def dependence_of(table: IntArray, scores: PairScores | None, small_sample: bool = False) -> float:
-    """Of a table of true records: |r| of these scores, or V without them, with Bergsma's correction for a ``small_sample``."""
+    """Compute the dependence in a table of true records.
+
+    |r| of the scores, or V without them, with Bergsma's correction for a ``small_sample``.
+    """
     if scores is not None:
         return pearson(table, scores)
     return bias_corrected_v(table, int(np.sum(table))) if small_sample else cramers_v(table)
@@ -105,7 +117,9 @@ _TILE = 128
 
 @dataclass(frozen=True, eq=False)
 class Dependences:
-    """Dependence of every two attributes, in 0..1: shape (m, m), symmetric, 1 on the diagonal.
+    """Dependence of every two attributes, in 0..1.
+
+    Shape (m, m), symmetric, 1 on the diagonal.
 
     ``account`` is what learning it cost one person.
     """
@@ -123,12 +137,15 @@ class Dependences:
             raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
 
     def of(self, a: str, b: str) -> float:
-        """Dependence of two named attributes."""
+        """Return the dependence of two named attributes."""
         return float(self.matrix[self.names.index(a), self.names.index(b)])
 
 
 def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
-    """The matrix as floats. Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1."""
+    """Convert the matrix to floats and check it.
+
+    Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1.
+    """
     values = np.asarray(dependence, dtype=np.float64)
     # tile by tile: reading a large matrix across its rows misses the cache at every entry
     tiles = [(slice(i, i + _TILE), slice(j, j + _TILE)) for i in range(0, m, _TILE) for j in range(i, m, _TILE)]
@@ -144,7 +161,7 @@ def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
 
 
 def needing_pairs(domain: Domain) -> Domain:
-    """The domain itself, if it has a pair of attributes."""
+    """Return the domain; raise InvalidInput if it has no pair of attributes."""
     if domain.m < 2:
         raise InvalidInput(f"dependences need at least two attributes; the domain has only {domain.names[0]!r}")
     return domain
@@ -153,7 +170,9 @@ def needing_pairs(domain: Domain) -> Domain:
 def dependence_matrix(
     domain: Domain, ordinal: Collection[str], measure: Callable[[tuple[str, str], PairScores | None], float]
 ) -> FloatArray:
-    """Fill a symmetric matrix from ``measure(names, scores)``, shape (m, m); m(m−1)/2 calls.
+    """Fill a symmetric matrix from ``measure(names, scores)``, shape (m, m).
+
+    m(m−1)/2 calls.
 
     The scores are None where one of the two is not ordinal.
 
@@ -175,7 +194,7 @@ _RESOLVED = 2.0
 
 @dataclass(frozen=True, eq=False)
 class RandomizedPair:
-    """Counts of two randomized attributes, shape (r, c), and the kernel of the mechanism on them.
+    """Counts of two randomized attributes, shape (r, c), with their kernel.
 
     Raises InvalidInput for a table without records; SingularMarginal where an eigenvalue is nearly 0 and a correction is asked
     for.
@@ -190,7 +209,7 @@ class RandomizedPair:
 
     @classmethod
     def of(cls, counts: IntArray, mechanism: Mechanism, names: tuple[str, str]) -> "RandomizedPair":
-        """The pair of these attributes under a mechanism."""
+        """Build the pair of these attributes under a mechanism."""
         indices = mechanism.domain.indices(names)
         sizes = mechanism.domain.sizes[list(indices)]
         return cls(counts, EffectKernel(sizes, mechanism.law.eigenvalues(indices), names))
@@ -207,21 +226,30 @@ class RandomizedPair:
 
     @cached_property
     def unbiased(self) -> FloatArray:
-        """Unbiased estimate of the true proportions, shape (r, c); may hold values below 0 or above 1."""
+        """Unbiased estimate of the true proportions, shape (r, c).
+
+        Values may be below 0 or above 1.
+        """
         return self.kernel.solve(self.observed)
 
     @cached_property
     def proper(self) -> FloatArray:
-        """The unbiased estimate with negatives set to 0, rescaled (MDR §6.4); shape (r, c)."""
+        """Unbiased estimate with negatives set to 0, rescaled (MDR §6.4); (r, c)."""
         clipped = np.maximum(self.unbiased, 0.0)
         return np.asarray(clipped / clipped.sum())
 
     def attenuated(self, scores: PairScores | None = None) -> float:
-        """|r| of these scores, or V, of the randomized records as they are (MDR §4.1): smaller than the true one."""
+        """Compute |r| of the scores, or V, of the randomized records (MDR §4.1).
+
+        It is smaller than that of the true records.
+        """
         return dependence_of(self.counts, scores)
 
     def corrected(self, scores: PairScores | None = None, small_sample: bool = False) -> float:
-        """|r| or V of the true records, from the unbiased estimate; ``small_sample`` also takes the noise off V."""
+        """Estimate |r| or V of the true records.
+
+        ``small_sample`` also removes the noise from V.
+        """
         if scores is not None:
             return correlation_size(self.unbiased, scores)
         if not small_sample:
@@ -240,7 +268,10 @@ class RandomizedPair:
 
     @cached_property
     def _resolved(self) -> tuple[BoolArray, BoolArray]:
-        """Categories whose estimated share stands out of its noise: a share near 0 would be divided by."""
+        """Categories whose estimated proportion is clear of its noise.
+
+        A proportion near 0 would be a denominator.
+        """
         out = []
         for axis, marginal, lam in ((1, self._marginals[0], (1, 0)), (0, self._marginals[1], (0, 1))):
             seen = self.observed.sum(axis=axis)
@@ -269,7 +300,10 @@ class RandomizedPair:
 
 
 def _cell_chance(joint: FloatArray, rows: FloatArray, columns: FloatArray, in_row: int, in_column: int) -> FloatArray:
-    """Observed proportion of records that are (or are not) in row a and column b, for every cell (a, b)."""
+    """Compute proportions of records in or outside row a and column b.
+
+    For every cell (a, b).
+    """
     if in_row:
         return joint if in_column else rows - joint
     return columns - joint if in_column else 1 - rows - columns + joint
@@ -283,7 +317,7 @@ def dependences_from_randomized(
     correct: bool = True,
     small_sample: bool = False,
 ) -> Dependences:
-    """Dependences of all pairs from records randomized by ``mechanism``.
+    """Estimate dependences of all pairs from records randomized by ``mechanism``.
 
     Raises InvalidInput where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another
     design's.
@@ -305,7 +339,7 @@ def dependences_from_randomized(
 
 
 def pair_tables(data: Any, mechanism: Mechanism) -> dict[tuple[str, ...], Counts]:
-    """Counts of all pairs of attributes, in one pass over the data."""
+    """Count all pairs of attributes in one pass over the data."""
     domain = needing_pairs(mechanism.domain)
     return count_many(data, domain, list(combinations(domain.names, 2)), allow_extra=True)
 
@@ -318,7 +352,10 @@ def dependences_from_tables(
     correct: bool = True,
     small_sample: bool = False,
 ) -> Dependences:
-    """The same from :func:`pair_tables`, for records whose design is checked."""
+    """Estimate dependences from :func:`pair_tables`.
+
+    For records whose design is already checked.
+    """
     domain = needing_pairs(mechanism.domain)
 
     def measure(names: tuple[str, str], scores: PairScores | None) -> float:
@@ -332,7 +369,10 @@ def dependences_from_tables(
 def dependences_of(
     data: Any, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False
 ) -> Dependences:
-    """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
+    """Compute dependences of TRUE records.
+
+    For public or reference data and for studies; otherwise no ε covers them.
+    """
     tables = count_many(data, needing_pairs(domain), list(combinations(domain.names, 2)))
     matrix = dependence_matrix(
         domain, ordinal, lambda names, scores: dependence_of(tables[names].table, scores, small_sample)

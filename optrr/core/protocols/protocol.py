@@ -107,7 +107,7 @@ class Protocol(FullRecords):
     def of(
         cls, name: str, domain: Domain, law: Law, blocks: Sequence[Sequence[str]], learned: Account = NOTHING
     ) -> "Protocol":
-        """A protocol from a law over ``domain``."""
+        """Build a protocol from a noise distribution over ``domain``."""
         return cls(name, Mechanism(domain, law), tuple(tuple(b) for b in blocks), learned)
 
     @property
@@ -126,7 +126,7 @@ class Protocol(FullRecords):
         return self.account.epsilon
 
     def with_adjustment(self, margins: Sequence[Sequence[str]] | None = None) -> "Protocol":
-        """The same records, estimated by RR-Adjustment.
+        """Return the same records with estimates by RR-Adjustment.
 
         ``margins``: tables the weights are fitted to; the blocks, or single attributes where there is one block only (whose
         own table would be all that is asked for).
@@ -140,7 +140,9 @@ class Protocol(FullRecords):
         return replace(self, name=f"{self.name} + Adjustment", adjusted=True, margins=fitted)
 
     def save(self, path: str | Path) -> None:
-        """Write what its clients run as a design file; estimates from it are unbiased and assume no independence.
+        """Write the mechanism of its clients as a design file.
+
+        Estimates from it are unbiased and assume no independence.
 
         Raises InvalidProblem where an attribute's answers say nothing, which no design does.
         """
@@ -161,7 +163,10 @@ class Collector:
         self._tally = None
 
     def records(self) -> tuple[IntArray, IntArray]:
-        """Distinct randomized records and their counts: (N, m), (N,). Raises InvalidInput where there are none."""
+        """Return distinct randomized records and counts: (N, m), (N,).
+
+        Raises InvalidInput if there are none.
+        """
         if not self._parts:
             raise InvalidInput("no records were received; there is nothing to estimate from")
         if self._tally is None:
@@ -182,7 +187,9 @@ class Collector:
         confidence: float = 0.95,
         simultaneous: bool = False,
     ) -> estimator.Estimate:
-        """The joint distribution of these attributes, as the protocol estimates it; axes in the order of ``names``.
+        """Estimate the joint distribution of these attributes by the protocol.
+
+        Axes are in the order of ``names``.
 
         With ``whole_blocks`` each block's whole table is estimated, made proper, and then summed over what was not asked for,
         as MDR does; by default only the asked attributes of each block are estimated, which clips far less. ``confidence`` is
@@ -207,7 +214,10 @@ class Collector:
         )
 
     def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
-        """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""
+        """Estimate a table without standard errors, which is cheaper.
+
+        See `estimate`.
+        """
         chosen = self.protocol.domain.indices(names)
         if not self.protocol.adjusted:
             return self._product(chosen, whole_blocks)
@@ -217,7 +227,10 @@ class Collector:
         return self._summed(records.codes, records.weights, chosen)
 
     def adjusted_records(self, max_rounds: int = estimator.ADJUSTMENT_ROUNDS) -> AdjustedRecords:
-        """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
+        """Apply RR-Adjustment (MDR Algorithm 2).
+
+        The distinct randomized records get weights fitted to the estimated margins.
+        """
         protocol, domain = self.protocol, self.protocol.domain
         rows, counts = self.records()
         margins = protocol.margins or tuple((n,) for n in domain.names)
@@ -225,7 +238,7 @@ class Collector:
         return adjust(rows, counts, [self._proper(g) for g in groups], groups, max_rounds=max_rounds)
 
     def _product(self, chosen: Sequence[int], whole_blocks: bool) -> FloatArray:
-        """Tables of the blocks, multiplied, axes in the order of ``chosen``."""
+        """Multiply the tables of blocks, axes in the order of ``chosen``."""
         tables, axes = [], []
         for block in self.protocol.blocks:
             members = self.protocol.domain.indices(block)
@@ -240,26 +253,26 @@ class Collector:
         return np.transpose(reduce(np.multiply.outer, tables), [axes.index(i) for i in chosen])
 
     def _proper(self, members: Sequence[int]) -> FloatArray:
-        """Unbiased estimate of these attributes' table, negatives to 0, rescaled (MDR §6.4)."""
+        """Estimate a table, set negatives to 0 and rescale (MDR §6.4)."""
         domain = self.protocol.domain
         sizes, observed = _tabulated(domain, members), self._observed(members)
         kernel = self.protocol.mechanism.kernel([domain.names[i] for i in members])
         return clip(kernel.solve(observed).ravel()).reshape(sizes)
 
     def _observed(self, members: Sequence[int]) -> FloatArray:
-        """Proportions of the randomized records over these attributes."""
+        """Compute proportions of the randomized records over these attributes."""
         rows, counts = self.records()
         return np.asarray(self._summed(rows, counts, members) / counts.sum())
 
     def _summed(self, codes: IntArray, weights: FloatArray | IntArray, members: Sequence[int]) -> FloatArray:
-        """The weights of these records by their cells over some attributes."""
+        """Sum the weights of records by their cells over some attributes."""
         sizes = _tabulated(self.protocol.domain, members)
         cells = np.ravel_multi_index(tuple(codes[:, list(members)].T), sizes)
         return np.asarray(np.bincount(cells, weights=weights, minlength=math.prod(sizes)).reshape(sizes))
 
 
 def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:
-    """Shape of the table over these attributes. Raises InvalidInput where it has too many cells."""
+    """Return the shape of the table; raise InvalidInput if it has too many cells."""
     sizes = tuple(int(r) for r in domain.sizes[list(members)])
     if math.prod(sizes) > MAX_CELLS:
         names = listed([domain.names[i] for i in members])
@@ -271,7 +284,9 @@ def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:
 
 
 def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
-    """The law of one cluster that spends Σ ``epsilons``, or less. One attribute alone: randomized response.
+    """Build the noise distribution of a cluster with total at most Σ ``epsilons``.
+
+    One attribute alone has randomized response.
 
     Raises InvalidInput for an unknown matrix; InvalidProblem where the matrix does not exist at this ε.
     """
@@ -296,19 +311,24 @@ def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) ->
 def clusters_law(
     clusters: Sequence[Sequence[int]], sizes: IntArray, epsilons: ArrayLike, matrix: ClusterMatrix = "joint"
 ) -> BlockLaw:
-    """Independent clusters, each spending the sum of its attributes' ε."""
+    """Build independent clusters with the sums of their attributes' ε."""
     e = np.asarray(epsilons, dtype=np.float64)
     return BlockLaw([(list(c), cluster_law(sizes[list(c)], e[list(c)], matrix)) for c in clusters])
 
 
 def optimum_at_accuracies(sizes: IntArray, epsilons: FloatArray, preserve_pairs: bool = True) -> Solution:
-    """POR's optimum at accuracies ``epsilons`` (clipped to the range that can be solved), with all pairs kept."""
+    """Solve POR's problem at accuracies ``epsilons`` with all pairs kept.
+
+    They are clipped to the solvable range.
+    """
     pairs = tuple(combinations(range(sizes.size), 2)) if preserve_pairs else ()
     return solve(Problem(sizes, np.clip(epsilons, *EPSILON_RANGE), pairs=pairs))
 
 
 def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserve_pairs: bool = True) -> Solution:
-    """The optimum whose accuracies are proportional to ``profile`` and whose total ε is ``total`` nats, or just below.
+    """Solve for the optimum at total ε ``total`` nats, or just below.
+
+    Its accuracies are proportional to ``profile``.
 
     With ``preserve_pairs`` no pair is less visible than under randomized response at these accuracies. About 10 solves.
 
@@ -342,7 +362,7 @@ def cluster_design(
     learned: Account | None = None,
     earlier: Sequence[Release] = (),
 ) -> Design:
-    """A design for the release after the clusters were found.
+    """Build a design for the release after the clusters were found.
 
     ``first`` gives the domain and the requested ε of every attribute; ``clusters`` are names, a partition of the domain, and
     ``matrix`` one of those above. What finding the clusters cost (``learned``) is said in the notes, with the sum of both; the
@@ -368,19 +388,28 @@ def cluster_design(
 
 
 def rr_independent(domain: Domain, epsilons: Epsilons) -> Protocol:
-    """Every attribute on its own, joints as products of marginals (MDR Protocol 1). Total ε = Σ ε_i."""
+    """Randomize attributes independently (MDR Protocol 1).
+
+    Joint tables are products of marginals. Total ε = Σ ε_i.
+    """
     law = ProductLaw(domain.sizes, _checked(domain, epsilons))
     return Protocol.of("RR-Independent", domain, law, [(n,) for n in domain.names])
 
 
 def rr_ind_joint(domain: Domain, epsilons: Epsilons) -> Protocol:
-    """Messages of RR-Independent; joints by the inverse of the Kronecker product (RIJ Algorithm 3). Total ε = Σ ε_i."""
+    """Randomize as RR-Independent; estimate jointly (RIJ Algorithm 3).
+
+    By the inverse of the Kronecker product. Total ε = Σ ε_i.
+    """
     law = ProductLaw(domain.sizes, _checked(domain, epsilons))
     return Protocol.of("RR-Ind-Joint", domain, law, [domain.names])
 
 
 def rr_joint(domain: Domain, epsilon: float) -> Protocol:
-    """One randomized response on the product of all attributes (MDR Protocol 2), total ``epsilon`` nats."""
+    """Randomize the product of all attributes (MDR Protocol 2).
+
+    Total ``epsilon`` nats.
+    """
     if not 0 < real(epsilon) < math.inf:
         raise InvalidInput(f"epsilon = {epsilon!r}; give the whole record's total, a finite number of nats above 0")
     return Protocol.of("RR-Joint", domain, joint_law(domain.sizes, epsilon), [domain.names])
@@ -393,7 +422,9 @@ def rr_clusters(
     matrix: ClusterMatrix = "joint",
     learned: Account = NOTHING,
 ) -> Protocol:
-    """Each cluster on its own, spending the sum of its attributes' ε (MDR §4, §6.3.2).
+    """Randomize clusters independently (MDR §4, §6.3.2).
+
+    Each consumes the sum of its attributes' ε.
 
     ``clusters`` are names, a partition of the domain, ``matrix`` one of those above; what finding the clusters cost
     (``learned``) is added to the protocol's total.
@@ -407,26 +438,32 @@ def rr_clusters(
 def sic_clusters(
     domain: Domain, clusters: Sequence[Sequence[str]], retention: float, learned: Account = NOTHING
 ) -> Protocol:
-    """SIC §6.2: the inverse-distance matrix in every cluster, each kept with probability ``retention``."""
+    """Randomize clusters by inverse-distance matrices (SIC §6.2).
+
+    Each is kept with probability ``retention``.
+    """
     members = checked_clusters(clusters, domain)
     law = BlockLaw([(c, inverse_distance_law(domain.sizes[list(c)], retention)) for c in members])
     return Protocol.of("RR-Clusters (inverse-distance)", domain, law, named(members, domain), learned)
 
 
 def optimum(domain: Domain, profile: Epsilons, total_epsilon: float, preserve_pairs: bool = True) -> Protocol:
-    """The whole record's optimum at a total of ``total_epsilon`` nats, accuracies proportional to ``profile``."""
+    """Randomize the whole record by the optimum at ``total_epsilon`` nats.
+
+    Accuracies are proportional to ``profile``.
+    """
     shares = _checked(domain, profile)
     law = optimum_at_total(domain.sizes, shares, total_epsilon, preserve_pairs).law
     return Protocol.of("optimum", domain, law, [domain.names])
 
 
 def of_design(design: Design, learned: Account = NOTHING) -> Protocol:
-    """The protocol of a design: its blocks where its law has blocks, otherwise one block."""
+    """Build the protocol of a design, with its blocks or one block."""
     return Protocol.of(design.method, design.domain, design.law, block_names(design.domain, design.law), learned)
 
 
 def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
-    """Names of a law's independent blocks; all attributes in one where it has none."""
+    """Name a distribution's independent blocks, or all attributes as one."""
     blocks = tuple(tuple(sorted(members)) for members, _ in law.blocks)
     return named(blocks, domain) if blocks else (domain.names,)
 
