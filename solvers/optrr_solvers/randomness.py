@@ -5,7 +5,6 @@ threshold of 64 bits resolves the smallest event probabilities (about 1e-12 at s
 """
 
 import os
-import sys
 from typing import Protocol
 
 import numpy as np
@@ -18,13 +17,10 @@ Words = NDArray[np.uint64]
 # Sets a seed's stream apart from the one that numpy draws from the same seed: records that somebody made with
 # default_rng(5) and randomizes with seed 5 must not be hit by noise that depends on them.
 _STREAM = 0x6F70747272
-# Below this bound 16 random bits are enough: at most one product in 16 is rejected.
+# Up to this bound 16 random bits are enough: at most one product in 16 is rejected.
 _SMALL_BOUND = 1 << 12
-_LARGEST_SHORT_BOUND = 1 << 28
 # Bytes of key stream made at once: enough to run at the speed of memory, and few enough to stay in the cache.
 _CHUNK = 1 << 22
-# Words drawn ahead: 256 kB.
-_AHEAD = 1 << 15
 # A view, because a slice of bytes would be a copy.
 _ZEROS = memoryview(bytes(_CHUNK))
 
@@ -91,28 +87,8 @@ class SeededSource:
         return [SeededSource(np.random.default_rng([int(x) for x in seed])) for seed in seeds]
 
 
-class Buffered:
-    """A source that draws ahead, for many requests of some thousand words; every word is handed out once."""
-
-    def __init__(self, source: BitSource) -> None:
-        self.source = source
-        self._words: Words = np.empty(0, dtype=np.uint64)
-        self._next = 0
-
-    def words(self, count: int) -> Words:
-        """``count`` uniform uint64 values, shape (count,), to be read only."""
-        if self._next + count > self._words.size:
-            if 4 * count > _AHEAD:
-                return self.source.words(count)
-            self._words, self._next = self.source.words(_AHEAD), 0
-        self._next += count
-        return self._words[self._next - count : self._next]
-
-
 def fill(source: BitSource, out: Words) -> None:
     """Uniform 64-bit words into a contiguous array that is there already."""
-    if isinstance(source, Buffered) and out.size > _AHEAD // 4:
-        source = source.source
     if isinstance(source, SystemSource):
         source.fill(out)
     else:
@@ -133,43 +109,35 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
 
 
 def split(source: BitSource, count: int) -> list[BitSource]:
-    """``count`` independent sources that depend on the given one only, and draw ahead.
+    """``count`` independent sources that depend on the given one only.
 
     A source that cannot be split, one that is not of this module, serves all of them in order.
     """
     if not isinstance(source, SystemSource | SeededSource):
         return [source] * count
-    return [Buffered(child) for child in (source.children(count) if count > 1 else [source])]
+    return source.children(count) if count > 1 else [source]
 
 
-def words_below(source: BitSource, count: int, bound: int) -> Words:
-    """``count`` integers uniform on 0..bound−1, exactly, from 16 random bits each, 32 for bounds above 4096.
+def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer]:
+    """``count`` integers uniform on 0..bound−1, exactly, from 16 random bits each for bounds up to 4096; shape (count,).
 
-    Multiply and shift, with rejection of the products that would favour a value (Lemire 2019). Shape (count,).
+    Multiply and shift, with rejection of the products that would favour a value (Lemire 2019).
     """
-    if bound > _LARGEST_SHORT_BOUND:
-        return bounded(source, count, bound).view(np.uint64)
-    bits = 16 if bound <= _SMALL_BOUND else 32
-    products, uneven = _products(source, count, bound, bits), (1 << bits) % bound
-    redo = np.flatnonzero(_low(products) < uneven) if uneven else np.zeros(0, dtype=np.intp)
+    if bound > _SMALL_BOUND:
+        return bounded(source, count, bound)
+    products, uneven = _products(source, count, bound), (1 << 16) % bound
+    redo = np.flatnonzero(products.astype(np.uint16) < uneven) if uneven else np.zeros(0, dtype=np.intp)
     while redo.size:
-        again = _products(source, redo.size, bound, bits)
+        again = _products(source, redo.size, bound)
         products[redo] = again
-        redo = redo[_low(again) < uneven]
-    return np.right_shift(products, bits, out=products)
+        redo = redo[again.astype(np.uint16) < uneven]
+    return np.right_shift(products, 16, out=products)
 
 
-def _low(products: Words) -> Words:
-    """The lower half of every product's bits."""
-    narrow: Words = products.view(np.uint16 if products.dtype == np.uint32 else np.uint32)
-    return narrow[::2] if sys.byteorder == "little" else narrow[1::2]
-
-
-def _products(source: BitSource, count: int, bound: int, bits: int) -> Words:
-    """Short words times the bound, in twice the bits."""
-    narrow, wide = (np.uint16, np.uint32) if bits == 16 else (np.uint32, np.uint64)
-    short = source.words(-(-count * bits // 64)).view(narrow)[:count]
-    return np.multiply(short, bound, dtype=wide)  # type: ignore[no-any-return]
+def _products(source: BitSource, count: int, bound: int) -> NDArray[np.uint32]:
+    """16 random bits times the bound, for each number."""
+    short = source.words(-(-count // 4)).view(np.uint16)[:count]
+    return np.multiply(short, bound, dtype=np.uint32)
 
 
 def threshold(probability: float) -> np.uint64:
@@ -192,22 +160,10 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
     return (words % np.uint64(bound)).astype(np.int64)
 
 
-# Up to so many, words have room for a place beside so many random bits that two are seldom alike.
-_PACKED_PLACES = 20
-
-
 def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
     """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words; alike words are drawn again."""
-    bits = max(1, int(count - 1).bit_length())
     while True:
         words = source.words(count)
-        if bits > _PACKED_PLACES:
-            order = np.argsort(words)
-            words = words[order]
-        else:
-            # to sort words that hold their place takes half the time of sorting places by words
-            words = np.sort(words << np.uint64(bits) | np.arange(count, dtype=np.uint64))
-            order = (words & np.uint64((1 << bits) - 1)).view(np.int64)
-            words >>= np.uint64(bits)
-        if not np.any(words[1:] == words[:-1]):
+        order = np.argsort(words)
+        if not np.any(np.diff(words[order]) == 0):
             return order

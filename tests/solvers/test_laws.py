@@ -410,7 +410,7 @@ def test_a_forked_process_draws_bits_of_its_own():
     assert not np.intersect1d(theirs, source.words(4)).size
 
 
-def test_children_and_words_drawn_ahead_are_even_and_repeat_with_a_seed():
+def test_children_are_even_and_repeat_with_a_seed():
     a, b = (randomness.split(randomness.SeededSource(np.random.default_rng(3)), 3) for _ in range(2))
     drawn = [np.concatenate([x.words(5), x.words(70_000), x.words(7)]) for x in a]
     for x, words in zip(b, drawn, strict=True):
@@ -419,7 +419,7 @@ def test_children_and_words_drawn_ahead_are_even_and_repeat_with_a_seed():
     assert len({int(x.words(1)[0]) for x in randomness.split(randomness.SystemSource(), 4)}) == 4
 
 
-@pytest.mark.parametrize("bound", [2, 3, 7, 4095, 4097, 70_001])
+@pytest.mark.parametrize("bound", [2, 3, 7, 4095, 4097])
 def test_short_words_below_a_bound_are_even(bound):
     """False alarm 1e-9; 64 cells for large bounds."""
     draws = randomness.words_below(randomness.SeededSource(np.random.default_rng(bound)), 200_000, bound).astype(
@@ -443,10 +443,8 @@ def test_a_key_that_was_given_is_remembered():
         assert [grandchild.keyed for grandchild in children[0].children(2)] == [keyed] * 2
 
 
-@pytest.mark.parametrize("packed", [20, 0], ids=["with their places", "by sorting places"])
-def test_every_permutation_is_equally_likely(monkeypatch, packed):
+def test_every_permutation_is_equally_likely():
     """By chance it fails for once in a million seeds."""
-    monkeypatch.setattr(randomness, "_PACKED_PLACES", packed)
     source, every = randomness.as_source(3), {order: k for k, order in enumerate(itertools.permutations(range(4)))}
     seen = np.array([every[tuple(randomness.permutation(source, 4).tolist())] for _ in range(2400)])
     assert naive.fit_p_value(seen, np.ones(24)) > 1e-6
@@ -454,10 +452,7 @@ def test_every_permutation_is_equally_likely(monkeypatch, packed):
     assert randomness.permutation(source, 0).size == 0 and randomness.permutation(source, 1).tolist() == [0]
 
 
-@pytest.mark.parametrize("packed", [20, 0], ids=["with their places", "by sorting places"])
-def test_a_permutation_is_drawn_again_where_words_are_alike(monkeypatch, packed):
-    monkeypatch.setattr(randomness, "_PACKED_PLACES", packed)
-
+def test_a_permutation_is_drawn_again_where_words_are_alike():
     class Words:
         given = iter([np.array([5, 5, 1], dtype=np.uint64), np.array([3, 1, 2], dtype=np.uint64)])
 

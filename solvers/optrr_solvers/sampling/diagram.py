@@ -305,12 +305,6 @@ def totals_diagram(totals: Totals, most: int = MOST_STATES, order: IntArray | No
 
 def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
     if rows.ndim == 1:
-        low, high = int(rows.min()), int(rows.max())
-        if high - low < 8 * rows.size + 1024:
-            seen = np.zeros(high - low + 1, dtype=np.bool_)
-            seen[rows - low] = True
-            number = np.cumsum(seen) - 1
-            return np.flatnonzero(seen) + low, number[rows - low]
         values, place = np.unique(rows, return_inverse=True)
         return values, place
     first, place = equal_rows(list(rows.T))

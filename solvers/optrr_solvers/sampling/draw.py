@@ -46,9 +46,6 @@ _ONES = (1 << HALF) - 1
 _AT_ONCE, _CELL = 1 << 18, 4
 # Bytes of random bits for the columns that are replaced at once.
 _REPLACED = 1 << 19
-# How many records columns are turned into at once, where a record has at least as many attributes as the second number: shorter
-# records are written column by column.
-_TURNED, _SHORT_RECORD = 1 << 10, 64
 # The largest share of numbers that may have to be drawn again.
 _REPEATED = 1 / 16
 # Cells of records that are moved at once, and as many records in spite of that: fewer would read columns a few bytes at a time.
@@ -176,23 +173,8 @@ class Space:
 
     def mark(self, attributes: list[int]) -> None:
         """Write to ``changed`` what lifted numbers say of these attributes: whether the places are odd."""
-        reached = self.reached[: len(attributes)]
-        first, last = attributes[0], attributes[-1]
-        if attributes == list(range(first, last + 1)):
-            np.less(reached, 0, out=self.changed[first : last + 1])
-            return
-        for attribute, row in zip(attributes, reached, strict=True):
+        for attribute, row in zip(attributes, self.rows, strict=False):
             np.less(row, 0, out=self.changed[attribute])
-
-
-def as_records(columns: Codes | BoolArray, records: NDArray[np.generic]) -> None:
-    """Copy columns, shape (m, n), into records, shape (n, m)."""
-    if len(columns) < _SHORT_RECORD:
-        for i, column in enumerate(columns):
-            records[:, i] = column
-        return
-    for start in range(0, len(records), _TURNED):
-        records[start : start + _TURNED] = columns[:, start : start + _TURNED].T
 
 
 def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
@@ -207,9 +189,6 @@ def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
 def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
     """Write to ``space.steps`` how far a block's values are moved: 1 to the size less 1 where ``space.changed``, else 0."""
     kind = space.steps.dtype
-    if sizes.max() == 2:
-        np.copyto(space.steps, space.changed)
-        return
     others = (sizes - 1).astype(kind)[:, None]
     numbers = 1 << 8 * kind.itemsize
     # the only part of a binary attribute would not fit in the type: it leaves one number out, which is drawn again
@@ -240,7 +219,7 @@ def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:
     for start in range(0, n, rows):
         own = records[start : start + rows]
         to, other = moved[: len(own)], less[: len(own)]
-        as_records(steps[:, start : start + rows], to)
+        to[:] = steps[:, start : start + rows].T
         other[:] = own
         np.add(to, other, out=to)
         # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
@@ -334,7 +313,7 @@ class Sampler:
             self._walk(space, bits)
             for i, size in self._uniform:
                 space.changed[i] = words_below(bits, space.n, size) != 0
-            as_records(space.changed, out[rows])
+            out[rows] = space.changed.T
 
         self._in_blocks(n, source, np.dtype(np.uint8), draw)
         return out
