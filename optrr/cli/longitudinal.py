@@ -72,7 +72,7 @@ def randomize(
     Memoized responses are drawn from the secret, the person and the record, so that every wave starts from the same ones. What
     is written is in random order, because a record's place may tell its value.
 
-    Example: optrr waves randomize people.csv --design waves.json --secret secret --id-column id --wave 2 -o wave2.csv
+    Example: optrr waves randomize people.csv --design waves.json --secret key --new-secret --id-column id --wave 1 -o wave1.csv
     """
     protocol = load_longitudinal(design_file)
     options = ReleaseOptions.following((), after, limit=limit, keep_order=keep_order)

@@ -3,6 +3,8 @@
 import sys
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 from optrr_solvers.errors import (
     Infeasible,
@@ -26,6 +28,7 @@ __all__ = [
     "TooFewRecords",
     "did_you_mean",
     "in_one_line",
+    "library",
     "not_installed",
     "warn",
 ]
@@ -73,10 +76,19 @@ def in_one_line(message: object) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
-def not_installed(error: ImportError, needs: str, extra: str, instead: str = "") -> InvalidInput:
-    """That an optional library is missing: who ``needs`` it, the extra that brings it, and what can be done ``instead``."""
+def not_installed(error: ImportError, needs: str, extra: str = "", instead: str = "") -> InvalidInput:
+    """That an optional library is missing: who ``needs`` it, the extra that brings it, if any, and what to do ``instead``."""
     package = (error.name or "an optional library").partition(".")[0].replace("_", "-")
-    return InvalidInput(f"{needs} {package}, which is not installed: pip install 'optrr[{extra}]'{instead}")
+    wanted = f"'optrr[{extra}]'" if extra else package
+    return InvalidInput(f"{needs} {package}, which is not installed: pip install {wanted}{instead}")
+
+
+def library(module: str, needs: str, extra: str = "", instead: str = "") -> Any:
+    """An optional library. Raises InvalidInput as :func:`not_installed` says it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise not_installed(error, needs, extra, instead) from error
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:

@@ -12,7 +12,6 @@ Readers of the field's formats are an extra; asking for one that is not installe
 """
 
 import hashlib
-import importlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.core.display import amount
-from optrr.core.errors import InvalidInput, not_installed, warn
+from optrr.core.errors import InvalidInput, library, warn
 
 Codes = NDArray[np.int8]
 Texts = NDArray[np.object_]
@@ -288,7 +287,4 @@ def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
 
 def required(module: str) -> Any:
     """Import a module; raise InvalidInput naming the extra if it is missing."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise not_installed(error, "these files of genotypes need", "genomics") from error
+    return library(module, "these files of genotypes need", "genomics")

@@ -104,7 +104,7 @@ def test_every_command_has_an_example_of_itself(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", calls())
 def test_the_example_runs_and_prints_what_the_schema_says(name, folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "own"))
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "json"))
     assert run([*shlex.split(calls()[name])[1:], "--json"]) == 0, capsys.readouterr().err
     printed = json.loads(capsys.readouterr().out)
     schema = json.loads((SCHEMAS / f"{name}.json").read_text())
@@ -112,6 +112,7 @@ def test_the_example_runs_and_prints_what_the_schema_says(name, folder, tmp_path
     jsonschema.validate(printed, schema)
     # nothing is left undescribed
     assert set(printed) <= {key for key, of in schema["properties"].items() if of.get("description")}
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "text"))
     assert run(shlex.split(calls()[name])[1:]) == 0
     assert len(capsys.readouterr().out) > 0
 

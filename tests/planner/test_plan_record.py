@@ -493,6 +493,13 @@ def test_the_files_do_what_they_are_for(seed, tmp_path, monkeypatch, capsys):
         own = reports.table(*names_)
         assert alike(said, json.loads(json.dumps(own.summary())))
         assert own.headline() in done.stdout
+    # a file that is not there is one line
+    done = subprocess.run(
+        [*call[:2], "no.parquet"], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and done.stderr.startswith(
+        "error: cannot read no.parquet"
+    )
     pairs = [names_ for names_ in wanted if len(names_) == 2]
     for names_, said in zip(pairs, results["tests"], strict=True):
         own = reports.test(*names_)

@@ -205,7 +205,7 @@ class Synthetic(TableResult):
 
     def to_pandas(self) -> Any:
         """Convert the records to a pandas data frame, marked in its ``attrs``."""
-        out = self.to_arrow().to_pandas()
+        out = super().to_pandas()
         out.attrs.update(self.note.metadata())
         return out
 

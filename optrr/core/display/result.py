@@ -18,7 +18,7 @@ from optrr.core.display.charts import interval_figure
 from optrr.core.display.parts import OneTable, Part, Table, Text, parts_html, warned
 from optrr.core.display.terminal import parts_text
 from optrr.core.display.text import MISSING, amount, epsilon_text, one_line
-from optrr.core.errors import InvalidInput
+from optrr.core.errors import InvalidInput, library
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,12 +73,12 @@ class Result(ABC):
 
     def to_pandas(self) -> Any:
         """The result as a pandas data frame; pandas must be installed."""
+        library("pandas", "to_pandas needs", instead="; or use to_arrow")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """The result as a polars data frame; polars must be installed."""
-        import polars  # noqa: PLC0415 (an optional library)
-
+        polars = library("polars", "to_polars needs", instead="; or use to_arrow")
         return polars.from_arrow(self.to_arrow())
 
     def _keys(self) -> int:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -171,3 +172,13 @@ def test_a_table_goes_everywhere(name):
     else:
         assert isinstance(result.plot(), Figure)
     assert all(isinstance(line, str) for line in result.warnings)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_a_data_frame_without_its_library_is_refused_with_a_remedy(monkeypatch, name):
+    result = optrr.design(DOMAIN, 2.0)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        optrr.InvalidInput, match=f"{name}, which is not installed: pip install {name}; or use to_arrow"
+    ):
+        getattr(result, f"to_{name}")()

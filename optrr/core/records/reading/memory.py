@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from optrr.core.domain.domain import Domain
-from optrr.core.errors import InvalidInput, in_one_line
+from optrr.core.errors import InvalidInput, in_one_line, library
 from optrr.core.records.frames import RECORDS, frame_batches, frame_of, frame_schema, speaks_arrow
-from optrr.core.records.reading.source import RecordsAt, Source, library, sound, streamed
+from optrr.core.records.reading.source import RecordsAt, Source, sound, streamed
 from optrr.core.records.spark import refuse_spark_frame
 
 
@@ -84,7 +84,7 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
         with ExitStack() as held:
             try:
                 if is_duckdb:
-                    connection = library("duckdb", "reading this database", "sql").connect(
+                    connection = library("duckdb", "reading this database needs", "sql").connect(
                         place.removeprefix("duckdb:"), read_only=True
                     )
                     relation = held.enter_context(closing(connection)).sql(sql)
@@ -93,7 +93,7 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
                     reader = (recent or relation.fetch_record_batch)(RECORDS)
                 else:
                     file = place.partition(":")[2].removeprefix("//")
-                    driver = library(f"{_DRIVERS[scheme]}.dbapi", "reading this database", "sql")
+                    driver = library(f"{_DRIVERS[scheme]}.dbapi", "reading this database needs", "sql")
                     connection = driver.connect(file if scheme == "sqlite" else place)
                     # the records end where their cursor is thrown away
                     cursor = held.enter_context(closing(connection)).cursor()

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.core.domain.domain import Domain, shown
-from optrr.core.errors import InvalidInput
+from optrr.core.errors import InvalidInput, library
 from optrr.core.records.frames import RECORDS
-from optrr.core.records.reading.source import Bytes, RecordsAt, Source, library, whole
+from optrr.core.records.reading.source import Bytes, RecordsAt, Source, whole
 from optrr.core.records.reading.text_files import category_column, settled
 
 
 def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
     """Read the first sheet of an Excel file, whose first row has the columns' names."""
-    openpyxl, file = library("openpyxl", "reading Excel files", "files"), Bytes(where)
+    openpyxl, file = library("openpyxl", "reading Excel files needs", "files"), Bytes(where)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         with (
@@ -57,7 +57,7 @@ def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
 
 
 def _labelled_file(reader: str, program: str, where: RecordsAt, domain: Domain | None) -> Source:
-    pyreadstat, file = library("pyreadstat", f"reading {program} files", "files"), Bytes(where)
+    pyreadstat, file = library("pyreadstat", f"reading {program} files needs", "files"), Bytes(where)
     parse = getattr(pyreadstat, reader)
     with whole(file.name, program):
         about = parse(file.path, metadataonly=True)[1]

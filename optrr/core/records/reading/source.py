@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.core.domain.domain import shown
-from optrr.core.errors import InvalidInput, in_one_line, not_installed
+from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance.provenance import SUFFIX, Provenance
 from optrr.core.records.frames import RECORDS
 
@@ -322,14 +321,6 @@ def whole(name: str, kind: str) -> Iterator[None]:
         raise InvalidInput(
             f"cannot read {name}: it is damaged, or not a whole {kind} file; write it again, or name it by what it is"
         ) from None
-
-
-def library(module: str, purpose: str, extra: str) -> Any:
-    """An optional library. Raises InvalidInput naming the extra that brings it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise not_installed(error, f"{purpose} needs", extra) from error
 
 
 def is_text(kind: pa.DataType) -> bool:
