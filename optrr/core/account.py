@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Accounting(TableResult):
-    """The releases of some files, each once, and their total ε in nats; a table of the releases.
+    """Distinct releases of some files with their total ε in nats.
+
+    Converts to a table of the releases.
 
     ``recomputed`` are digests of designs whose ε was recomputed; what else a file states is believed.
     """
@@ -66,13 +68,13 @@ class Accounting(TableResult):
         return () if self.private else (f"a release was {SEEDED}",)
 
     def headline(self) -> str:
-        """The total, and whose it is."""
+        """Summarize the total and its unit."""
         whose = "each person over time" if unit_of(self.releases) == PERSON else "each record"
         above = "" if self.within_limit else f", above the limit of {self.limit:g}"
         return f"total epsilon {epsilon_text(self.epsilon)} for {whose}, if the files are about the same people{above}"
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return {
             "epsilon": finite(self.epsilon),
             "limit": self.limit,
@@ -83,7 +85,10 @@ class Accounting(TableResult):
         }
 
     def to_arrow(self) -> "pa.Table":
-        """One row per release: release, design, mechanism, epsilon, from, private."""
+        """Convert to a table with one row per release.
+
+        Columns are release, design, mechanism, epsilon, from, private.
+        """
         import pyarrow as pa  # noqa: PLC0415 (slow to import)
 
         return pa.Table.from_pylist(
@@ -102,7 +107,9 @@ class Accounting(TableResult):
 
 
 def account(files: Iterable[str | Path], designs: Iterable[str | Path] = (), limit: float | None = None) -> Accounting:
-    """Add up the ε of releases of the same respondents, and of those that they followed.
+    """Add up the ε of releases of the same respondents.
+
+    Earlier releases that they name are included.
 
     Parameters
     ----------
@@ -128,13 +135,16 @@ def account(files: Iterable[str | Path], designs: Iterable[str | Path] = (), lim
 
 
 def _protocol(path: str | Path) -> Any:
-    """A design of any kind, whose ε is recomputed."""
+    """Load a design of any kind, whose ε is recomputed."""
     held = content_of(path, "design file")
     return load_design(held) if kind_of(held) in (DEPLOYMENT, PLAN) else load(held)
 
 
 def _recomputed(stated: Release, epsilons: dict[str, float]) -> Release:
-    """The release with the ε of its design, if that is known. Raises InvalidInput if less is stated."""
+    """Return the release with the ε of its design, if known.
+
+    Raises InvalidInput if less is stated.
+    """
     true = epsilons.get(stated.design, stated.epsilon)
     if stated.epsilon < true:
         raise InvalidInput(

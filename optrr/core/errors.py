@@ -40,7 +40,9 @@ _LONGEST = 600
 
 
 class TooFewRecords(InvalidInput):
-    """The records say too little of what is asked, though nothing that was given is wrong; the message says what would help.
+    """The records have too little information, though all inputs are valid.
+
+    The message names a remedy.
 
     Examples
     --------
@@ -51,7 +53,9 @@ class TooFewRecords(InvalidInput):
 
 
 class OptrrWarning(UserWarning):
-    """What a person should read before relying on a result, where a command would print ``warning: …``.
+    """Warning to read before relying on a result.
+
+    The command line prints it as ``warning: …``.
 
     Examples
     --------
@@ -62,7 +66,7 @@ class OptrrWarning(UserWarning):
 
 
 def warn(lines: Iterable[str]) -> None:
-    """Python warnings of these lines, as of the line of code that called into the package."""
+    """Raise Python warnings of these lines at the caller of the package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "optrr":
         level, frame = level + 1, frame.f_back
@@ -71,13 +75,16 @@ def warn(lines: Iterable[str]) -> None:
 
 
 def in_one_line(message: object) -> str:
-    """A backend's message on one line, so that it can stand inside ours; cut where it is long."""
+    """Format a backend's message on one line, cut if it is long."""
     line = " ".join(str(message).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def not_installed(error: ImportError, needs: str, extra: str = "", instead: str = "") -> InvalidInput:
-    """That an optional library is missing: who ``needs`` it, the extra that brings it, if any, and what to do ``instead``."""
+    """Build the error for a missing optional library.
+
+    Who ``needs`` it, the extra that installs it, and the alternative ``instead``.
+    """
     package = (error.name or "an optional library").partition(".")[0].replace("_", "-")
     wanted = f"'optrr[{extra}]'" if extra else package
     return InvalidInput(f"{needs} {package}, which is not installed: pip install {wanted}{instead}")
@@ -92,7 +99,7 @@ def library(module: str, needs: str, extra: str = "", instead: str = "") -> Any:
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """``; did you mean 'epsilon'?`` where one of the known words is near what was written, else nothing."""
+    """Return ``; did you mean 'epsilon'?`` if a known word is similar, or ""."""
     import difflib  # noqa: PLC0415 (only errors need it)
 
     words = {word.casefold(): word for word in known}

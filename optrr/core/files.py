@@ -28,7 +28,7 @@ MOST_BYTES = 64 * 1024
 
 
 def _of(made: Any, operation: str, problem: str, kinds: str = "a design or sampled tables") -> Callable[..., Any]:
-    """The function for an object. Raises InvalidInput if its kind has none."""
+    """Find the function for an object; raise InvalidInput if it has none."""
     kind = getattr(made, "file_format", "")
     function = function_of(kind, operation) if kind else None
     if function is None:
@@ -73,7 +73,9 @@ def export(
     form: str = "deployment",
     attributes: Iterable[str] | None = None,
 ) -> Any:
-    """Write the deployment file of a design or of sampled tables, by which a client randomizes one respondent's record.
+    """Write the deployment file of a design or of sampled tables.
+
+    With this file a client randomizes one respondent's record.
 
     If the weights of a design's noise distribution are too fine for a client, coarser ones take their place.
     Reports are then estimated with another design, which is written beside the file and returned.
@@ -153,7 +155,9 @@ def load(path: Given, *, limited: bool = True) -> Any:
 def verify(
     made: Any, design: Given | None = None, *, public_key: str | Path | None = None, limited: bool = True
 ) -> "Verification":
-    """Recompute every number of a design, or of a file of ours, from its law and certificate alone.
+    """Recompute every number of a design or of a file of this project.
+
+    From its noise distribution and certificate alone.
 
     Parameters
     ----------
@@ -209,7 +213,9 @@ def verify(
 
 
 def sign(path: Given, private_key: str | Path, passphrase: Callable[[], str] | None = None) -> "Signature":
-    """Sign a design or a deployment file that verifies; write the signature to ``FILE.sig``.
+    """Sign a design or a deployment file that verifies.
+
+    The signature is written to ``FILE.sig``.
 
     Parameters
     ----------

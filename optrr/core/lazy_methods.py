@@ -6,7 +6,10 @@ from typing import Any
 
 
 class LazyMethod:
-    """A method whose function, ``"package.module:function"``, is imported on first use; the object is its first argument."""
+    """A method whose function is imported on first use.
+
+    ``"package.module:function"``; the object is its first argument.
+    """
 
     def __init__(self, home: str) -> None:
         self.home = home

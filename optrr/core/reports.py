@@ -60,7 +60,9 @@ ANALYSES = {
 
 
 class Reports(OpenedRecords):
-    """Randomized records and what they were randomized by; each method of :data:`ANALYSES` is one analysis of them.
+    """Randomized records with the protocol that randomized them.
+
+    Each method of :data:`ANALYSES` is one analysis of them.
 
     Errors are :class:`optrr.InvalidInput`: for records of another design, for attributes that the design does not have, and as
     each analysis says.
@@ -102,7 +104,7 @@ class Reports(OpenedRecords):
 
     @property
     def place(self) -> Any:
-        """The one place of the reports. Raises InvalidInput for several, which are groups."""
+        """The single place of the reports; raises InvalidInput for several groups."""
         return self.alone.places[0]
 
     @property
@@ -116,12 +118,12 @@ class Reports(OpenedRecords):
         return self
 
     def counted(self, attributes: str | Iterable[str]) -> Counts:
-        """The counts of these attributes in the one place of the reports."""
+        """Count these attributes in the single place of the reports."""
         (counts,) = self.alone.counts(attributes)
         return counts
 
     def estimated(self, attributes: str | Iterable[str]) -> EstimatedTable:
-        """The table of these attributes, estimated from counts of records or from answers."""
+        """Estimate the table of these attributes from records or answers."""
         from optrr.core.estimation.table import counted_table  # noqa: PLC0415 (as analyses, on first use)
 
         if self.of_records:
@@ -131,7 +133,9 @@ class Reports(OpenedRecords):
         return table
 
     def sampled(self, sample: GivenSample, by: Sequence[str] = ()) -> tuple[PublicColumns, LonelyPsu]:
-        """The public columns that an analysis uses, with the groups, and how a stratum with one sampling unit counts.
+        """Return the public columns of an analysis and its lonely PSU rule.
+
+        Groups are included.
 
         Raises InvalidInput where the design and the releases disagree on what the ``sample`` leaves open, and for what answers
         to local queries do not have.
@@ -153,11 +157,14 @@ class Reports(OpenedRecords):
         return columns, asked.lonely_psu
 
     def warn(self, ignoring: PublicColumns | None = None) -> None:
-        """Warn of collapsed categories, and of ignored columns: all of the sample's unless given."""
+        """Warn of collapsed categories and ignored columns.
+
+        By default all columns of the sample.
+        """
         warn([*self.collapsed_notes, *(self.public if ignoring is None else ignoring).ignored()])
 
     def warn_unless(self, columns: PublicColumns, sample: GivenSample) -> None:
-        """Warn as :meth:`warn`, but not of a sample that the analysis takes into account or was told to ignore."""
+        """Warn as :meth:`warn`, except of a sample that is used or explicitly ignored."""
         self.warn(ignoring=NONE if columns.samples or sample == "ignore" else None)
 
 

@@ -25,7 +25,9 @@ _DECIMALS, _SAME = 4, 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MethodComparison(TableResult):
-    """Designs of one specification, one by each method; ``failed`` has the reasons of the others.
+    """Designs of one specification by several methods.
+
+    ``failed`` has the reasons of methods without a design.
 
     ``total_bound`` is a total ε, in nats, below which no mechanism estimates every attribute with as little variance, whatever
     respondents send.
@@ -43,7 +45,7 @@ class MethodComparison(TableResult):
         return min(self.designs, key=lambda made: made.epsilon)
 
     def headline(self) -> str:
-        """The smallest total, of how many methods."""
+        """Summarize the smallest total and the number of methods."""
         total = epsilon_text(self.best.epsilon, _DECIMALS)
         return f"smallest total epsilon {total}, of {amount(len(self.designs), 'method')}"
 
@@ -54,7 +56,10 @@ class MethodComparison(TableResult):
         return (*notes, *(f"{method}: {reason}" for method, reason in self.failed.items()))
 
     def to_arrow(self) -> "pa.Table":
-        """One row per method: method, epsilon, lower_bound, gap, status, min_eigenvalue_ratio, conditional_epsilon, seconds."""
+        """Convert to a table with one row per method.
+
+        Columns are method, epsilon, lower_bound, gap, status, min_eigenvalue_ratio, conditional_epsilon, seconds.
+        """
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and text needs none of it)
 
         return pa.Table.from_pylist([self._row(each) for each in self.designs])
@@ -66,7 +71,10 @@ class MethodComparison(TableResult):
         return row | {"min_eigenvalue_ratio": faintest, "conditional_epsilon": float(made.conditional_epsilons.max())}
 
     def shown(self, most: int | None = None) -> Table:
-        """One row per method, those with the smallest total set off; every ε is rounded up and every bound down."""
+        """Build the printed table, which marks the smallest total.
+
+        Every ε is rounded up and every bound down.
+        """
         rows = [
             (
                 each.method,
@@ -90,12 +98,12 @@ class MethodComparison(TableResult):
         return Table(heads, rows[:most], note=note, strong=winners)
 
     def sentences(self) -> Sequence[str]:
-        """The bound for every mechanism."""
+        """State the lower bound for any mechanism."""
         bound = bound_text(self.total_bound, _DECIMALS)
         return [f"any mechanism that estimates every attribute with as little variance has a total of at least {bound}"]
 
     def summary(self) -> dict[str, Any]:
-        """The JSON object: the summaries of the designs, the methods that failed, and the bound for every mechanism."""
+        """Return the JSON object: designs, failed methods and the lower bound."""
         failed = [{"method": method, "error": reason} for method, reason in self.failed.items()]
         return {
             "methods": [each.summary() for each in self.designs],

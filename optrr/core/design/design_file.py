@@ -115,7 +115,7 @@ def save_design(design: Design, path: str | Path) -> None:
 
 
 def encoded_design(design: Design) -> bytes:
-    """The content of a design file."""
+    """Encode a design file."""
     problem, solution = design.solution.problem, design.solution
     caps: list[float | None] = [None] * problem.m
     if problem.caps is not None:
@@ -156,7 +156,10 @@ def encoded_design(design: Design) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class DesignRecord:
-    """What a design file holds: a design, the numbers it states, by name, and whether it is as it was written."""
+    """Content of a design file.
+
+    A design, the numbers it states by name, and whether the file is intact.
+    """
 
     design: Design
     stated: dict[str, list[float]]
@@ -164,7 +167,9 @@ class DesignRecord:
 
 
 def decoded_design(raw: bytes, source: Given) -> DesignRecord:
-    """What the content of a design file holds, unchecked: :func:`load_design` recomputes its numbers.
+    """Decode a design file without checking it.
+
+    :func:`load_design` recomputes its numbers.
 
     ``source`` is where it stands, for messages.
 
@@ -205,7 +210,10 @@ def load_design(path: Given, *, limited: bool = True) -> Design:
 
 
 def verify_design(path: Given, *, limited: bool = True) -> Verification:
-    """Recompute every number of a design file from its law and certificate alone (design §3.4); see :func:`optrr.verify`."""
+    """Recompute every number of a design file (design §3.4).
+
+    From its noise distribution and certificate alone; see :func:`optrr.verify`.
+    """
     return DESIGNS.verified(path, limited=limited)
 
 
@@ -260,12 +268,12 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
 
 
 def recomputed_design(design: Design) -> Verification:
-    """Every number recomputed from the law and the certificate alone."""
+    """Recompute every number from the noise distribution and certificate alone."""
     return Verification(tuple(checks(design)))
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:
-    """All checks of a design against the numbers ``stated`` (by default its own)."""
+    """Check a design against the numbers ``stated``, by default its own."""
     claims = stated or {
         "epsilon": [design.epsilon],
         "lower_bound": [design.lower_bound],
@@ -289,7 +297,10 @@ def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) 
 
 
 def provable_status(solution: Solution) -> Status:
-    """The status that a file may state: "bracketed" for a gap that was asked for and is wider than "optimal" means."""
+    """Return the status that a file may state.
+
+    "bracketed" if a requested gap is wider than "optimal" means.
+    """
     asked = solution.tolerance is not None and solution.gap <= solution.tolerance
     wide = not solution.gap <= OPTIMAL_GAP * max(1.0, solution.upper)
     return Status.BRACKETED if solution.status is Status.OPTIMAL and asked and wide else solution.status
@@ -339,7 +350,10 @@ def _conditional(design: Design, stated: FloatArray) -> Check:
 
 
 def _within(stated: Any, value: Any, *, below: float, above: float) -> Any:
-    """Whether a number is at most so far below and above another, relative to 1 + its size; False for what is not finite."""
+    """Check that a number is within relative tolerances of another.
+
+    Relative to 1 + its size; False if it is not finite.
+    """
     scale = 1 + np.abs(value)
     with np.errstate(invalid="ignore"):
         return np.isfinite(value) & (stated >= value - below * scale) & (stated <= value + above * scale)
@@ -363,7 +377,10 @@ def _requirements(design: Design) -> Check:
 
 
 def _optimality(design: Design, lower: float, status: Status) -> Check:
-    """What the status claims, from the law's total and the stated lower bound, which has a check of its own."""
+    """Check the status against the total and the stated lower bound.
+
+    The lower bound has a check of its own.
+    """
     solution, how = design.solution, "from both bounds"
     if status is not Status.OPTIMAL:
         return Check("optimality", str(status), str(status), "not claimed", holds=True)
@@ -378,5 +395,5 @@ def _optimality(design: Design, lower: float, status: Status) -> Check:
 
 
 def ends_text(values: FloatArray) -> str:
-    """The least and the largest of some numbers, for people."""
+    """Format the smallest and the largest number."""
     return f"{values.min():.9g}..{values.max():.9g}"

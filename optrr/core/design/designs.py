@@ -104,7 +104,7 @@ class Asking(ABC):
     @property
     @abstractmethod
     def digest(self) -> str:
-        """What identifies it wherever its answers go (:mod:`optrr.core.provenance.provenance`)."""
+        """Identity in files of its answers; see :mod:`optrr.core.provenance.provenance`."""
 
     @property
     @abstractmethod
@@ -113,7 +113,9 @@ class Asking(ABC):
 
     @abstractmethod
     def table_error(self, names: str | Iterable[str]) -> float:
-        """V of the table over these attributes: n E‖π̂ − π‖² is at most this for every population of many people.
+        """Compute V of the table over these attributes.
+
+        n E‖π̂ − π‖² is at most V for every population of many people.
 
         ``inf`` where the table cannot be estimated without bias.
 
@@ -122,7 +124,9 @@ class Asking(ABC):
 
     @abstractmethod
     def randomize_frame(self, data: Any, random_state: RandomState = None) -> Any:
-        """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
+        """Draw everybody's report of records in a data frame.
+
+        The order is kept, which no ε covers.
 
         None draws random bits from the operating system.
         """
@@ -157,7 +161,9 @@ class Asking(ABC):
         return Reports.of(self, *given)
 
     def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> EstimatedTable:
-        """A table with the law of its estimate, for measures, tests and models, from answers that are no records.
+        """Estimate a table with its distribution from answers to local queries.
+
+        For measures, tests and models.
 
         ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.
 
@@ -172,7 +178,10 @@ class Asking(ABC):
 
     @property
     def epsilon_in_all(self) -> float:
-        """Total ε in nats of a person who took part in the earlier releases as well: the sum, rounded up."""
+        """Total ε in nats including earlier releases, rounded up.
+
+        For a person who took part in all of them.
+        """
         return self.epsilon
 
     @property
@@ -181,18 +190,24 @@ class Asking(ABC):
         return NONE
 
     def beside(self, public: PublicColumns) -> Asking:
-        """The same beside these columns, if it can keep any."""
+        """Return the protocol with these public columns, if it can keep any."""
         del public
         return self
 
     def bounded(self, certify: Callable[[], ErrorCertificate]) -> Asking:
-        """The same with a lower bound on any mechanism's error, if its file holds one."""
+        """Return the protocol with a lower bound for any mechanism.
+
+        Only if its file holds one.
+        """
         del certify
         return self
 
     @property
     def budgets(self) -> list[tuple[str, float, float]]:
-        """Name, attribute ε and conditional ε of each attribute; empty where a person answers one question."""
+        """Name, attribute ε and conditional ε of each attribute.
+
+        Empty if a person answers one query.
+        """
         return []
 
     @property
@@ -201,11 +216,11 @@ class Asking(ABC):
         return ()
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return {"epsilon": self.epsilon}
 
     def table_errors(self, tables: Sequence[tuple[str, ...]]) -> list[float]:
-        """:meth:`table_error` of several tables."""
+        """Compute :meth:`table_error` of several tables."""
         return [self.table_error(names) for names in tables]
 
     def randomize(  # noqa: PLR0913 (what, where to, and five options of a file)
@@ -220,7 +235,9 @@ class Asking(ABC):
         drop_undeclared: bool = False,
         keep_order: bool = False,
     ) -> Any:
-        """Randomize every record: a frame to the same kind of frame, a file to another file.
+        """Randomize every record of a frame or a file.
+
+        A frame gives the same kind of frame, a file another file.
 
         Parameters
         ----------
@@ -275,10 +292,15 @@ class Asking(ABC):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """The answers to the records of one file in another, as :meth:`randomize` with a ``target`` and options writes them."""
+        """Randomize the records of one file into another.
+
+        As :meth:`randomize` does with a ``target`` and options.
+        """
 
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
-        """Predict the standard error of a table with ``n`` respondents: √(V/(n Π r_i)), a root mean square over its cells.
+        """Predict the standard error of a table with ``n`` respondents.
+
+        √(V/(n Π r_i)), a root mean square over its cells.
 
         Parameters
         ----------
@@ -310,7 +332,10 @@ class Asking(ABC):
 
 
 class FullRecords(Asking):
-    """Everybody's whole record, randomized by one mechanism: any table can be estimated, now or later."""
+    """Protocol that randomizes everybody's whole record by one mechanism.
+
+    Any table can be estimated from the reports, now or later.
+    """
 
     if TYPE_CHECKING:
 
@@ -325,7 +350,10 @@ class FullRecords(Asking):
         return True
 
     def table_error(self, names: str | Iterable[str]) -> float:
-        """Σ_{∅≠W⊆U} c_W/λ_W² (design §3.2); ``inf`` where the mechanism hides an effect of the table."""
+        """Compute Σ_{∅≠W⊆U} c_W/λ_W² (design §3.2).
+
+        ``inf`` if an effect of the table is not identifiable.
+        """
         # statistics take longer to import than most designs take to solve, so they come where they are used
         from optrr.core.estimation.accuracy import expected_squared_error  # noqa: PLC0415
 
@@ -335,7 +363,9 @@ class FullRecords(Asking):
             return inf
 
     def randomize_frame(self, data: Any, random_state: RandomState = None) -> Any:
-        """Randomized records, as the same kind of frame; see :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`.
+        """Randomize records; return the same kind of frame.
+
+        See :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`.
 
         Public columns go through as they are.
         """
@@ -361,13 +391,16 @@ class FullRecords(Asking):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Randomize a file into another; see :func:`optrr.core.mechanisms.release.release_file`. Public columns go through."""
+        """Randomize a file into another; public columns are unchanged.
+
+        See :func:`optrr.core.mechanisms.release.release_file`.
+        """
         from optrr.core.mechanisms.release import release_file  # noqa: PLC0415 (files bring Arrow's readers)
 
         return release_file(source, self.mechanism, target, random_state, self.with_public(options))
 
     def with_public(self, options: ReleaseOptions | None) -> ReleaseOptions | None:
-        """The options of a release with the public columns that were declared, beside those that it declares itself."""
+        """Add the declared public columns to the options of a release."""
         if not self.public:
             return options
         how = options or ReleaseOptions()
@@ -380,7 +413,9 @@ class FullRecords(Asking):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design(Labelled, FullRecords, TableResult):
-    """A mechanism with its accuracies, total ε, lower bound and certificate: a table of its attributes.
+    """A mechanism with its accuracies, total ε, lower bound and certificate.
+
+    Converts to a table of its attributes.
 
     Parameters
     ----------
@@ -415,7 +450,10 @@ class Design(Labelled, FullRecords, TableResult):
             raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
 
     def headline(self) -> str:
-        """Total, bound, method, and how many attributes; no bound of a baseline, which claims nothing by it."""
+        """Summarize total, bound, method and number of attributes.
+
+        A baseline's bound is left out, because it claims no optimality.
+        """
         baseline = self.solution.status is Status.BASELINE
         bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
         return (
@@ -426,11 +464,14 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def epsilon_in_all(self) -> float:
-        """Total ε in nats of a person who took part in the earlier releases as well: the sum, rounded up."""
+        """Total ε in nats including earlier releases, rounded up.
+
+        For a person who took part in all of them.
+        """
         return total_epsilon((*self.earlier, Release.of(self)))
 
     def beside(self, public: PublicColumns) -> Design:
-        """The same beside these columns."""
+        """Return the design with these public columns."""
         return replace(self, public=public) if public else self
 
     @property
@@ -440,14 +481,17 @@ class Design(Labelled, FullRecords, TableResult):
         return list(zip(self.domain.names, *each, strict=True))
 
     def table_errors(self, tables: Sequence[tuple[str, ...]]) -> list[float]:
-        """:meth:`table_error` of several tables, from all eigenvalues at once."""
+        """Compute :meth:`table_error` of several tables from all eigenvalues at once."""
         members = tuple(self.domain.indices(names) for names in tables)
         every = TableWorkload(self.domain.sizes, singles(self.domain.m), members, np.ones(len(members)))
         out: list[float] = every.table_errors(every.eigenvalues(self.law)).tolist()
         return out
 
     def to_arrow(self) -> pa.Table:
-        """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
+        """Convert to a table with one row per attribute.
+
+        Columns are name, size, requested_epsilon, epsilon, conditional_epsilon.
+        """
         return pa.table(
             {
                 "name": list(self.domain.names),
@@ -459,7 +503,7 @@ class Design(Labelled, FullRecords, TableResult):
         )
 
     def shown(self, most: int | None = None) -> Table:
-        """One row per attribute, every ε rounded up."""
+        """Build the printed table with one row per attribute, every ε rounded up."""
         chosen = slice(0, most)
         columns = (self.requested_epsilons, self.attribute_epsilons, self.conditional_epsilons)
         rows = [
@@ -473,7 +517,7 @@ class Design(Labelled, FullRecords, TableResult):
         return Table(heads, rows, note=f"… and {amount(more, 'more attribute')}" if more else "")
 
     def sentences(self) -> list[str]:
-        """Which pair is the faintest."""
+        """State the most attenuated pair."""
         if self.faintest_pair is None:
             return []
         ratio, first, second = self.faintest_pair
@@ -481,7 +525,7 @@ class Design(Labelled, FullRecords, TableResult):
         return [f"faintest pair {first} × {second}: {ratio:.4f} of its association under Kronecker is left{turned}"]
 
     def plot(self) -> Figure:
-        """Attribute and conditional ε of every attribute, beside the total, as bars."""
+        """Plot attribute ε and conditional ε as bars, beside the total."""
         figure = new_figure(PAGE_WIDTH, 1.4 + 0.4 * self.domain.m)
         axes = figure.subplots()
         places = np.arange(self.domain.m)
@@ -516,7 +560,10 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def lower_bound(self) -> float:
-        """No mechanism with what was asked for (:func:`requirements`) has a total ε below this many nats."""
+        """Lower bound of the total ε of any mechanism with these requirements, in nats.
+
+        See :func:`requirements`.
+        """
         return self.solution.lower
 
     @property
@@ -536,7 +583,9 @@ class Design(Labelled, FullRecords, TableResult):
 
     @cached_property
     def faintest_pair(self) -> tuple[float, str, str] | None:
-        """λ_ij/(λ_i λ_j) nearest to 0, with its sign, and the two names; None for one attribute or more than 64.
+        """Most attenuated pair: λ_ij/(λ_i λ_j) nearest to 0, and two names.
+
+        None for one attribute or more than 64.
 
         λ_i is that of the *requested* ε_i, so that the ratio compares with Kronecker at the same request: preserved pairs have
         at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
@@ -553,7 +602,9 @@ class Design(Labelled, FullRecords, TableResult):
 
     @cached_property
     def pair_visibilities(self) -> FloatArray | None:
-        """λ_ij/(λ_i λ_j) of every pair, shape (m, m), NaN on the diagonal; None for one attribute or more than 64.
+        """λ_ij/(λ_i λ_j) of every pair, shape (m, m), NaN on the diagonal.
+
+        None for one attribute or more than 64.
 
         λ_i is that of the *requested* ε_i; 1 is what randomizing each attribute on its own would show.
         """
@@ -565,7 +616,9 @@ class Design(Labelled, FullRecords, TableResult):
         return ratio
 
     def plot_pairs(self) -> Figure:
-        """How much of the association of each pair comes through, relative to Kronecker: darker is more, red turns its sign.
+        """Plot the visibility of each pair's association relative to independent RR.
+
+        Darker is more; red marks a reversed sign.
 
         Raises InvalidInput for one attribute, or more than 64.
         """
@@ -608,7 +661,10 @@ class Design(Labelled, FullRecords, TableResult):
         return tuple(out)
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
+        """Return the JSON object.
+
+        Total, bound, gap, and per attribute requested, achieved and conditional ε.
+        """
         out = TableResult.summary(self) | {
             "status": str(self.solution.status),
             "seconds": self.solution.seconds,
@@ -623,7 +679,10 @@ class Design(Labelled, FullRecords, TableResult):
 
 
 def requirements(design: Design) -> str:
-    """What a design's lower bound takes for granted of a mechanism, in words: accuracies, and pairs and caps asked for."""
+    """Describe the requirements for which a design's lower bound holds.
+
+    Accuracies, pairs and caps.
+    """
     problem = design.solution.problem
     capped = problem.caps is not None and np.isfinite(problem.caps).any()
     words = ["accuracies", *(["preserved pairs"] if problem.pairs else []), *(["conditional caps"] if capped else [])]
@@ -631,7 +690,7 @@ def requirements(design: Design) -> str:
 
 
 def _how_to_keep(design: Design, first: str, second: str) -> str:
-    """What to ask for so that a pair stays visible, given what was asked for."""
+    """Advise how to keep a pair visible, given the present requirements."""
     problem = design.solution.problem
     if design.solution.status is Status.BASELINE:
         return "use ``method='auto'`` and ``preserve='pairs'``"
@@ -643,7 +702,7 @@ def _how_to_keep(design: Design, first: str, second: str) -> str:
 
 
 def solution_warnings(design: Design) -> tuple[str, ...]:
-    """What a user must know of how far this design was solved, one line each."""
+    """List warnings about the solution, one line each."""
     out = list(design.solution.notes)
     if design.solution.status is Status.BASELINE:
         out.append(f"method {design.method!r} is a baseline, not certified: {_where_the_optimum_is(design)}")

@@ -78,7 +78,9 @@ class Proposing:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proposal(TableResult):
-    """What was proposed: the domain, notes on what a person should confirm, columns left out and why, and the look's cost.
+    """A proposed specification.
+
+    The domain, notes to confirm, columns left out with reasons, and the privacy cost of the inspection.
 
     ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
     them.
@@ -95,16 +97,16 @@ class Proposal(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person must know before using it: public columns, those that are left out and why, and what looks wrong."""
+        """Public columns, columns left out with reasons, and suspicious values."""
         beside = [self.public.warning()] if self.public else []
         return (*beside, *(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts)
 
     def headline(self) -> str:
-        """How many attributes were proposed, and from what."""
+        """Summarize the proposed attributes and their source."""
         return f"{amount(self.domain.m, 'attribute')} proposed from {amount(self.records, 'record')} of {self.source}"
 
     def to_arrow(self) -> pa.Table:
-        """One row per attribute: name, size, ordered, confirm."""
+        """Convert to a table with one row per attribute: name, size, ordered, confirm."""
         return pa.Table.from_pylist(self._rows())
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -117,7 +119,7 @@ class Proposal(TableResult):
         ]
 
     def opening(self) -> list[str]:
-        """What stands at the top of the specification's file."""
+        """List the first lines of the specification's file."""
         return [
             f"Proposed by {SOFTWARE} from {self.source!r}, {amount(self.records, 'record')}. Confirm every line marked so.",
             *(f"Gives away: {line}" for line in self.disclosed[1:-1]),
@@ -125,7 +127,7 @@ class Proposal(TableResult):
         ]
 
     def summary(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "records": self.records,
             "attributes": self._rows(),
@@ -136,7 +138,9 @@ class Proposal(TableResult):
 
 
 def propose(data: Any, wanted: Proposing) -> Proposal:
-    """A domain for PUBLIC data, or for data whose owner accepts what the look gives away. One pass, bounded memory.
+    """Propose a domain from PUBLIC data in one pass with bounded memory.
+
+    Other data only if its owner accepts what the inspection discloses.
 
     Raises InvalidInput for columns that are not there, bins for text, or data in which no column can be an attribute.
     """
@@ -174,7 +178,7 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
 
 
 def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
-    """The attributes of a multi-select column, one for each option, or why there can be none."""
+    """Propose attributes of a multi-select column, or say why there are none."""
     marks = tuple(m for m in wanted.missing if column.holds(m))
     known = {text: n for text, n in column.counts.items() if text and text not in marks}
     kept = sorted(text for text, n in known.items() if n >= wanted.rare)
@@ -197,7 +201,7 @@ def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[At
 
 
 def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
-    """The attribute of a column, or why it can be none."""
+    """Propose the attribute of a column, or say why there is none."""
     name, values = column.name, column.typed()
     marks = tuple(m for m in wanted.missing if column.holds(m))
     none = (None,) if None in values else ()
@@ -278,7 +282,10 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
 
 
 def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
-    """Inner edges of bins with about as many records each, to three digits of themselves or of the quartiles' distance."""
+    """Compute inner edges of bins with about equal counts, to three digits.
+
+    Three digits of the edges or of the interquartile range.
+    """
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order]) / weights.sum()
     places = np.searchsorted(below, np.arange(1, bins) / bins)
@@ -294,12 +301,15 @@ def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
 
 
 def _places(number: float) -> int:
-    """Digits behind the point that make three significant ones; fewer than none where it is large."""
+    """Count the decimals of three significant digits; negative for large numbers."""
     return _DIGITS - 1 - math.floor(math.log10(abs(number))) if number else 0
 
 
 def _as_numbers(known: Mapping[Category, int]) -> dict[Category, int] | None:
-    """How often each number occurs, also where texts keep zeros behind the point (12.50); None where some are no numbers."""
+    """Count how often each number occurs; None if some value is not a number.
+
+    Texts may have trailing zeros (12.50).
+    """
     out: dict[Category, int] = {}
     for value, n in known.items():
         if isinstance(value, bool) or (isinstance(value, str) and not _WRITTEN.fullmatch(value)):
@@ -320,7 +330,7 @@ def _number(value: Any) -> float:
 
 
 def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
-    """What the proposal gives away, one sentence each."""
+    """List what the proposal discloses, one sentence each."""
     plain = list(
         dict.fromkeys(a.multi_select.column if a.multi_select else a.name for a in attributes if a.bins is None)
     )
@@ -358,7 +368,10 @@ _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d{1,2}\s*|\s*[-+]?\d+\s*")
 
 
 def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
-    """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
+    """List suspicious values of a column, one sentence each.
+
+    Values declared ``missing`` are not suspicious.
+    """
     said: list[str] = []
     alike: dict[str, list[str]] = defaultdict(list)
     for word in (v for v in known if isinstance(v, str)):
@@ -382,18 +395,18 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
 
 
 def _plain(text: str) -> str:
-    """A text without what people do not see or do not mean: spaces around and between, capitals, how accents are stored."""
+    """Normalize a text: spaces, capitals, and the storage of accents."""
     return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
 def _quoted(values: Sequence[str]) -> str:
-    """Texts that may look alike: what does not stand in ASCII is escaped where they would."""
+    """Quote texts, with escapes for characters that may look alike."""
     plain = len({unicodedata.normalize("NFC", v) for v in values}) == len(values)
     return " and ".join(shown(v) if plain else ascii(v) for v in values[:4])
 
 
 def _all_match(form: re.Pattern[str], values: Iterable[Category]) -> bool:
-    """Whether every value that is not a mark of a missing one is a text of this form."""
+    """Check that every value except missing marks is a text of this form."""
     texts = [v for v in values if not (isinstance(v, str) and _is_mark(v))]
     return len(texts) > 1 and all(isinstance(v, str) and form.fullmatch(v) for v in texts)
 
@@ -403,7 +416,10 @@ def _is_mark(text: str) -> bool:
 
 
 def no_answers(known: Iterable[Category]) -> list[Category]:
-    """The values that may stand for an answer that is not there: marks, words, and numbers far from all others."""
+    """Find values that may mark missing answers.
+
+    Marks, words, and numbers far from all others.
+    """
     values = list(known)
     marks: list[Category] = [v for v in values if isinstance(v, str) and _is_mark(v)]
     numbers = {v: number for v in values if (number := _number_of(v)) is not None}

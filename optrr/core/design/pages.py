@@ -30,7 +30,7 @@ _AUDIT = (
 
 
 def design_page(design: Design, file: str | None = None) -> Page:
-    """The page of a design; ``file`` is the name it was saved under."""
+    """Build the HTML report of a design; ``file`` is its file name."""
     problem = design.solution.problem
     m = amount(problem.m, "attribute")
     lead = [
@@ -59,7 +59,7 @@ def _bound(design: Design) -> str:
 
 
 def bought(design: Design) -> list[Part]:
-    """A row for every attribute: what was bought, what that reveals, and how often people's answers are replaced."""
+    """List each attribute's accuracy, privacy loss and rate of replacement."""
     table = design.shown()
     sizes, epsilons = design.domain.sizes.tolist(), design.attribute_epsilons.tolist()
     rows = [
@@ -91,7 +91,7 @@ def _asked(design: Design) -> Section:
 
 
 def _pairs(design: Design) -> list[Section]:
-    """Which pairs stay visible; nothing for one attribute, or where there are too many to look at."""
+    """List visible pairs; empty for one attribute or too many."""
     if design.faintest_pair is None:
         return []
     ratio, first, second = design.faintest_pair

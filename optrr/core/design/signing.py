@@ -51,17 +51,17 @@ _MAKE_PUBLIC = "make it by: openssl pkey -in key.pem -pubout -out public.pem"
 
 
 def signature_path(file: Path) -> Path:
-    """Where the signature of a file is looked for: FILE.sig."""
+    """Return the path of a file's signature, FILE.sig."""
     return file.with_name(f"{file.name}.sig")
 
 
 def signed_line(kind: str, raw: bytes) -> bytes:
-    """What is signed of a file of this kind with these bytes."""
+    """Build the signed line of a file of this kind with these bytes."""
     return f"{_VERSION} {kind} {hashlib.sha256(raw).hexdigest()}\n".encode()
 
 
 def _kind(file: Given) -> str:
-    """The kind of file that a signature states."""
+    """Return the kind of file that a signature states."""
     kind = kind_of(file)
     return kind if kind in FORMATS else DESIGN
 
@@ -77,7 +77,7 @@ class Signature(Result):
     in_summary = ("output", "key")
 
     def headline(self) -> str:
-        """The file and the key."""
+        """Summarize the file and the key."""
         return f"{self.output}: signed by key {self.key}"
 
 
@@ -100,7 +100,9 @@ def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = Non
 
 
 def signature_check(file: Given, key: Path) -> Check:
-    """Whether the file was signed by the owner of a public key, in the file beside it.
+    """Check that the owner of a public key signed the file.
+
+    The signature is in the file beside it.
 
     Raises InvalidInput where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
     is in the result.
@@ -119,7 +121,10 @@ def signature_check(file: Given, key: Path) -> Check:
 
 
 def require_signed(file: Content, key: Path | None) -> Content:
-    """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked."""
+    """Return the file's content after checking its signature.
+
+    Without a key nothing is checked.
+    """
     if key is None:
         return file
     check = signature_check(file, key)
@@ -129,7 +134,10 @@ def require_signed(file: Content, key: Path | None) -> Content:
 
 
 def fingerprint(public: Ed25519PublicKey) -> str:
-    """SHA-256 of the key's DER form: openssl pkey -pubin -in public.pem -outform DER | sha256sum."""
+    """Compute the SHA-256 of the key's DER form.
+
+    openssl pkey -pubin -in public.pem -outform DER | sha256sum
+    """
     return hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 

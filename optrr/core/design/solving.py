@@ -70,7 +70,10 @@ class Constraints:
     max_epsilon: Limits = None
 
     def problem(self, domain: Domain, epsilons: FloatArray) -> Problem:
-        """The design problem over ``domain``; raises InvalidInput for an unknown name, or no number of nats."""
+        """Build the design problem over ``domain``.
+
+        Raises InvalidInput for an unknown name or an invalid number of nats.
+        """
         caps = self.caps(domain)
         return Problem(
             domain.sizes,
@@ -82,7 +85,7 @@ class Constraints:
         )
 
     def pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:
-        """Indices of the pairs to keep."""
+        """List the pairs to preserve by index."""
         if self.preserve == "marginals":
             return ()
         if self.preserve == "pairs":
@@ -100,20 +103,23 @@ class Constraints:
         return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
 
     def caps(self, domain: Domain) -> FloatArray:
-        """Largest conditional ε of each attribute, shape (m,); inf where there is none."""
+        """Return the largest conditional ε of each attribute, (m,); inf for none."""
         return limits(domain, self.conditional_cap, math.inf, "conditional_cap")
 
     def least(self, domain: Domain) -> FloatArray:
-        """Smallest ε_i, shape (m,); 0 where there is none."""
+        """Return the smallest ε_i, shape (m,); 0 for none."""
         return limits(domain, self.min_epsilon, 0.0, "min_epsilon")
 
     def most(self, domain: Domain) -> FloatArray:
-        """Largest ε_i, shape (m,); inf where there is none."""
+        """Return the largest ε_i, shape (m,); inf for none."""
         return limits(domain, self.max_epsilon, math.inf, "max_epsilon")
 
 
 def limits(domain: Domain, given: Limits, default: float, what: str) -> FloatArray:
-    """One number for each attribute, shape (m,): ``given``, or ``default`` where it names none. Raises InvalidInput."""
+    """Return one number for each attribute, shape (m,).
+
+    ``given``, or ``default`` for those not named. Raises InvalidInput.
+    """
     out = np.full(domain.m, default)
     if given is not None:
         for name, value in given.items() if isinstance(given, Mapping) else dict.fromkeys(domain.names, given).items():
@@ -133,7 +139,9 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     options: SolveOptions = SolveOptions(),
     public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Design:
-    """Find the mechanism with the smallest total ε that flips attribute i as rarely as randomized response at ε_i (POR §IV).
+    """Find the mechanism with the smallest total ε (POR §IV).
+
+    It flips attribute i as rarely as randomized response at ε_i.
 
     Parameters
     ----------
@@ -219,7 +227,10 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
 def declared_epsilons(
     domain: Declared, epsilons: float | ArrayLike | Mapping[str, float] | None, *, optional: bool = False
 ) -> tuple[Specification, FloatArray]:
-    """What declares the attributes, and ε_i, shape (m,): those given, or its own; all alike where it needs none."""
+    """Return the specification and ε_i, shape (m,).
+
+    Given ε_i, or its own; all equal if none is required.
+    """
     given = Specification.of(domain)
     if epsilons is not None:
         return given, epsilon_vector(given.domain, epsilons)
@@ -227,7 +238,10 @@ def declared_epsilons(
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
-    """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
+    """Return ε_i in the domain's order, shape (m,).
+
+    Raises InvalidInput if a name is missing or unknown, or an ε is not a number.
+    """
     try:
         if isinstance(epsilons, Mapping):
             for name in epsilons:
@@ -257,7 +271,9 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
     notes: tuple[str, ...] = (),
     started: float | None = None,
 ) -> Design:
-    """The design of ``law``, with status "baseline": it claims no optimality, and the bound below it holds all the same.
+    """Build the design of a noise distribution with status "baseline".
+
+    It claims no optimality; the lower bound holds anyway.
 
     ``requested`` are the ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
     ``started`` is by :func:`time.perf_counter`, for the seconds it took.

@@ -77,7 +77,7 @@ _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attribut
 
 
 def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o {}") -> None:
-    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy.
+    """Raise InvalidInput if a specification was given in place of a design.
 
     ``command`` makes the design that is wanted of a file, in another.
     """
@@ -97,7 +97,7 @@ def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o
 
 
 class _Outline(msgspec.Struct):
-    """Keys of a specification, and those that only files made of one have; what they hold is passed over."""
+    """Keys of a specification and of files made from one; values are ignored."""
 
     attributes: msgspec.Raw
     format: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -111,7 +111,7 @@ _NOTED = {"size": "categories"}
 
 
 def _fields(attribute: Attribute) -> dict[str, Any]:
-    """The keys of an attribute: nothing that would follow from the others."""
+    """Return the keys of an attribute, without those implied by others."""
     out: dict[str, Any] = {"name": attribute.name}
     bins, numbers = attribute.bins, attribute.numbers
     known = range(numbers) if numbers is not None else [c for c in attribute.categories if c is not None]
@@ -135,7 +135,7 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value without what JSON lacks: dates and infinite edges as their texts."""
+    """Convert dates and infinite edges, which JSON lacks, to texts."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, date):
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
 
 
 def toml_entry(key: str, value: Any, note: str | None) -> str:
-    """A line, or several where a list is long."""
+    """Format an entry in one line, or in several for a long list."""
     comment = "" if note is None else f" # {one_line(note)}"
     if not isinstance(value, list):
         return f"{key} = {toml_value(value)}{comment}"
@@ -155,7 +155,10 @@ def toml_entry(key: str, value: Any, note: str | None) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Texts and booleans as JSON writes them, which TOML reads alike; numbers and dates as Python does."""
+    """Format texts and booleans as JSON, numbers and dates as Python.
+
+    TOML reads both alike.
+    """
     if isinstance(value, date):
         return value.isoformat()
     text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
@@ -168,7 +171,9 @@ _SHOWN = 24
 
 
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the people asked are shown: texts in ``language`` (such as ``de``), None where the specification gives none.
+    """Texts for respondents in ``language`` (such as ``de``).
+
+    None if the specification gives none.
 
     ``asker`` says who asks, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's name; an attribute
     without one is asked by its name.
@@ -183,7 +188,9 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 @dataclass(frozen=True, eq=False)
 class Specification:
-    """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in).
+    """A domain and the requested ε_i in nats, shape (m,).
+
+    ``nan`` if none was given (allocation fills them in).
 
     ``public`` are columns that stand beside the attributes and are not randomized.
 
@@ -202,7 +209,10 @@ class Specification:
 
     @classmethod
     def of(cls, given: Any) -> "Specification":
-        """A specification, its file, its content, or a domain, which asks for no ε. Raises InvalidInput."""
+        """Convert a file, its content or a domain to a specification.
+
+        A domain has no ε. Raises InvalidInput.
+        """
         if isinstance(given, Specification):
             return given
         if isinstance(given, str | Path):
@@ -214,7 +224,7 @@ class Specification:
         return cls(domain, np.full(domain.m, np.nan))
 
     def required_epsilons(self) -> FloatArray:
-        """The ε_i. Raises InvalidInput naming the first attribute that has none."""
+        """Return the ε_i; raise InvalidInput naming the first attribute without one."""
         missing = np.flatnonzero(np.isnan(self.epsilons))
         if missing.size:
             name = self.domain.names[int(missing[0])]
@@ -225,7 +235,9 @@ class Specification:
 
     @classmethod
     def from_frame(cls, data: Any, proposing: Proposing | None = None, epsilon: float | None = None) -> "Specification":
-        """A specification read off PUBLIC data, a frame or whatever else holds records; see :func:`propose`.
+        """Infer a specification from PUBLIC data; see :func:`propose`.
+
+        The data is a frame or another source of records.
 
         Never use it on the records to be protected without asking who may see the result: which categories occur, and where
         edges lie, are answers about them that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) say which columns are
@@ -237,12 +249,14 @@ class Specification:
 
     @classmethod
     def proposed(cls, proposal: Proposal, epsilon: float | None = None) -> "Specification":
-        """What is proposed, with one ε, in nats, for every attribute."""
+        """Build the specification of a proposal with one ε, in nats, for all."""
         epsilons = np.full(proposal.domain.m, np.nan if epsilon is None else _checked_epsilon("``epsilon``", epsilon))
         return cls(proposal.domain, epsilons, public=proposal.public)
 
     def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
-        """The specification as TOML; ``notes`` are comments by (attribute, key), "" for the whole; ``opening`` stands first.
+        """Format the specification as TOML.
+
+        ``notes`` are comments by (attribute, key), "" for the whole; ``opening`` comes first.
 
         Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
         """
@@ -268,7 +282,10 @@ class Specification:
         return "\n".join([*lines, ""])
 
     def record(self) -> dict[str, Any]:
-        """What :func:`declared` reads, as plain values for JSON and TOML: what nobody gave is left out."""
+        """Return plain values for JSON and TOML, as :func:`declared` reads them.
+
+        Omitted keys stay omitted.
+        """
         texts: dict[str, Any] = msgspec.to_builtins(self.wording)
         epsilons = self.epsilons.tolist()
         questions = texts.pop("questions", {})
@@ -282,7 +299,10 @@ class Specification:
         return texts | ({"public": public} if public else {}) | {"attributes": attributes}
 
     def proportions(self) -> FloatArray:
-        """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
+        """Return the ε_i as proportions of a total; all equal if none is given.
+
+        Raises InvalidInput if only some are given.
+        """
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
 
 
@@ -291,7 +311,9 @@ Declared = Specification | Domain | str | Path | Mapping[str, Any]
 
 
 def read_specification(path: Given) -> Specification:
-    """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy.
+    """Read a TOML or JSON file, by suffix.
+
+    Raises InvalidInput with the place in the file and the remedy.
 
     Examples
     --------
@@ -314,7 +336,7 @@ def read_specification(path: Given) -> Specification:
 
 
 def declared(raw: Any) -> Specification:
-    """The specification that a file's content declares.
+    """Build the specification that a file's content declares.
 
     Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
     """
@@ -341,7 +363,7 @@ _KINDS = {
 
 
 def _in_words(error: msgspec.ValidationError, raw: Any) -> str:
-    """What is wrong, with the attribute's name and the key that was probably meant."""
+    """Describe an error with the attribute's name and the probable key."""
     said, place = str(error), "the specification"
     keys = Spec.__struct_fields__
     if at := _AT.search(said):
@@ -363,7 +385,9 @@ def _in_words(error: msgspec.ValidationError, raw: Any) -> str:
 
 
 def read_declared(path: Given, what: str, parts: str) -> Any:
-    """What a TOML or JSON file declares, by its suffix; ``what`` it is, and of which ``parts``, for messages.
+    """Read the declarations of a TOML or JSON file, by suffix.
+
+    ``what`` and ``parts`` describe it in messages.
 
     Raises InvalidInput with the place in the file and the remedy, where it is neither, empty, not UTF-8, or has a key twice.
     """
@@ -391,7 +415,7 @@ def read_declared(path: Given, what: str, parts: str) -> Any:
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; of a key written twice, json would keep the second and say nothing."""
+    """Build a JSON object; refuse repeated keys, which json would overwrite."""
     by_key = dict(pairs)
     if len(by_key) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
@@ -400,7 +424,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def parse_attributes(texts: Sequence[str]) -> Specification:
-    """Attributes written ``name=size:epsilon`` (``name=size`` where no ε is asked for)."""
+    """Parse attributes written ``name=size:epsilon``, or ``name=size``."""
     specs = []
     for text in texts:
         name, equals, rest = text.rpartition("=")

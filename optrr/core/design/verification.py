@@ -57,7 +57,10 @@ MOST_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Check:
-    """One claim: its name, what was stated, what was recomputed, how, and whether it holds."""
+    """One verified claim.
+
+    Its name, the stated and recomputed values, the method, and whether it holds.
+    """
 
     name: str
     stated: str
@@ -66,24 +69,29 @@ class Check:
     holds: bool
 
     def line(self) -> str:
-        """In one line."""
+        """Format the check in one line."""
         verb = "holds" if self.holds else "FAILS"
         return f"{self.name} {verb}: stated {self.stated}, recomputed {self.recomputed} ({self.how})"
 
     def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the JSON object."""
         return {k: getattr(self, k) for k in ("name", "holds", "stated", "recomputed", "how")}
 
 
 def total_check(stated: float, drawn: float, how: str) -> Check:
-    """Whether a total ε that is stated, in nats, is the one that is drawn: not below it, nor above by more than rounding."""
+    """Check that a stated total ε, in nats, covers what is drawn.
+
+    It may exceed it only by rounding.
+    """
     holds = drawn - LAST_PLACES * (1 + drawn) <= stated <= drawn + SAME * (1 + drawn)
     return Check("total epsilon", f"{stated:.9g}", f"{drawn:.9g}", how, holds)
 
 
 @dataclass(frozen=True, repr=False)
 class Verification(TableResult):
-    """All checks of one design, and whether its file is as it was written (None where it comes from no file).
+    """All checks of one design, and whether its file is intact.
+
+    None if it comes from no file.
 
     Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns
     that it does not protect. ``unchecked`` is what a file states that cannot be known from it alone, one line each.
@@ -115,32 +123,35 @@ class Verification(TableResult):
         return self.digest is not False and not self.failed
 
     def headline(self) -> str:
-        """Verified or not, and what fails."""
+        """State whether all checks hold, and which fail."""
         failed = [c.name for c in self.failed] + (
             ["it was changed after it was written (its digest differs)"] if self.digest is False else []
         )
         return f"verified, {len(self.checks)} checks hold" if self.holds else "NOT verified: " + ", ".join(failed)
 
     def to_arrow(self) -> pa.Table:
-        """One row per check: name, holds, stated, recomputed, how."""
+        """Convert to a table with one row per check.
+
+        Columns are name, holds, stated, recomputed, how.
+        """
         return pa.Table.from_pylist([c.summary() for c in self.checks])
 
     def shown(self, most: int | None = None) -> Table:
-        """One row per check."""
+        """Build the printed table with one row per check."""
         rows = [
             [c.name, "holds" if c.holds else "FAILS", c.stated, c.recomputed, c.how] for c in self.checks[slice(most)]
         ]
         return Table(["check", "verdict", "stated", "recomputed", "how"], rows)
 
     def sentences(self) -> Sequence[str]:
-        """The digest, what cannot be known from the file alone, and what the design's records are named by."""
+        """State the digest, its use, and what a file alone cannot prove."""
         digest = "" if self.digest is None else "digest holds" if self.digest else "digest FAILS: the file was changed"
         named = [f"design {self.design}"] if self.holds and self.design else []
         public = [self.public.warning()] if named and self.public else []
         return [line for line in (digest, *(f"not checked: {x}" for x in self.unchecked), *named, *public) if line]
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         named = {"design": self.design} if self.holds and self.design else {}
         public = {"public": self.public.summary()} if named and self.public else {}
         return super().summary() | named | public | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
@@ -153,14 +164,20 @@ class _Reply(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of processor time, its own start included, and bytes beyond those of that start."""
+    """Limits of processor time and memory for checks.
+
+    Seconds include the process's start; bytes are beyond those of that start.
+    """
 
     seconds: int
     memory: int
 
     @staticmethod
     def of(raw: bytes, loading: bool = False) -> "Limits":
-        """What a file of these bytes may take; more for a large one where it is loaded to work with."""
+        """Return the limits for a file of these bytes.
+
+        More for a large file that is loaded to work with.
+        """
         more = max(0, len(raw) - _SMALL) if loading else 0
         return Limits(math.ceil(_SECONDS + _SECONDS_EACH * more), round(_MEMORY + _MEMORY_EACH * more))
 
@@ -170,7 +187,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class CheckedFiles(Generic[Record]):
-    """One kind of file whose numbers are recomputed: here, or in another process where that may take long.
+    """A kind of file whose numbers are recomputed.
+
+    In this process, or in another one if that may take long.
 
     ``what`` it is, for messages; ``decoded`` reads its bytes unchecked, ``checks`` recomputes what they state, ``is_heavy``
     says whether that may take long. ``apart`` names :meth:`checked` of this object for the other process (``module:name``),
@@ -185,11 +204,14 @@ class CheckedFiles(Generic[Record]):
     remedy: str = "design again"
 
     def checked(self, raw: bytes, source: Given) -> Verification:
-        """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+        """Check a file's content without a limit.
+
+        ``source`` is its location in messages.
+        """
         return self._checked(raw, source, limited=False, loading=False)[0]
 
     def verified(self, path: Given, *, limited: bool) -> Verification:
-        """All checks of a file; what does not hold is in the result.
+        """Check a file; failed checks are in the result.
 
         Raises InvalidInput where it cannot be read as what it should be; where it is ``limited``, and has more than 64 MB or
         takes longer.
@@ -199,7 +221,7 @@ class CheckedFiles(Generic[Record]):
         return self._checked(read_named(path, self.what), path, limited, loading=False)[0]
 
     def loaded(self, path: Given, *, limited: bool = True) -> Record:
-        """What a file holds that is as it was written and in which every number holds.
+        """Load a file that is intact and in which every number holds.
 
         Raises InvalidInput for any other; and where its checks take longer, or more memory, than :class:`Limits` allows to a
         file of its size.
@@ -215,7 +237,7 @@ class CheckedFiles(Generic[Record]):
         return self.decoded(raw, path) if record is None else record
 
     def _checked(self, raw: bytes, source: Given, limited: bool, loading: bool) -> tuple[Verification, Record | None]:
-        """The checks, and the record where it was read here."""
+        """Return the checks, and the record if it was read in this process."""
         if limited and len(raw) > _READ_HERE:
             return self._apart(raw, source, loading), None
         record = self.decoded(raw, source)
@@ -228,7 +250,7 @@ class CheckedFiles(Generic[Record]):
         return self._apart(raw, source), record
 
     def _apart(self, raw: bytes, source: Given, loading: bool = False) -> Verification:
-        """What the other process says of a file's bytes and its name, within :meth:`Limits.of` those bytes."""
+        """Check a file in another process, within :meth:`Limits.of` its bytes."""
         limits = Limits.of(raw, loading)
         order = [self.apart, str(source), str(limits.seconds), str(limits.memory)]
         # the same modules as here, wherever they were imported from
@@ -256,7 +278,10 @@ class CheckedFiles(Generic[Record]):
 
 
 def _limit(limits: Limits) -> None:
-    """From now on no more than this, and no core file. macOS does not enforce the memory."""
+    """Limit this process and disable core files.
+
+    macOS does not enforce the memory limit.
+    """
     if os.name != "posix":
         return
     import resource  # noqa: PLC0415 (POSIX only)
@@ -289,7 +314,10 @@ def _main(function: str, source: str, seconds: str, memory: str) -> None:
 
 
 def refuse_large(path: Given, what: str = "design file") -> None:
-    """Raise InvalidInput where a file has more than ``MOST_BYTES``; one that is missing is left to its reader."""
+    """Raise InvalidInput if a file has more than ``MOST_BYTES``.
+
+    A missing file is left to its reader.
+    """
     at = path_of(path)
     size = len(path.raw) if isinstance(path, Content) else at.stat().st_size if at.is_file() else 0
     if size > MOST_BYTES:
@@ -300,13 +328,16 @@ def refuse_large(path: Given, what: str = "design file") -> None:
 
 
 def is_heavy(*solutions: Solution) -> bool:
-    """Whether the checks of designs in one file may take more than ``MOST_SECONDS`` or ``MOST_MEMORY``."""
+    """Check whether verifying designs may exceed the limits.
+
+    ``MOST_SECONDS`` or ``MOST_MEMORY``, for the designs in one file.
+    """
     needed = sum(map(_work, solutions), Work())
     return needed.seconds > MOST_SECONDS or needed.memory > MOST_MEMORY
 
 
 def _work(solution: Solution) -> Work:
-    """An upper estimate for all checks of a design."""
+    """Estimate the work of all checks of a design from above."""
     law, certificate = solution.law, solution.certificate
     out = law.work() + (Work() if certificate is None else certificate.work())
     # eigenvalues of all pairs, which are computed where some are to be preserved

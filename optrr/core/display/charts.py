@@ -41,7 +41,10 @@ _CELL_LINE, _DARK = 0.19, 0.5
 
 
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
-    """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
+    """Create an empty figure, sizes in inches.
+
+    Made without pyplot: it needs no display and leaves no global state.
+    """
     figure = figure_class()(figsize=(width, height), layout="constrained")
     # without pyplot no notebook has been told how to show a figure, so it says so itself
     figure._repr_svg_ = partial(figure_svg, figure)  # type: ignore[attr-defined]
@@ -49,7 +52,7 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
 
 
 def figure_class() -> type[Figure]:
-    """What figures are made of. Raises InvalidInput where it is not installed."""
+    """Import the class of figures; raise InvalidInput if it is not installed."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only figures need it)
     except ImportError as error:
@@ -58,12 +61,18 @@ def figure_class() -> type[Figure]:
 
 
 def label_text(text: str, most: int = _LONGEST_LABEL) -> str:
-    """Text from outside as a chart may show it: escaped, cut after ``most`` characters, and no formula."""
+    """Format external text for a chart.
+
+    Escaped, cut after ``most`` characters, and without formulas.
+    """
     return cell(" ".join(text.split()), most).replace("$", r"\$")
 
 
 def figure_svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element: the same bytes for the same figure, no declaration, no metadata, own ids."""
+    """Convert the figure to an ``<svg>`` element.
+
+    The same bytes for the same figure; no declaration, no metadata, its own ids.
+    """
     import matplotlib as mpl  # noqa: PLC0415 (as above)
 
     sink = io.StringIO()
@@ -79,12 +88,15 @@ def figure_svg(figure: Figure) -> str:
 
 
 def legend_below(figure: Figure, columns: int = 2) -> None:
-    """The legend of all axes below the chart, where it covers nothing."""
+    """Place the legend of all axes below the chart."""
     figure.legend(loc="outside lower center", ncols=columns, frameon=False)
 
 
 def plain_logarithms(axis: Any) -> None:
-    """Numbers at 1, 2 and 5 of every decade of a logarithmic axis; only at 1 where there are many, at more where few."""
+    """Label 1, 2 and 5 of every decade of a logarithmic axis.
+
+    Fewer labels if there are many decades, more if there are few.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (as above)
 
     low, high = axis.get_data_interval()
@@ -96,12 +108,15 @@ def plain_logarithms(axis: Any) -> None:
 
 
 def _in_lines(text: str) -> str:
-    """A label in lines that leave room for the chart."""
+    """Wrap a label so that the chart has enough room."""
     return "\n".join(wrap(text, _LINE_CHARACTERS))
 
 
 def label_lines(text: str) -> str:
-    """Text from outside as a label beside rows: as :func:`label_text`, up to three lines that leave room for the chart."""
+    """Format external text as a label of a row.
+
+    As :func:`label_text`, in up to three lines.
+    """
     return _in_lines(label_text(text, 3 * _LINE_CHARACTERS))
 
 
@@ -112,7 +127,9 @@ def interval_figure(
     said: str,
     nothing: float | None = None,
 ) -> Figure:
-    """A row for each label, from the top: a dot at ``middle`` and a line between the ``ends``, shape (R,) each.
+    """Plot a row for each label, from the top.
+
+    A dot at ``middle`` and a line between the ``ends``, shape (R,) each.
 
     ``said`` stands below the axis, and a line where ``nothing`` is. Without ends, NaN, there is no line; infinite ones are
     drawn up to the largest finite number.
@@ -165,7 +182,10 @@ class Shading:
 
 
 def heat_figure(names: tuple[str, str], labels: tuple[Sequence[str], Sequence[str]], shading: Shading) -> Figure:
-    """A table as shaded cells: ``names`` are those of rows and columns, ``labels`` their categories'."""
+    """Plot a table as shaded cells.
+
+    ``names`` are those of rows and columns, ``labels`` their categories'.
+    """
     from matplotlib import colormaps  # noqa: PLC0415 (as above)
 
     rows, columns = shading.values.shape

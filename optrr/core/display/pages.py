@@ -68,7 +68,7 @@ class Given:
     seeded: bool
 
     def told(self) -> Section:
-        """What the people in these records may be told."""
+        """Build the section with the privacy statement for respondents."""
         if self.seeded:
             return Section("What people are told", [Text(_SEEDED, warning=True)])
         section = told(self.spent)
@@ -76,25 +76,31 @@ class Given:
         return replace(section, parts=[*section.parts, Text(public.warning(), warning=True)]) if public else section
 
     def was_asked(self, records: int) -> Section:
-        """What was asked of which records."""
+        """Build the section on the analysis and its records."""
         rows: list[tuple[str, object]] = [("randomized records", ", ".join(self.inputs)), ("how many", records)]
         rows += [*self.asked, ("design", self.design_file), ("total epsilon", epsilon_text(self.asking.epsilon))]
         return Section("What was asked", [Table(["what", "value"], rows)])
 
     def check(self) -> Section:
-        """How a reader checks the page."""
+        """Build the section on verifying the report."""
         return Section(
             "How to check", [*checked(self.asking, self.design_file), Text(_ESTIMATED), commands(self.command)]
         )
 
     def page(self, title: str, lead: list[str], about: Iterable[Section], records: int, said: Iterable[str]) -> Page:
-        """A page: sections ``about`` a result of so many records, what was ``said`` of it as warnings, and all of the above."""
+        """Build a report on ``records`` records with sections ``about`` a result.
+
+        ``said`` are its warnings.
+        """
         doubted = warnings([*self.doubts, *said])
         return Page(title, [*doubted, *about, self.told(), self.was_asked(records), self.check()], lead)
 
 
 def told(epsilon: float) -> Section:
-    """What a total ε, in nats, promises, in the words of the survey's page."""
+    """Build the privacy statement of a total ε, in nats.
+
+    The words are those of the survey's page.
+    """
     if not isfinite(epsilon):
         return Section("What people are told", [Text(_UNLIMITED, warning=True)])
     parts = [Text(_FIRST), Text(promise(epsilon), quoted=True), Text(example(epsilon), quoted=True)]
@@ -102,7 +108,7 @@ def told(epsilon: float) -> Section:
 
 
 def checked(asking: Any, design_file: str | None) -> list[Part]:
-    """The digest, and how to recompute what the design's file says."""
+    """List the digest and how to recompute the statements of the design's file."""
     parts: list[Part] = [Text(_DIGEST), Commands([asking.digest])]
     if design_file is None:
         return [
@@ -113,12 +119,14 @@ def checked(asking: Any, design_file: str | None) -> list[Part]:
 
 
 def commands(*lines: Sequence[str]) -> Commands:
-    """Commands word by word, as a terminal takes them."""
+    """Build commands word by word, as a terminal takes them."""
     return Commands([shlex.join(line) for line in lines])
 
 
 def table_page(result: TableResult, given: Given, **beside: Any) -> Page:
-    """The page of a result that is one table: a chart where rows are few, the table, and notes.
+    """Build the HTML report of a table.
+
+    A chart if rows are few, the table, and notes.
 
     ``beside`` are results that stand beside it, which it names.
     """

@@ -30,7 +30,10 @@ _LARGE, _LARGEST = 100.0, 1e7
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; plain text, escaped. ``warning`` sets it off, and so does ``quoted``, for what is said to others."""
+    """A paragraph of plain text, escaped.
+
+    ``warning`` highlights it, and so does ``quoted``, for statements to others.
+    """
 
     text: str
     warning: bool = False
@@ -48,7 +51,9 @@ class Commands:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under column names; numbers of a column have the same digits, and what is None or NaN is an empty cell.
+    """Rows under column names.
+
+    Numbers of a column have the same digits; None and NaN are empty cells.
 
     ``strong`` lists the row numbers to set off.
     """
@@ -78,7 +83,7 @@ class Table:
         return [bool(column) and all(_to_the_right(v) for v in column) for column in given]
 
     def first(self, most: int) -> "Table":
-        """The first rows, with a note on how many there are where some are left out."""
+        """Return the first rows, with a note on the number of rows left out."""
         if len(self.rows) <= most:
             return self
         more = f"The first {most} of {len(self.rows)} rows."
@@ -87,7 +92,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """An SVG from :func:`~optrr.core.display.charts.figure_svg`, its caption, and a ``description`` for screen readers."""
+    """An SVG with its caption and a ``description`` for screen readers.
+
+    See :func:`~optrr.core.display.charts.figure_svg`.
+    """
 
     svg: str
     caption: str = ""
@@ -109,7 +117,7 @@ Part = Text | Commands | Table | Chart
 
 
 def warned(lines: Iterable[str]) -> list[Part]:
-    """A paragraph for each warning, set off."""
+    """Build a highlighted paragraph for each warning."""
     return [Text(one_line(line), warning=True) for line in lines]
 
 
@@ -122,14 +130,17 @@ class Section:
 
 
 def warnings(lines: Iterable[str]) -> list[Section]:
-    """A section of warnings, none where there is nothing to warn of."""
+    """Build a section of warnings, or none."""
     parts = warned(dict.fromkeys(lines))
     return [Section("Before you rely on this", parts)] if parts else []
 
 
 @dataclass(frozen=True)
 class Page:
-    """A title, its sections, and the sentences that stand before them; ``dense`` ones are printed small, on few sheets."""
+    """A title, its sections, and the sentences before them.
+
+    ``dense`` pages are printed small, on few sheets.
+    """
 
     title: str
     sections: Sequence[Section]
@@ -178,13 +189,19 @@ def _to_the_right(value: object) -> bool:
 
 
 def _column_text(values: Sequence[object]) -> list[str]:
-    """The cells of a column: nothing for None and NaN, all digits of whole numbers, the same digits for all others."""
+    """Format a column.
+
+    Nothing for None and NaN, all digits of whole numbers, the same digits for all others.
+    """
     written = number_format([float(v) for v in values if isinstance(v, Real) and not isinstance(v, Integral)])
     return [_cell_text(value, written) for value in values]
 
 
 def number_format(numbers: Sequence[float]) -> str:
-    """The format of a column's numbers: decimals that show two digits of the smallest, or four digits of each."""
+    """Choose the format of a column's numbers.
+
+    Decimals that show two digits of the smallest, or four digits of each.
+    """
     sizes = [abs(number) for number in numbers if number and isfinite(number)]
     largest, smallest = max(sizes, default=1.0), min(sizes, default=1.0)
     decimals = max(_DECIMALS if largest < _LARGE else 1, 1 - floor(log10(smallest)))
@@ -205,7 +222,10 @@ def _cell_text(value: object, number: str) -> str:
 
 @cache
 def page_environment(*packages: str) -> "Environment":
-    """Templates of these packages, and the page of this one: all text is escaped, and an unknown name is an error."""
+    """Build the template environment of these packages.
+
+    All text is escaped, and an unknown name is an error.
+    """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only pages need it)
 
     environment = Environment(
@@ -221,10 +241,13 @@ def page_environment(*packages: str) -> "Environment":
 
 
 def page_html(page: Page) -> str:
-    """The page as HTML text."""
+    """Render the page as HTML text."""
     return page_environment().get_template("page.html").render(page=page)
 
 
 def parts_html(parts: Sequence[Part], title: str) -> str:
-    """Parts without a page around them, as a notebook shows them; ``title`` is what screen readers call the tables."""
+    """Render parts without a page, as for a notebook.
+
+    ``title`` is the name of the tables for screen readers.
+    """
     return page_environment().get_template("parts.html").render(parts=parts, title=title)

@@ -45,14 +45,14 @@ class Result(ABC):
 
     @abstractmethod
     def headline(self) -> str:
-        """The result in one line: what it is, and its main numbers."""
+        """Summarize the result in one line with its main numbers."""
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """The tables as people read them, or the first rows of each."""
+        """List the printed tables, or the first rows of each."""
         return ()
 
     def sentences(self) -> Sequence[str]:
-        """What stands below the tables, one paragraph each."""
+        """List the paragraphs below the tables."""
         return ()
 
     def __repr__(self) -> str:
@@ -62,37 +62,42 @@ class Result(ABC):
         return parts_text(self._parts())
 
     def summary(self) -> dict[str, Any]:
-        """The JSON object of the command line: its keys are names of attributes, and a number that is not finite is None."""
+        """Return the JSON object.
+
+        Keys are names of attributes, and numbers that are not finite are None.
+        """
         return named_in_json(self, self.in_summary)
 
     def to_arrow(self) -> pa.Table:
-        """The result as an Arrow table: one row of the numbers and texts in :meth:`summary`."""
+        """Convert to an Arrow table with one row of the values in :meth:`summary`."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
         return pa.table({name: [v] for name, v in self.summary().items() if not isinstance(v, list | dict)})
 
     def to_pandas(self) -> Any:
-        """The result as a pandas data frame; pandas must be installed."""
+        """Convert to a pandas data frame; pandas must be installed."""
         library("pandas", "to_pandas needs", instead="; or use to_arrow")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """The result as a polars data frame; polars must be installed."""
+        """Convert to a polars data frame; polars must be installed."""
         polars = library("polars", "to_polars needs", instead="; or use to_arrow")
         return polars.from_arrow(self.to_arrow())
 
     def _keys(self) -> int:
-        """How many of the first columns are categories, where null is the missing value."""
+        """Count the first columns that are categories, where null means missing."""
         return 0
 
     def row_names(self) -> list[str]:
-        """What each row is about, for figures: its categories, or what stands in its first column."""
+        """Name each row for figures: its categories, or its first column."""
         columns = self.to_arrow().columns[: max(self._keys(), 1)]
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         return [" × ".join(MISSING if value is None else str(value) for value in row) for row in rows]
 
     def plot(self) -> Figure:
-        """A dot for each row's estimate, with its interval where there is one, up to the largest number where it has no end.
+        """Plot each row's estimate as a dot, with its interval if there is one.
+
+        An unbounded interval is drawn to the largest number.
 
         Raises
         ------
@@ -109,7 +114,7 @@ class Result(ABC):
         return interval_figure(self.row_names(), middle, (low, high), *self._axis())
 
     def _axis(self) -> tuple[str, float | None]:
-        """What stands below the axis of :meth:`plot`, and where on it nothing is, if anywhere."""
+        """Return the label of :meth:`plot`'s axis and the position of no effect."""
         return self.drawn[0].replace("_", " "), None
 
     def _parts(self) -> list[Part]:
@@ -117,19 +122,22 @@ class Result(ABC):
         return [Text(one_line(self.headline())), *self.tables_shown(SHOWN), *notes]
 
     def _repr_html_(self) -> str:
-        """The same for notebooks, with the warnings; all text is escaped."""
+        """Render for notebooks, with the warnings; all text is escaped."""
         return parts_html([*self._parts(), *warned(self.warnings)], type(self).__name__)
 
 
 class TableResult(Result):
-    """A result that is a table: one row per attribute, cell, test or whatever it is about."""
+    """A result that is a table, one row per attribute, cell, test or other item."""
 
     @abstractmethod
     def to_arrow(self) -> pa.Table:
-        """The result as an Arrow table."""
+        """Convert to an Arrow table."""
 
     def shown(self, most: int | None = None) -> Table:
-        """The table as people read it, or its first rows: a word for missing categories, and every ε rounded up."""
+        """Build the printed table, or its first rows.
+
+        Missing categories have a word, and every ε is rounded up.
+        """
         table, rows_in_all = self._head(most)
         keys = self._keys()
 
@@ -148,25 +156,31 @@ class TableResult(Result):
         return Table(names, rows, note=f"… and {amount(more, 'more row')}" if more else "")
 
     def on_page(self, **beside: Any) -> OneTable:
-        """What stands on its page, with what stands ``beside`` it. Raises NotImplementedError where it has none."""
+        """Build the content of the HTML report.
+
+        Raises NotImplementedError if there is none.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def page_parts(self) -> list[Part]:
-        """The table as a part of another result's page."""
+        """List the table as a part of another result's report."""
         return [self.shown()]
 
     def _head(self, count: int | None) -> tuple[pa.Table, int]:
-        """The first rows, and how many there are in all."""
+        """Return the first rows and the number of all rows."""
         table = self.to_arrow()
         return table.slice(0, count), table.num_rows
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """:meth:`shown` alone."""
+        """List :meth:`shown` alone."""
         return [self.shown(most)]
 
 
 def in_json(value: Any) -> Any:
-    """A value as JSON has it: lists for arrays, objects for data classes, None for numbers that are not finite."""
+    """Convert a value for JSON.
+
+    Lists for arrays, objects for data classes, None for numbers that are not finite.
+    """
     if isinstance(value, np.ndarray):
         numbers = value.astype(object)
         numbers[~np.isfinite(value)] = None
@@ -182,19 +196,22 @@ def in_json(value: Any) -> Any:
 
 
 def named_in_json(value: Any, names: Sequence[str]) -> dict[str, Any]:
-    """These attributes, or all fields, as a JSON object."""
+    """Convert these attributes, or all fields, to a JSON object."""
     return {name: in_json(getattr(value, name)) for name in names or [each.name for each in fields(value)]}
 
 
 def intervals_said(confidence: float, simultaneous: bool = False) -> str:
-    """What kind of intervals a chart's axis shows."""
+    """Describe the intervals on a chart's axis."""
     return f"{100 * confidence:g}% intervals" + (" for all together" if simultaneous else "")
 
 
 def arrow_rows(
     rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str], whole: Sequence[str] = ()
 ) -> pa.Table:
-    """An Arrow table of these attributes of objects: columns of text, null for None, then of numbers, some ``whole``."""
+    """Build an Arrow table of these attributes of objects.
+
+    Columns of text, null for None, then of numbers, some ``whole``.
+    """
     import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
     kinds = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64())

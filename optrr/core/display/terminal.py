@@ -19,7 +19,7 @@ _GAP = 2
 
 
 def page_width() -> int:
-    """Characters that a line may have."""
+    """Return the maximum number of characters in a line."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdigit() and int(stated):
         return int(stated)
@@ -30,7 +30,7 @@ def page_width() -> int:
 
 
 def parts_text(parts: Sequence[Part]) -> str:
-    """Paragraphs, commands and tables as text; charts have none."""
+    """Format paragraphs, commands and tables as text; charts are left out."""
     text, before = "", None
     for part in parts:
         if not isinstance(part, Chart):
@@ -46,7 +46,10 @@ def _part_text(part: Text | Commands | Table) -> str:
 
 
 def table_text(table: Table) -> str:
-    """Title, head, rows and note; rows that are set off begin with a star, and columns that are left out are named."""
+    """Format title, head, rows and note.
+
+    Marked rows begin with a star, and omitted columns are named.
+    """
     heads, numeric, limit = table.heads, table.numeric, page_width()
     rows = [[c.replace("\u202f", "") if n else c for c, n in zip(row, numeric, strict=True)] for row in table.cells]
     star = "* " if table.strong else ""
@@ -81,13 +84,16 @@ def table_text(table: Table) -> str:
 
 
 def _least(column: Sequence[str], number: bool) -> int:
-    """Least width of a column: that of its numbers, and of the longest word of its head and texts."""
+    """Compute the minimum width of a column.
+
+    That of its numbers, and of the longest word of its head and texts.
+    """
     words = max((_wide(word) for text in column for word in text.split()), default=0)
     return max(words, 0 if number else min(_NARROW, max(map(_wide, column))))
 
 
 def _wide(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+    """Count the terminal columns of a text."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 

@@ -31,57 +31,69 @@ MISSING = "(missing)"
 
 
 def printable(text: str) -> str:
-    """The text with every character that does not print written as an escape; line breaks and spaces of all widths are kept."""
+    """Escape every character that does not print.
+
+    Line breaks and spaces of all widths are kept.
+    """
     if text.isprintable():
         return text
     return "".join(c if prints(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_line(text: str) -> str:
-    """The text on one line, escaped, and cut where it is very long."""
+    """Format the text on one line, escaped, and cut if it is very long."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
 
 
 def cell(text: str, most: int = LONGEST_CELL) -> str:
-    """The text as a cell of a table shows it: escaped, and cut after ``most`` characters."""
+    """Format the text for a table cell: escaped, cut after ``most`` characters."""
     text = printable(text)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def category_word(text: str | None) -> str:
-    """A category as people read it, from its text."""
+    """Format a category for output."""
     return MISSING if text is None else text
 
 
 def crossed(names: Iterable[str]) -> str:
-    """The name of a table of these attributes, for titles."""
+    """Name a table of these attributes, for titles."""
     return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
 
 
 def brief(value: object) -> str:
-    """A value as Python writes it, for messages: escaped, and cut where it is long."""
+    """Format a value as Python does, escaped, and cut if it is long."""
     return printable(written(value))
 
 
 def amount(number: int | str, noun: str) -> str:
-    """How many there are of something, by their number or its text: ``1 record``, ``2 records``; its plural ends in s."""
+    """Format a number with its noun: ``1 record``, ``2 records``.
+
+    The plural ends in s.
+    """
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"
 
 
 def counted(number: int, people: str) -> str:
-    """A number before a text that may begin with ``people``: ``2 people without status``, ``1 person without status``."""
+    """Format a number before a text that may begin with ``people``.
+
+    ``2 people without status``, ``1 person without status``.
+    """
     single = number == 1 and people.partition(" ")[0] == "people"
     return f"{number} {'person' + people.removeprefix('people') if single else people}"
 
 
 def sentence(text: str) -> str:
-    """A line of a terminal as a sentence of a page."""
+    """Convert a line of a terminal to a sentence of a page."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def prints(character: str) -> bool:
-    """Whether a character shows itself and moves nothing: printable ones, line breaks and spaces of all widths."""
+    """Check whether a character prints and moves nothing.
+
+    Printable ones, line breaks and spaces of all widths.
+    """
     return character.isprintable() or character == "\n" or unicodedata.category(character) == "Zs"
 
 
@@ -95,7 +107,10 @@ _OPTIMAL = 1e-6
 
 
 def sum_of_epsilons(epsilons: Iterable[float]) -> float:
-    """Smallest double not below the exact sum; inf where any is. What a person spends in all (sequential composition)."""
+    """Compute the smallest double not below the exact sum.
+
+    Sequential composition; inf if one is infinite.
+    """
     from optrr_solvers.enclosure import sum_ceiling  # noqa: PLC0415 (brings numpy, and most texts need no number of it)
 
     each = list(epsilons)
@@ -103,17 +118,23 @@ def sum_of_epsilons(epsilons: Iterable[float]) -> float:
 
 
 def epsilon_text(epsilon: float, decimals: int = 6) -> str:
-    """An ε with that many decimals, rounded up: what is read is never below what is spent."""
+    """Format ε with that many decimals, rounded up.
+
+    The text is never below the privacy loss.
+    """
     return _rounded(epsilon, decimals, ROUND_CEILING)
 
 
 def bound_text(bound: float, decimals: int = 6) -> str:
-    """A lower bound with that many decimals, rounded down: what is read still holds."""
+    """Format a lower bound with that many decimals, rounded down."""
     return _rounded(bound, decimals, ROUND_FLOOR)
 
 
 def nearness(ratio: float) -> str:
-    """How near an error is to the lower bound for every mechanism, from the ratio of the two."""
+    """Describe how close an error is to the lower bound for any mechanism.
+
+    ``ratio`` is the error over the bound.
+    """
     if ratio <= 1 + _OPTIMAL:
         return "optimal among all ε-LDP mechanisms"
     above = 100 * (ratio - 1)
@@ -122,20 +143,23 @@ def nearness(ratio: float) -> str:
 
 
 def records_enough(n: float) -> str:
-    """Of how many records would do, rounded up to two digits; in words where nobody has so many."""
+    """State a sufficient number of records, rounded up to two digits.
+
+    In words if it is unrealistic.
+    """
     if not n <= _MOST_RECORDS:
         return "more records than anybody has would be needed"
     return f"about {two_digits_up(n)} records would do"
 
 
 def two_digits_up(n: float) -> int:
-    """The least number of two digits and zeros, or of fewer digits, that is not below n > 0."""
+    """Round n > 0 up to two significant digits."""
     unit = int(10 ** max(int(math.log10(n)) - 1, 0)) if n > 1 else 1
     return math.ceil(n / unit) * unit
 
 
 def reads_as_number(text: str) -> bool:
-    """Whether a table's cell belongs to the right."""
+    """Check whether a table's cell is aligned to the right."""
     return _NUMBER.fullmatch(text) is not None
 
 
@@ -154,12 +178,15 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @cache
 def sentences() -> dict[str, str]:
-    """The sentences by name, with their numbers left open."""
+    """Return the sentences by name, with placeholders for their numbers."""
     return dict(json.loads((files("optrr.core.display") / "sentences.json").read_text(encoding="utf-8")))
 
 
 def factor_text(epsilon: float) -> str:
-    """e^ε with three digits, rounded up; what is read is never below what is spent. From a million on as a power of ten."""
+    """Format e^ε with three digits, rounded up.
+
+    Never below the privacy loss. From a million on as a power of ten.
+    """
     if epsilon <= 0:
         return "1"
     if epsilon < math.log(_LONGEST) and (factor := math.exp(epsilon) * _OUTWARD) < _LONGEST:
@@ -175,17 +202,20 @@ def factor_text(epsilon: float) -> str:
 
 
 def percent_at_best(epsilon: float) -> int:
-    """The odds after a report where they were even before, in percent, rounded up: 100 e^ε/(1 + e^ε)."""
+    """Compute the posterior of even prior odds in percent, rounded up.
+
+    100 e^ε/(1 + e^ε).
+    """
     return min(100, math.ceil(100 * _OUTWARD / (1 + math.exp(-epsilon))))
 
 
 def promise(epsilon: float) -> str:
-    """What a total ε, in nats, promises to everybody who is asked."""
+    """State the promise of a total ε, in nats, to every respondent."""
     return sentences()["promise"].format(factor=factor_text(epsilon))
 
 
 def example(epsilon: float) -> str:
-    """The same for a reader who does not think in odds."""
+    """State the promise of a total ε by an example without odds."""
     said, percent = sentences(), percent_at_best(epsilon)
     if epsilon <= 0:
         return said["before"] + said["nothing"]
@@ -193,5 +223,8 @@ def example(epsilon: float) -> str:
 
 
 def changed_of_hundred(size: int, epsilon: float) -> int:
-    """In how many of 100 reports, to the nearest whole number, an attribute's value is replaced: f_i = (r−1)/(r−1+e^ε)."""
+    """Compute how many of 100 reports have the attribute's value replaced.
+
+    f_i = (r−1)/(r−1+e^ε), to the nearest whole number.
+    """
     return round(100 * (size - 1) / (size - 1 + math.exp(min(epsilon, 700.0))))

@@ -12,7 +12,9 @@ LonelyPsu = Literal["refuse", "centred"]
 
 @dataclass(frozen=True)
 class Sample:
-    """How records were sampled: the public columns that say so, beside those that the design and the release name.
+    """Public columns that describe how records were sampled.
+
+    In addition to those that the design and the release name.
 
     Parameters
     ----------
@@ -62,7 +64,9 @@ GivenSample = Sample | Literal["ignore"] | None
 
 @dataclass(frozen=True)
 class MissingAtRandom:
-    """Missing values of an attribute that are missing at random, as you declare: the numbers are then those of everybody.
+    """Declaration that an attribute's missing values are missing at random.
+
+    Estimates are then those of everybody.
 
     Among people alike in the other attributes of the table, whether somebody answered does not depend on the answer.
 
@@ -86,7 +90,7 @@ Missing = Literal["category", "complete-cases"] | MissingAtRandom
 
 
 def check_missing(missing: Missing) -> Missing:
-    """The treatment of missing values. Raises InvalidInput for what is none."""
+    """Return the treatment of missing values; raise InvalidInput if invalid."""
     if missing not in ("category", "complete-cases") and not isinstance(missing, MissingAtRandom):
         raise InvalidInput(
             f"``missing``: {missing!r} is unknown; give 'category', 'complete-cases' or MissingAtRandom('A')"
@@ -95,6 +99,9 @@ def check_missing(missing: Missing) -> Missing:
 
 
 def at_random(missing: Missing) -> str | None:
-    """The attribute that is missing at random, if any. Raises as :func:`check_missing`."""
+    """Return the attribute that is missing at random, if any.
+
+    Raises as :func:`check_missing` does.
+    """
     given = check_missing(missing)
     return given.attribute if isinstance(given, MissingAtRandom) else None

@@ -31,19 +31,22 @@ OUTSIDE, NO_VALUE = -1, -2
 
 
 def number_text(value: float) -> str:
-    """A number in its shortest form: 3 for 3.0, 17.5, 1e-05."""
+    """Format a number in its shortest form: 3 for 3.0, 17.5, 1e-05."""
     return str(int(value)) if math.isfinite(value) and float(value).is_integer() else repr(float(value))
 
 
 def edge_text(edge: Edge) -> str:
-    """An edge as labels show it: a number, or a date in ISO form (without its time at midnight)."""
+    """Format an edge: a number, or a date in ISO form without midnight."""
     if isinstance(edge, datetime):
         return edge.isoformat(sep=" ").removesuffix(" 00:00:00")
     return edge.isoformat() if isinstance(edge, date) else number_text(edge)
 
 
 def interval_text(low: Edge, high: Edge, closed: Closed) -> str:
-    """The label of one bin: ``[18, 30)``, ``(18, 30]``, or ``< 18`` and ``>= 65`` where the other edge is infinite."""
+    """Format the label of one bin.
+
+    ``[18, 30)``, ``(18, 30]``, or ``< 18`` and ``>= 65`` if the other edge is infinite.
+    """
     left = closed == "left"
     if low == -math.inf and high == math.inf:
         return "any"
@@ -55,14 +58,19 @@ def interval_text(low: Edge, high: Edge, closed: Closed) -> str:
 
 
 def interval_of_floats(label: str) -> str | None:
-    """How pandas writes the interval of this label where its column holds floats: ``(0.0, 1.0]``; None for other texts."""
+    """Format an interval label as pandas does for floats: ``(0.0, 1.0]``.
+
+    None for other texts.
+    """
     parts = _INTERVAL.fullmatch(label)
     return parts and f"{parts[1]}{float(parts[2])}, {float(parts[3])}{parts[4]}"
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The edges of an attribute's categories, all numbers or all dates, ascending; the outer ones may be ±inf.
+    """Edges of an attribute's categories, ascending.
+
+    All numbers or all dates; the outer ones may be ±inf.
 
     Raises InvalidInput for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
 
@@ -102,7 +110,10 @@ class Bins:
         return tuple(interval_text(low, high, self.closed) for low, high in pairs)
 
     def readings(self) -> dict[str, int]:
-        """Other texts of the bins, with the bin of each: the plain label, and how pandas writes an interval of floats."""
+        """Map other texts of the bins to their codes.
+
+        The plain label, and pandas' format for intervals of floats.
+        """
         out = dict(zip(self.labels, range(len(self.labels)), strict=True))
         opening, closing = ("[", ")") if self.closed == "left" else ("(", "]")
         if not self.of_dates:
@@ -115,22 +126,28 @@ class Bins:
         return np.array([_number(e) for e in self.edges], dtype=np.float64)
 
     def codes(self, values: NDArray[np.float64]) -> NDArray[np.int32]:
-        """The bin of each number (dates: seconds since 1970), shape (n,); −1 outside all bins, −2 for nan."""
+        """Find the bin of each number (dates: seconds since 1970), shape (n,).
+
+        −1 outside all bins, −2 for nan.
+        """
         at = np.searchsorted(self._numbers, values, side="right" if self.closed == "left" else "left") - 1
         out = np.where((at < 0) | (at >= len(self.labels)), OUTSIDE, at)
         return np.where(np.isnan(values), NO_VALUE, out).astype(np.int32)
 
     def parsed(self, texts: Iterable[str]) -> NDArray[np.float64]:
-        """Numbers that texts stand for (dates: seconds since 1970); nan where a text is none."""
+        """Parse texts as numbers (dates: seconds since 1970); nan if invalid."""
         return np.array([_number_of(t, self.of_dates) for t in texts], dtype=np.float64)
 
     def record(self) -> list[float | str]:
-        """The edges as JSON holds them: numbers, dates as text, "-inf" and "inf"."""
+        """Return the edges for JSON: numbers, dates as text, "-inf" and "inf"."""
         return [e if isinstance(e, float) and not _infinite(e) else edge_text(e) for e in self.edges]
 
 
 def bins_of(edges: Sequence[Any], closed: Closed = "left") -> Bins:
-    """Bins from edges as files hold them: numbers, dates, or their texts (``"2000-01-01"``, ``"inf"``)."""
+    """Build bins from edges as files hold them.
+
+    Numbers, dates, or their texts (``"2000-01-01"``, ``"inf"``).
+    """
     read: list[Edge] = []
     for edge in edges:
         if isinstance(edge, str) and (edge.lstrip("+-") == "inf" or _NUMBER.fullmatch(edge)):
@@ -160,7 +177,7 @@ def _infinite(edge: Edge) -> bool:
 
 
 def _number(edge: Edge) -> float:
-    """A number to compare: itself, or seconds since 1970."""
+    """Convert an edge to a number: itself, or seconds since 1970."""
     if not isinstance(edge, date):
         return float(edge)
     moment = edge if isinstance(edge, datetime) else datetime(edge.year, edge.month, edge.day)

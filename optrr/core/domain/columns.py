@@ -49,12 +49,12 @@ class ColumnCodec:
 
     @cached_property
     def _held(self) -> list[tuple[int, object]]:
-        """Code and value, in the column's own type, of every category that the type can hold."""
+        """Code and value of every category that the column's type can hold."""
         return _values(zip(self.attribute.texts, range(self.attribute.size), strict=True), self._plain)
 
     @cached_property
     def _lookup(self) -> tuple[pa.Array, Codes]:
-        """Values to search, and the code of each; one more code at the end, for what is not found."""
+        """Searchable values with their codes, and a last code for other values."""
         marks = [(mark, int(self._missing)) for mark in self.attribute.missing]
         other = self.attribute.readings.items() if _is_text(self._plain) else ()
         held = [*self._held, *_values([*marks, *other], self._plain)]
@@ -67,7 +67,9 @@ class ColumnCodec:
         return np.int32(NO_VALUE if missing is None else missing)
 
     def encode(self, column: pa.Array, first_record: int = 0) -> Codes:
-        """Codes of a column, shape (n,), int32; ``first_record`` is its offset, for error messages.
+        """Convert a column to codes, shape (n,), int32.
+
+        ``first_record`` is its offset, for error messages.
 
         Raises InvalidInput naming the place and the kind, never the value, of the first unknown or missing one (records
         counted from 1); where the data order their categories and the declaration orders them differently.
@@ -163,7 +165,9 @@ _RELEASED = {
 
 
 class ReleasedColumn:
-    """Decodes codes of ``attribute`` to Arrow columns, whose ``type`` follows from the declaration alone.
+    """Decoder of codes of ``attribute`` to Arrow columns.
+
+    The ``type`` depends on the declaration alone.
 
     Whole numbers are int64, numbers double and booleans boolean where all categories are such; all others are texts, those of
     an ordered attribute a dictionary of the categories in their order. The missing value is null.
@@ -192,7 +196,7 @@ class ReleasedColumn:
         return pa.dictionary(pa.int32(), kind, ordered=True) if ordered else kind
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """A column of ``type`` from codes, shape (n,)."""
+        """Convert codes, shape (n,), to a column of ``type``."""
         missing = self.attribute.missing_code
         if not pa.types.is_dictionary(self.type):
             return self._categories.take(pa.array(codes, type=pa.int32()))
@@ -204,12 +208,15 @@ class ReleasedColumn:
 
 
 def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[tuple[int, object]]:
-    """Code and value in an Arrow type of every text that it can hold."""
+    """List code and value in an Arrow type of every text that it can hold."""
     return [(code, value) for text, code in coded if (value := _as_value(text, kind)) is not None]
 
 
 def _places(at: pa.Int32Array, otherwise: int) -> NDArray[np.int32]:
-    """The numbers of an Arrow array, ``otherwise`` where there is none; ``to_numpy`` and ``fill_null`` would import pandas."""
+    """Convert an Arrow array to numbers, ``otherwise`` where null.
+
+    ``to_numpy`` and ``fill_null`` would import pandas.
+    """
     valid, held = at.buffers()
     if not len(at):
         return np.empty(0, dtype=np.int32)
@@ -221,7 +228,10 @@ def _places(at: pa.Int32Array, otherwise: int) -> NDArray[np.int32]:
 
 
 def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """An Arrow array of these values: as ``pyarrow.array``, which imports pandas for a list of texts or numbers."""
+    """Build an Arrow array of these values without importing pandas.
+
+    ``pyarrow.array`` imports pandas for a list of texts or numbers.
+    """
     if pa.types.is_string(kind):
         encoded = [value.encode() for value in values]
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
@@ -233,7 +243,10 @@ def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _searchable(kind: pa.DataType) -> pa.DataType:
-    """The type to search in: Arrow's hash lookup and take have no kernels for string views, halves and decimals."""
+    """Return the type to search in.
+
+    Arrow's hash lookup and take have no kernels for string views, halves and decimals.
+    """
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_float16(kind):
@@ -254,7 +267,7 @@ def _is_date(kind: pa.DataType) -> bool:
 
 
 def _numbers(values: pa.Array) -> NDArray[np.float64]:
-    """Numbers as doubles, dates as seconds since 1970, null as nan."""
+    """Convert to doubles, dates as seconds since 1970, null as nan."""
     kind = values.type
     if _is_date(kind):
         moments = values.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
@@ -263,7 +276,7 @@ def _numbers(values: pa.Array) -> NDArray[np.float64]:
 
 
 def _as_value(text: str | None, kind: pa.DataType) -> Any:
-    """The value of an Arrow type whose canonical text is ``text``, None where the type has none.
+    """Convert a canonical text to a value of an Arrow type; None if impossible.
 
     Floating point stands for the numbers whose shortest digits are the text, and for the integers it holds exactly (pandas
     turns integers with gaps into it).
@@ -289,7 +302,10 @@ def _as_value(text: str | None, kind: pa.DataType) -> Any:
 
 
 def _as_fraction(text: str, kind: pa.DataType) -> float | None:
-    """The number that a fraction's shortest digits mean in this type, None where the type would round it to another."""
+    """Parse the shortest digits of a fraction in this type.
+
+    None if the type would round it to another number.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -303,7 +319,10 @@ def _as_fraction(text: str, kind: pa.DataType) -> float | None:
 
 
 def _outside(cell: pa.Scalar, bins: Bins) -> str:
-    """What a value that is in no bin is, never on which side it lies; empty for a text that is no number or date."""
+    """Describe a value outside all bins, never on which side it lies.
+
+    Empty for a text that is not a number or date.
+    """
     value, wanted = cell.as_py(), "date" if bins.of_dates else "number"
     if not isinstance(value, str) and (isinstance(value, bool) or isinstance(value, date) != bins.of_dates):
         return f"{_kind(value)}, and the bins are of {wanted}s"
@@ -312,7 +331,7 @@ def _outside(cell: pa.Scalar, bins: Bins) -> str:
 
 
 def _kind(value: object) -> str:
-    """What kind of value it is, never which: it belongs to somebody."""
+    """Describe the kind of a value, never the value, which is a person's."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, str):
@@ -321,7 +340,7 @@ def _kind(value: object) -> str:
 
 
 def _plain_number(text: str) -> float | None:
-    """The finite number that a text of digits says; None for other texts."""
+    """Parse a finite number; None for other texts."""
     try:
         number = float(text) if text.strip() == text and "_" not in text else np.nan
     except ValueError:
@@ -330,7 +349,7 @@ def _plain_number(text: str) -> float | None:
 
 
 def _hint(value: object, attribute: Attribute) -> str:
-    """Which slip would make it a category, without saying which one."""
+    """Suggest which mistake separates a value from a category, not which one."""
     if not isinstance(value, str):
         return ""
     if value in MISSING_MARKS - {""}:

@@ -37,12 +37,15 @@ ADULT_EIGHT = tuple(name for name in _CATEGORIES if name != "native-country")
 
 
 def adult_domain() -> Domain:
-    """The nine attributes, sizes 9, 16, 7, 15, 6, 5, 2, 42, 2; education in order of schooling, others alphabetical."""
+    """Return the domain of Adult's nine attributes.
+
+    Sizes 9, 16, 7, 15, 6, 5, 2, 42, 2; education in order of schooling, others alphabetical.
+    """
     return Domain.of({name: categories.split() for name, categories in _CATEGORIES.items()})
 
 
 def adult() -> pa.Table:
-    """The 32,561 records as nine columns of text."""
+    """Read Adult's 32,561 records as nine columns of text."""
     packed = (files("optrr.core.domain") / "data" / "adult.csv.gz").read_bytes()
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(_CATEGORIES, pa.string()), strings_can_be_null=False)
     return pa_csv.read_csv(pa.BufferReader(gzip.decompress(packed)), convert_options=convert)

@@ -48,7 +48,7 @@ _LONGEST = 60
 
 
 def category_text(value: Category | date) -> str | None:
-    """Canonical text of a category or a date; None stays None."""
+    """Return the canonical text of a category or a date; None stays None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -59,18 +59,18 @@ def category_text(value: Category | date) -> str | None:
 
 
 def shown(text: str) -> str:
-    """Text from outside as a message may show it: in quotes, escaped where it does not print, and cut where it is long."""
+    """Format external text for a message: quoted, escaped, and cut if long."""
     return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def listed(values: Sequence[object]) -> str:
-    """The first few values for an error message, and how many more there are."""
+    """List the first values for an error message and count the others."""
     more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
     return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
 
 
 class MultiSelect(NamedTuple):
-    """An option of a column with several answers in a cell: the column, what stands between answers, and the option."""
+    """An option of a multi-select column: the column, separator and option."""
 
     column: str
     separator: str
@@ -207,7 +207,10 @@ class Attribute:
 
     @property
     def numbers(self) -> int | None:
-        """How many numbers 0, 1, … the categories are, the missing value behind them aside; None where they are others."""
+        """Number of categories if they are 0, 1, …, without a final missing value.
+
+        None if they are others.
+        """
         known = self.categories[: self.size - (self.categories[-1:] == (None,))]
         # True and 1.0 are equal to 1, and are other categories
         return len(known) if known == tuple(range(len(known))) and set(map(type, known)) == {int} else None
@@ -229,7 +232,10 @@ class Attribute:
 
     @cached_property
     def readings(self) -> dict[str, int]:
-        """Other texts that stand for a category, with its code: how other programs write numbers, booleans and intervals."""
+        """Other texts of the categories with their codes.
+
+        Formats of numbers, booleans and intervals by other programs.
+        """
         out: dict[str, int] = {}
         for code, category in enumerate(self.categories):
             if isinstance(category, bool):
@@ -256,7 +262,7 @@ class Attribute:
 
 
 def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
-    """The attribute whose categories are the labels of these bins."""
+    """Build the attribute whose categories are the labels of these bins."""
     return Attribute(name, bins.labels, ordered=True, bins=bins, missing=tuple(missing))
 
 
@@ -291,7 +297,10 @@ class Domain:
 
     @classmethod
     def of(cls, declared: "Domain | Mapping[str, int | Bins | Iterable[Category]]") -> "Domain":
-        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
+        """Build a domain from ``{"sex": ["F", "M"], "age": 5}``.
+
+        A number r stands for the categories 0..r−1, bins for theirs.
+        """
         if isinstance(declared, Domain):
             return declared
         if not isinstance(declared, Mapping):
@@ -325,7 +334,7 @@ class Domain:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """Names of the columns that records may have the attributes in, multi-select columns among them."""
+        """Names of columns that records may have, with multi-select columns."""
         return frozenset((*self.names, *(a.multi_select.column for a in self.attributes if a.multi_select)))
 
     @cached_property
@@ -341,13 +350,15 @@ class Domain:
         return len(self.attributes)
 
     def index(self, name: str) -> int:
-        """Position of the attribute of that name."""
+        """Find the position of an attribute by name."""
         if name not in self._positions:
             raise InvalidInput(f"there is no attribute {name!r}; the domain has {listed(self.names)}")
         return self._positions[name]
 
     def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
-        """Positions of the attributes of these names, in this order; a single text is one name.
+        """Find the positions of attributes by name, in this order.
+
+        A single text is one name.
 
         Raises InvalidInput for an unknown name, a name given twice, or none at all.
         """
@@ -363,7 +374,7 @@ class Domain:
         return out
 
     def subset(self, names: str | Iterable[str]) -> "Domain":
-        """The domain of these attributes only, in this order."""
+        """Select these attributes, in this order."""
         return Domain(tuple(self.attributes[i] for i in self.indices(names)))
 
     def __getitem__(self, name: str) -> Attribute:
@@ -383,7 +394,10 @@ def _bad_size(name: str, size: int) -> str:
 
 
 class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One attribute of a file. What is not declared is not written, so that files without it stay as they are."""
+    """One attribute of a file.
+
+    Undeclared fields are not written, so that files without them do not change.
+    """
 
     name: str
     categories: list[str | int | float | bool | None]
@@ -396,7 +410,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
     multi_select: MultiSelect | msgspec.UnsetType = msgspec.UNSET
 
     def attribute(self) -> Attribute:
-        """The attribute; raises InvalidInput where it cannot be one."""
+        """Build the attribute; raise InvalidInput if it is invalid."""
         bins = None if self.bins is msgspec.UNSET else bins_of(self.bins, self.closed or "left")
         return Attribute(
             self.name,
@@ -411,7 +425,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
 
 
 def declaration(attribute: Attribute) -> dict[str, Any]:
-    """The fields of a :class:`DeclaredAttribute` that this attribute has."""
+    """Return the fields of a :class:`DeclaredAttribute` for this attribute."""
     out: dict[str, Any] = {"name": attribute.name, "categories": list[Category](attribute.categories)}
     if attribute.bins is not None:
         out |= {"bins": attribute.bins.record(), "closed": attribute.bins.closed}
@@ -429,7 +443,7 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
 
 
 def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:
-    """The array itself, if it holds codes of this domain, shape (n, m), n at least 1.
+    """Check an array of codes of this domain, shape (n, m), n at least 1.
 
     Raises InvalidInput for another shape or type, or a code outside 0..r_i−1.
     """
@@ -460,18 +474,21 @@ class CellsResult(TableResult):
     in_cells: ClassVar[tuple[str, ...]] = ()
 
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the cells by name, arrays in the shape of the domain's sizes."""
+        """Return the numbers of the cells by name, in the domain's shape."""
         return {name: getattr(self, name) for name in self.in_cells}
 
     def _keys(self) -> int:
         return self.domain.m
 
     def to_arrow(self) -> pa.Table:
-        """One row per cell: the categories' texts, null where missing, then :meth:`numbers`."""
+        """Convert to a table with one row per cell.
+
+        The categories' texts, null where missing, then :meth:`numbers`.
+        """
         return cells_table(self.domain, self.numbers())
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
+        """Return the JSON object; tables are nested lists by ``attributes``."""
         categories = [list(a.categories) for a in self.domain]
         named = {"attributes": list(self.domain.names), "categories": categories}
         tables: dict[str, Any] = in_json(self.numbers())
@@ -479,7 +496,9 @@ class CellsResult(TableResult):
 
 
 def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
-    """One row per cell, last attribute fastest: the categories' texts, null where missing, then ``numbers``.
+    """Build a table with one row per cell, last attribute fastest.
+
+    The categories' texts, null where missing, then ``numbers``.
 
     Each array of ``numbers`` has the shape of ``domain.sizes``. An attribute may be called as one of them: its column keeps
     the name, and ours gets an underscore.
@@ -506,12 +525,14 @@ _SCORES_SHOWN = 10
 
 
 def has_numbers(attribute: Attribute) -> bool:
-    """Whether all categories are finite numbers themselves."""
+    """Check whether all categories are finite numbers."""
     return all(isinstance(c, int | float) and not isinstance(c, bool) for c in attribute.categories)
 
 
 def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray:
-    """(r,) numbers for an attribute's categories: as given, or the categories' own where they are numbers, or 0..r−1.
+    """Return the scores (r,) of an attribute's categories.
+
+    As given, or the categories' own numbers, or 0..r−1.
 
     Raises InvalidInput for another number of scores than categories, or scores that are not finite or all alike.
     """
@@ -537,7 +558,10 @@ def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray
 
 
 def scores_of_pair(domain: Domain, scores: GivenScores | None) -> PairScores:
-    """:func:`checked_scores` of the first two attributes; None stands for those of the categories, for one of them or both."""
+    """Apply :func:`checked_scores` to the first two attributes.
+
+    None stands for the categories' scores, for one attribute or both.
+    """
     try:
         x, y = (None, None) if scores is None else scores
     except (TypeError, ValueError):
@@ -549,7 +573,9 @@ def scores_of_pair(domain: Domain, scores: GivenScores | None) -> PairScores:
 
 
 def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str]) -> GivenScores | None:
-    """The scores that are given by name to one or two attributes, None for one without; None where none are given.
+    """Order scores given by name of one or two attributes.
+
+    None for an attribute without scores, or if none are given.
 
     Raises InvalidInput for another attribute.
     """
@@ -563,12 +589,15 @@ def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str])
 
 
 def plain_scores(pair: PairScores | None) -> PlainScores | None:
-    """As results keep them."""
+    """Convert scores for results."""
     return None if pair is None else (tuple(pair[0].tolist()), tuple(pair[1].tolist()))
 
 
 def told_scores(names: Sequence[str], scores: Sequence[Sequence[float]] | None, least: int = 3) -> list[str]:
-    """Which scores were used, in one line: of attributes of at least so many categories, as any two scores show one trend."""
+    """State the scores of attributes with at least ``least`` categories.
+
+    In one line. Any two scores show the same trend in two categories.
+    """
     told = [
         f"{name} {', '.join(map(number_text, each[:_SCORES_SHOWN]))}{', …' if len(each) > _SCORES_SHOWN else ''}"
         for name, each in zip(names, scores or (), strict=False)

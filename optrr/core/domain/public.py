@@ -71,11 +71,11 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     @property
     def samples(self) -> bool:
-        """Whether they say how the records were sampled, which an estimate must not ignore."""
+        """Whether they describe the sampling, which an estimate must not ignore."""
         return any(name is not None for name in self._single())
 
     def said(self) -> str:
-        """The columns with what they are for: "weight 'w', stratum 'region'"."""
+        """Describe the columns with their roles: "weight 'w', stratum 'region'"."""
         roles = [
             *zip(("weight", "stratum", "cluster"), self._single(), strict=True),
             *(("group", g) for g in self.group),
@@ -83,11 +83,11 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return ", ".join(f"{role} {shown(name)}" for role, name in roles if name is not None)
 
     def warning(self) -> str:
-        """One line on what they are and that nothing protects them; for every label."""
+        """Warn in one line that nothing protects these columns."""
         return f"public columns, not protected ({self.said()}): {UNPROTECTED}"
 
     def left_out(self, what: str) -> list[str]:
-        """One line where ``what`` carries the attributes alone; none where no column is declared."""
+        """Warn that ``what`` has only the attributes, if columns are declared."""
         if not self:
             return []
         return [
@@ -96,7 +96,7 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         ]
 
     def ignored(self) -> list[str]:
-        """One line for results that do not take the sample into account; none where the columns say nothing of it."""
+        """Warn that a result ignores the sample, if columns describe it."""
         if not self.samples:
             return []
         sampled = PublicColumns(self.weight, self.stratum, self.cluster)
@@ -107,7 +107,7 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         ]
 
     def apart_from(self, domain: Domain) -> PublicColumns:
-        """Themselves, where none is an attribute. Raises InvalidInput naming the one that is."""
+        """Return these columns; raise InvalidInput if one is an attribute."""
         both = [name for name in self.names if name in domain.columns]
         if both:
             raise InvalidInput(
@@ -116,7 +116,7 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return self
 
     def merged(self, other: PublicColumns) -> PublicColumns:
-        """These, and another declaration that wins where both name a weight, stratum or cluster."""
+        """Merge with another declaration, which overrides weight, stratum, cluster."""
         weight = other.weight or self.weight
         group = tuple(dict.fromkeys((*self.group, *other.group)))
         return PublicColumns(
@@ -127,12 +127,15 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         )
 
     def summary(self) -> dict[str, Any]:
-        """For JSON: the columns by what they are for, those that there are."""
+        """Return the columns by role for JSON."""
         return dict(msgspec.json.decode(msgspec.json.encode(self)))
 
     @staticmethod
     def of(given: PublicColumns | Mapping[str, Any]) -> PublicColumns:
-        """From a mapping of roles to names; a group may be one name or several. Raises InvalidInput."""
+        """Build from a mapping of roles to names; raise InvalidInput if invalid.
+
+        A group may be one name or several.
+        """
         if isinstance(given, PublicColumns):
             return given
         roles = PublicColumns.__struct_fields__
@@ -148,7 +151,7 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     @staticmethod
     def parsed(texts: Iterable[str]) -> PublicColumns:
-        """From texts such as ``weight=w``. Raises InvalidInput."""
+        """Parse texts such as ``weight=w``; raise InvalidInput if invalid."""
         given: dict[str, Any] = {}
         for text in texts:
             role, equals, name = text.partition("=")

@@ -41,7 +41,7 @@ class Releasing(Protocol):
 
     @property
     def digest(self) -> str:
-        """``sha256:`` and the SHA-256 of the domain and of the probabilities that are drawn."""
+        """``sha256:`` and the SHA-256 of the domain and the drawn probabilities."""
         ...
 
     @property
@@ -56,7 +56,9 @@ class Releasing(Protocol):
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One randomization of all records; files hold it so, an infinite ε as null, and a finite one small enough to be added up.
+    """One randomization of all records, as files hold it.
+
+    An infinite ε is null, and a finite one is small enough to be added.
 
     ``design`` is the digest of the mechanism, ``epsilon`` in nats, rounded up, infinite if it is not differentially private.
     ``seeded``: drawn from a seed or a generator, so that it can be undone. ``id``: 32 random hexadecimal digits, so that copies
@@ -75,13 +77,16 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, mechanism: Releasing, seeded: bool = False, id: str = "") -> Release:
-        """The release that a mechanism draws."""
+        """Build the release of a mechanism."""
         with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
             return cls(mechanism.digest, mechanism.mechanism_name, mechanism.epsilon, seeded, id)
 
     @classmethod
     def drawn(cls, mechanism: Releasing, seeded: bool = False) -> Release:
-        """A release with a new id; without one if it is seeded, so that its file can be made again."""
+        """Build a release with a new id.
+
+        A seeded release has none, so that its file is reproducible.
+        """
         return cls.of(mechanism, seeded, "" if seeded else secrets.token_hex(16))
 
     @property
@@ -91,12 +96,15 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def unit_of(releases: Iterable[Release]) -> str:
-    """Whose ε the total of these releases is."""
+    """Return the unit of privacy of these releases."""
     return PERSON if any(r.mechanism == MEMOIZED for r in releases) else UNIT
 
 
 def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
-    """Each release once, by its id; those without an id all count. Raises InvalidInput if releases of one id differ."""
+    """List each release once, by its id; those without an id all count.
+
+    Raises InvalidInput if releases of one id differ.
+    """
     out: list[Release] = []
     seen: dict[str, Release] = {}
     for release in releases:
@@ -112,7 +120,7 @@ def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
 
 
 def total_epsilon(releases: Iterable[Release]) -> float:
-    """Σ ε in nats as stated, rounded up (sequential composition)."""
+    """Compute Σ ε in nats as stated, rounded up (sequential composition)."""
     return sum_of_epsilons([r.epsilon for r in releases])
 
 
@@ -131,17 +139,17 @@ def check_limit(releases: Iterable[Release], limit: float | None) -> None:
 
 
 def shown_digest(digest: str) -> str:
-    """The first digits of a digest, for messages."""
+    """Shorten a digest for messages."""
     return digest.removeprefix("sha256:")[:_SHOWN]
 
 
 def finite(epsilon: float) -> float | None:
-    """ε for JSON: None if it is infinite."""
+    """Convert ε for JSON; None if it is infinite."""
     return epsilon if math.isfinite(epsilon) else None
 
 
 def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
-    """One mechanism's ε in nats. Raises InvalidInput outside 1e-6..50."""
+    """Check one mechanism's ε in nats; raise InvalidInput outside 1e-6..50."""
     low, high = EPSILON_RANGE
     if not isinstance(epsilon, int | float | np.integer | np.floating) or not low <= epsilon <= high:
         raise InvalidInput(f"{what} = {epsilon!r}; give a finite number of nats from {low:g} to {high:g}")
@@ -150,7 +158,10 @@ def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
 
 @dataclass(frozen=True)
 class Spent:
-    """One step of a protocol: what was sent, its ε in nats (``inf`` if not differentially private), and a warning or ""."""
+    """One step of a protocol.
+
+    What was sent, its ε in nats (``inf`` if not differentially private), and a warning or "".
+    """
 
     step: str
     epsilon: float
@@ -173,5 +184,5 @@ class Account:
         return sum_of_epsilons([s.epsilon for s in self.steps])
 
     def plus(self, *steps: Spent) -> Account:
-        """The account with further steps."""
+        """Return the account with further steps."""
         return Account(self.steps + steps)

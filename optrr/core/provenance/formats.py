@@ -69,11 +69,14 @@ FORMATS: dict[str, dict[str, str]] = {
 
 
 def function_of(kind: str, operation: str) -> Callable[..., Any] | None:
-    """A kind's function for an operation, imported now; None where it has none. An unknown kind is read as a design."""
+    """Import a kind's function for an operation; None if it has none.
+
+    An unknown kind is read as a design.
+    """
     module, _, name = FORMATS.get(kind, FORMATS[DESIGN]).get(operation, "").partition(":")
     return getattr(import_module(module), name) if module else None
 
 
 def instead_of_design(written: str) -> str:
-    """What to do with a file of this format that was given for a design."""
+    """Advise what to do with a file of this format in place of a design."""
     return FORMATS.get(written.partition("/")[0], FORMATS[DESIGN])["instead"]

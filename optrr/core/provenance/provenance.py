@@ -50,7 +50,10 @@ _PANDAS_ATTRS = b"PANDAS_ATTRS"
 
 
 def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
-    """``sha256:`` and the SHA-256 of a domain and of plain values that state what is drawn; categories count by their texts."""
+    """Compute ``sha256:`` and the SHA-256 of a domain and drawn probabilities.
+
+    Categories count by their texts.
+    """
     content = {**drawn, "domain": [(a.name, a.texts) for a in domain]}
     return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
 
@@ -77,7 +80,9 @@ _NOTE = Sealed(_NoteRecord, FORMAT, "the provenance of ", "is damaged; give the 
 
 @dataclass(frozen=True)
 class SyntheticNote:
-    """The note of synthetic records: the design whose estimates they are drawn from, and from how many randomized records.
+    """Provenance of synthetic records.
+
+    The design of the estimates, and the number of randomized records.
 
     ``sets`` is the number of data sets, whose estimates are to be combined. Readers of randomized records refuse it.
     """
@@ -87,17 +92,20 @@ class SyntheticNote:
     sets: int = 1
 
     def to_json(self) -> str:
-        """The JSON text."""
+        """Return the JSON text."""
         return msgspec.json.encode({"format": SYNTHETIC, "software": SOFTWARE, **vars(self)}).decode()
 
     def metadata(self) -> dict[str, str]:
-        """Schema metadata, or attrs, that hold the note."""
+        """Return schema metadata, or attrs, with the provenance."""
         return {KEY: self.to_json()}
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The note of a release: how it was drawn, earlier releases of the same respondents, and its public columns."""
+    """Provenance of a release.
+
+    How it was drawn, earlier releases of the same respondents, and its public columns.
+    """
 
     release: Release
     earlier: tuple[Release, ...] = ()
@@ -105,12 +113,15 @@ class Provenance:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases of the respondents that the note knows of, each once, this one last."""
+        """All known releases of the respondents, each once, this one last."""
         return distinct_releases((*self.earlier, self.release))
 
     @property
     def epsilon(self) -> float:
-        """Total ε in nats, rounded up, as the notes state it, even of seeded releases, whose cost is infinite."""
+        """Total ε in nats as stated, rounded up.
+
+        Also of seeded releases, whose actual privacy loss is infinite.
+        """
         return total_epsilon(self.releases)
 
     @property
@@ -124,7 +135,7 @@ class Provenance:
         return math.inf if self.seeded and len(self.releases) > 1 else self.epsilon
 
     def summary(self) -> dict[str, Any]:
-        """For JSON: ε in all and of this release, in nats, its unit, and whether it is private."""
+        """Return ε of all releases and this one, the unit, and whether it is private."""
         return {
             "epsilon": finite(self.in_all),
             "unit": unit_of(self.releases),
@@ -134,7 +145,7 @@ class Provenance:
         }
 
     def phrase(self) -> str:
-        """The total in words, with its parts if several releases add up to it."""
+        """Describe the total, with its parts if there are several releases."""
         known = self.releases
         lifetime = " over a lifetime" if unit_of(known) == PERSON else ""
         total = f"total epsilon {epsilon_text(self.in_all)}{lifetime}"
@@ -143,13 +154,16 @@ class Provenance:
         return f"{total} in all ({' + '.join(epsilon_text(r.epsilon) for r in known)})"
 
     def not_private(self, what: str) -> list[str]:
-        """One warning if these records, named ``what``, were drawn from a seed, and one if earlier ones were."""
+        """Warn if these records, or earlier ones, were drawn from a seed.
+
+        ``what`` names the records.
+        """
         itself = [f"{what} was {SEEDED}"] if self.release.seeded else []
         others = f"{what} follows a release of the same people that was {SEEDED}; in all they have spent epsilon inf"
         return [*itself, *([others] if any(r.seeded for r in self.earlier) else [])]
 
     def to_json(self) -> str:
-        """The JSON text."""
+        """Return the JSON text."""
         record = _NoteRecord(FORMAT, SOFTWARE, self.release, self.earlier, self.public or msgspec.UNSET)
         return msgspec.json.encode(record).decode()
 
@@ -164,12 +178,15 @@ class Provenance:
         return Provenance(record.release, record.earlier, record.public or NONE)
 
     def metadata(self) -> dict[str, str]:
-        """Schema metadata, or attrs, that hold the note."""
+        """Return schema metadata, or attrs, with the provenance."""
         return {KEY: self.to_json()}
 
     @staticmethod
     def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> "Provenance | None":
-        """Read the note in the schema metadata of ``what``, as Arrow or pandas writes it; None if there is none."""
+        """Read provenance from schema metadata of ``what``; None if there is none.
+
+        The metadata is as Arrow or pandas writes it.
+        """
         text: Any = (metadata or {}).get(KEY.encode())
         if text is None and metadata is not None and _PANDAS_ATTRS in metadata:
             try:
@@ -181,7 +198,7 @@ class Provenance:
 
 
 def sidecar_path(target: Path) -> Path:
-    """The path of a file's sidecar."""
+    """Return the path of a file's sidecar."""
     return target.with_name(target.name + SUFFIX)
 
 
@@ -191,7 +208,10 @@ def write_sidecar(path: Path, note: Provenance | SyntheticNote) -> None:
 
 
 def provenance_beside(target: Path) -> Provenance | None:
-    """The note in the sidecar of ``target``; None if there is none. Raises InvalidInput if it cannot be read."""
+    """Read the provenance in the sidecar of ``target``; None if there is none.
+
+    Raises InvalidInput if it cannot be read.
+    """
     if not target.name or not os.path.isfile(path := sidecar_path(target)):
         return None
     return Provenance.from_json(read_named(path, "provenance"), str(path))
@@ -199,7 +219,7 @@ def provenance_beside(target: Path) -> Provenance | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where records come from: the name of the file or frame, for messages, and its note if it has one."""
+    """Origin of records: a name for messages, and provenance if known."""
 
     what: str
     provenance: Provenance | None = None
@@ -216,7 +236,10 @@ def require_unrandomized(origin: Origin) -> None:
 
 
 def require_design(origin: Origin, digest: str) -> None:
-    """Raise InvalidInput for records of another design than the one of this digest; records without a note pass."""
+    """Raise InvalidInput for records of another design than this digest.
+
+    Records without provenance pass.
+    """
     known = origin.provenance
     if known is not None and known.release.design != digest:
         raise InvalidInput(
@@ -226,7 +249,7 @@ def require_design(origin: Origin, digest: str) -> None:
 
 
 def doubts(origin: Origin) -> list[str]:
-    """Warnings to show beside every number that comes from these records."""
+    """List warnings for every result from these records."""
     if origin.provenance is None:
         return [
             f"estimates are wrong if {origin.what} was not randomized by this design: it has no provenance metadata; "

@@ -23,7 +23,9 @@ MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Content:
-    """A file that has been read: whoever is given this in place of a path looks at these bytes, and opens nothing.
+    """A file that has been read.
+
+    Functions that receive it in place of a path use these bytes and open nothing.
 
     So what is checked, what is signed and what is used are the same bytes, whatever becomes of the file meanwhile.
     """
@@ -40,7 +42,9 @@ Given = str | Path | Content
 
 
 def content_of(given: Given, what: str) -> Content:
-    """The file's content, read now unless it has been; ``what`` it should be, for messages.
+    """Read the file's content unless it is given.
+
+    ``what`` it should be is for messages.
 
     Raises InvalidInput where the file cannot be opened, and for a pipe.
     """
@@ -51,17 +55,20 @@ def content_of(given: Given, what: str) -> Content:
 
 
 def is_file(given: object) -> TypeGuard[Given]:
-    """Whether this is a file, by its path or its content, and not what a file holds."""
+    """Check whether this is a file's path or content."""
     return isinstance(given, str | Path | Content)
 
 
 def path_of(given: Given) -> Path:
-    """Where the file is."""
+    """Return the path of a file."""
     return given.path if isinstance(given, Content) else Path(given)
 
 
 def read_small(path: Given, most: int = MOST_BYTES) -> bytes:
-    """All bytes of a file. Raises OSError as opening it does, and InvalidInput where it holds more than ``most`` bytes."""
+    """Read all bytes of a file.
+
+    Raises OSError as opening does, and InvalidInput above ``most`` bytes.
+    """
     if isinstance(path, Content):
         return path.raw
     with Path(path).open("rb") as file:
@@ -72,7 +79,10 @@ def read_small(path: Given, most: int = MOST_BYTES) -> bytes:
 
 
 def read_named(path: Given, what: str) -> bytes:
-    """The same. Raises InvalidInput where the file cannot be opened, too, with ``what`` it should be."""
+    """Read all bytes of a file; raise InvalidInput also if it cannot be opened.
+
+    ``what`` it should be is for messages.
+    """
     try:
         return read_small(path)
     except OSError as error:
@@ -103,7 +113,7 @@ class _Versioned(msgspec.Struct):
 
 
 def kind_of(path: Given) -> str:
-    """The kind that a file says it is, of whatever version; nothing where it says none, or cannot be read.
+    """Return the kind that a file states, of any version; empty if none.
 
     Raises InvalidInput for a pipe, of which nothing would be left to read.
     """
@@ -117,7 +127,7 @@ def kind_of(path: Given) -> str:
 
 
 def format_of(raw: bytes) -> str:
-    """The format that a file's bytes state, with its version; nothing where they state none, or are damaged."""
+    """Return the format and version that a file's bytes state; empty if none."""
     try:
         # whatever else it holds is passed over, which takes no memory
         return msgspec.json.decode(raw, type=_Versioned).format
@@ -127,7 +137,7 @@ def format_of(raw: bytes) -> str:
 
 @dataclass(frozen=True)
 class Sealed(Generic[Record]):
-    """One format: the record that a file holds, and what is said of a file that holds none.
+    """One file format: its record type and the message for other files.
 
     ``prefix`` stands before a file's name in messages, ``refused`` after it; ``remedy`` is what to do with a file of another
     format. ``refuse`` may raise a better error for what is often mistaken for such a file.
@@ -141,7 +151,9 @@ class Sealed(Generic[Record]):
     refuse: Callable[[bytes, Given], None] = lambda _raw, _source: None
 
     def decoded(self, raw: bytes, source: Given) -> Record:
-        """What a file's bytes hold, right in form; ``source`` is where they stand, for messages.
+        """Decode a file's bytes to a well-formed record.
+
+        ``source`` is its location in messages.
 
         Raises InvalidInput where they are malformed, of another format or version, or have a key twice.
         """
@@ -163,17 +175,26 @@ class Sealed(Generic[Record]):
 
 
 def encoded(record: msgspec.Struct) -> bytes:
-    """A file's bytes, indented for people. Doubles are written in the shortest form that reads back to the same bits."""
+    """Encode a file, indented.
+
+    Doubles have the shortest form that reads back to the same bits.
+    """
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 def sha256_of(content: Any) -> str:
-    """The digest of a file's content, whose own key holds nothing: it does not depend on the order of keys."""
+    """Compute the digest of a file's content with an empty digest key.
+
+    It does not depend on the order of keys.
+    """
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def refuse_repeats(raw: bytes) -> None:
-    """Raise DecodeError where an object has a key twice: readers differ in which they take, so that people see another."""
+    """Raise DecodeError if an object has a key twice.
+
+    Readers differ in which one they use.
+    """
 
     def unique(pairs: list[tuple[str, object]]) -> None:
         keys = [key for key, _ in pairs]
