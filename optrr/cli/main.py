@@ -16,6 +16,7 @@ that computes for minutes would otherwise not heed them until it is done.
 import gc
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from optrr.cli.printing import Warned
+from optrr.cli.printing import Warned, named
 from optrr.core.display import __version__, one_line
 from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 
@@ -177,6 +178,8 @@ def run(arguments: list[str] | None = None) -> int:
         hint = f" {error.ctx.command_path} --help lists them." if unknown else ""  # type: ignore[attr-defined]  # as above
         if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
             hint = f" {error.param.help}"
+        elif isinstance(error, click.BadParameter) and error.param is not None:
+            return _complain(f"{named(error.param)}: {_plainly(error.message)}", 2)
         return _complain(error.format_message() + hint, 1 if isinstance(error, Warned) else 2)
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)
@@ -194,6 +197,16 @@ def run(arguments: list[str] | None = None) -> int:
         if type(error) is ValueError:
             raise
         return _complain(str(error), 2)
+
+
+def _plainly(message: str) -> str:
+    """What click says of a value, without its names of types."""
+    plain = re.sub(
+        r"a valid (integer|float)( range)?\b",
+        lambda of: "a whole number" if of[1] == "integer" else "a number",
+        message,
+    )
+    return plain.rstrip(".")
 
 
 def _complain(message: str, code: int) -> int:

@@ -288,16 +288,23 @@ class GenomicDesign(_FileDesign):
         if holds_reports(place):
             _reported_place(place, phenotype)
             return self.of_collected(self.collected(place))
+        layout = self.layout
         opened = self.design.reports(RecordsAt(place))
         warn(opened.doubts)
         if place.suffix.lower() in (".csv", ".parquet") and phenotype.table is None:
             # the column of names that is given may be that of covariates alone
-            sample = phenotype.sample if phenotype.sample in table_columns(place) else None
+            columns = table_columns(place)
+            sample = phenotype.sample if phenotype.sample in columns else None
             phenotype = replace(phenotype, sample=sample)
             if phenotype.column is None:
+                if STATUS not in columns:
+                    raise InvalidInput(
+                        f"{place} has no column {STATUS!r}, which optrr gwas randomize writes; give a file of its, or name the "
+                        "column that tells cases from controls (``column``)"
+                    )
                 case, control = STATUS_CATEGORIES[1:], STATUS_CATEGORIES[:1]
                 phenotype = replace(phenotype, column=STATUS, cases=case, controls=control)
-        cohort, turned = aligned(read_cohort(place, phenotype, self.design.domain), self.layout)
+        cohort, turned = aligned(read_cohort(place, phenotype, self.design.domain), layout)
         anew = bool(opened.stated) and np.array_equal(cohort.people.astype(str), _numbers(cohort.n))
         return GenomicReports(self, cohort, anew, tuple(turned), opened)
 

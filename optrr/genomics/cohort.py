@@ -30,7 +30,7 @@ from optrr.genomics.genotypes import (
     single_copy_chromosomes,
 )
 from optrr.genomics.layout import variant_alleles
-from optrr.genomics.people_tables import SEX, table_columns, text_column
+from optrr.genomics.people_tables import SEX, check_column, table_columns, text_column
 from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, table_sexes, table_status
 from optrr.genomics.plink import read_bed, read_pgen
 from optrr.genomics.vcf import STANDARD_INPUT, read_vcf
@@ -245,8 +245,12 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
     """
     sample = _own_sample_column(path, phenotype)
     inside = phenotype.table in (None, path)
-    skip = {sample, *((phenotype.column, phenotype.sex) if inside else ())}
-    names = [name for name in table_columns(path) if name not in skip]
+    columns = table_columns(path)
+    own = [each for each in (phenotype.column, phenotype.sex) if inside and each is not None]
+    for each in own:
+        check_column(path, each, columns)
+    skip = {sample, *own}
+    names = [name for name in columns if name not in skip]
     if not names:
         raise InvalidInput(
             f"{path} has no variant columns beside {sorted(x for x in skip if x)}; give one for each variant"

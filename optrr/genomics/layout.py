@@ -110,7 +110,7 @@ def layout_of(domain: Domain) -> Layout:
     """
     if STATUS not in domain.names:
         raise InvalidInput(
-            f"the design's attributes ({listed(domain.names)}) are not {STATUS!r} and genotypes; make it with optrr gwas design"
+            f"the design is not of genotypes: its attributes are {listed(domain.names)}; make one with optrr gwas design"
         )
     status = domain.index(STATUS)
     if domain.attributes[status].size != 2:

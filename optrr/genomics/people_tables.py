@@ -53,14 +53,19 @@ def table_columns(path: Path) -> list[str]:
     return _plink_names(path) if is_plink_table(path) else list(open_source(path).schema.names)
 
 
+def check_column(path: Path, column: str, names: Sequence[str]) -> None:
+    """Raise InvalidInput for a column that is not among a table's ``names``."""
+    if column not in names:
+        raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
+
+
 def text_column(path: Path, column: str) -> list[str | None]:
     """Read a column as text, None where it is empty.
 
     Raises InvalidInput if the column is missing.
     """
     names = table_columns(path)
-    if column not in names:
-        raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
+    check_column(path, column, names)
     if is_plink_table(path):
         values = _plink_values(path, names, column)
     else:

@@ -228,7 +228,10 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --attributes sex,level --statistic means --scores sex=1,2", "'sex' makes the groups"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write NAME=VALUE"),
         ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave them out"),
-        ("test --attributes sex,level --hypothesis trend --scores hurt=0,1", "--scores: 'hurt' has none here"),
+        (
+            "test --attributes sex,level --hypothesis trend --scores hurt=0,1",
+            "--scores: 'hurt' is not among 'sex', 'level'",
+        ),
         ("test --attributes sex,level --hypothesis trend --scores level=0,1", "3 categories; give a finite score"),
         ("estimate --attributes sex,level --scores level=0,1,2", "--scores: not taken by a table"),
         (

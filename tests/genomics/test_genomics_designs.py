@@ -82,7 +82,7 @@ def test_layouts():
         ({"x": 3, "y": 4, "status": 2}, "all alike"),
         ({"x": 5, "status": 2}, "genotypes have 3"),
         ({"status": 2}, "only 'status'"),
-        ({"x": 3}, "are not 'status' and genotypes"),
+        ({"x": 3}, "is not of genotypes"),
         ({"status": 2, "x": (None, 0, 1, 2)}, "put it last"),
     ]:
         with pytest.raises(InvalidInput, match=message):

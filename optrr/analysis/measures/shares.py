@@ -42,7 +42,7 @@ from optrr.analysis.measures.subgroups import (
     said_where,
 )
 from optrr.core.display import brief
-from optrr.core.domain import Category, Domain
+from optrr.core.domain import Category, Domain, listed
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import CLEAR_OF_ZERO, Estimate, EstimatedTable, check_confidence, check_records, clear_with
 from optrr_solvers.arrays import FloatArray, real
@@ -192,7 +192,7 @@ class _Cells:
     @staticmethod
     def without_missing(table: Domain, name: str, where: Among) -> "_Cells":
         if name not in table.names:
-            raise InvalidInput(f"``missing``: {name!r} is no attribute of the table; name one that is")
+            raise InvalidInput(f"``missing``: {name!r} is not in the table of {listed(table.names)}; name one of these")
         answers = answers_of(table, name, where)
         codes = tuple(table[name].codes[text] for text in table[name].texts if text is not None)
         others = [each for each in table.names if each != name]

@@ -227,9 +227,10 @@ class Specification:
         """Return the ε_i; raise InvalidInput naming the first attribute without one."""
         missing = np.flatnonzero(np.isnan(self.epsilons))
         if missing.size:
-            name = self.domain.names[int(missing[0])]
+            first = self.domain.attributes[int(missing[0])]
+            example = shown(f"{first.name}={first.size}:1")
             raise InvalidInput(
-                f"attribute {shown(name)} has no epsilon; give it one in nats, or a top-level epsilon for all"
+                f"attribute {shown(first.name)} has no epsilon; give it one in nats, as {example} or in the specification"
             )
         return self.epsilons
 

@@ -583,7 +583,9 @@ def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str])
         return None
     unknown = next((name for name in scores if name not in names), None)
     if unknown is not None:
-        raise InvalidInput(f"``scores``: {unknown!r} has none here; give scores of {listed(names)}")
+        raise InvalidInput(
+            f"``scores``: {unknown!r} is not among {listed(names)}, whose scores count here; leave it out"
+        )
     first, second = (*map(scores.get, names), None)[:2]
     return first, second
 

@@ -130,7 +130,7 @@ def _least(problem: AllocationProblem) -> SmallestTotal | None:
         return None
     least = smallest_total(problem)
     if least.lower > problem.total:
-        what = "required accuracies" if np.isfinite(problem.target).any() else "floors"
+        what = "required accuracies" if np.isfinite(problem.target).any() else "smallest epsilons of attributes"
         raise Infeasible(
             f"total epsilon {problem.total:g} is too small for the {what}: they need at least "
             f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the "
@@ -149,7 +149,7 @@ def _solution(
         i = int(faint[0])
         raise InvalidInput(
             f"{problem.name(i)} would get epsilon {achieved[i]:.2g}, less than can be used; raise the total, its weight or its "
-            "floor, or leave it out"
+            "smallest epsilon, or leave it out"
         )
     reached = Problem(problem.workload.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=problem.names)
     return Solution(

@@ -19,6 +19,8 @@ from optrr_solvers.solution import Solution
 
 # e^E must stay a finite double, with room for products.
 MAX_TOTAL = 500.0
+# How messages call a floor and a ceiling.
+_LEAST, _MOST = "smallest epsilon", "largest epsilon"
 
 # Pairs of attributes that stay visible.
 Pairs = tuple[tuple[int, int], ...]
@@ -67,21 +69,21 @@ class AllocationProblem:
             raise InvalidProblem(
                 f"total epsilon {self.total}; for {self.workload.m} attributes give nats from {least:g} to {MAX_TOTAL:g}"
             )
-        for what, values in (("floor", self.floors), ("ceiling", self.ceilings), ("conditional cap", self.caps)):
+        for what, values in ((_LEAST, self.floors), (_MOST, self.ceilings), ("conditional cap", self.caps)):
             self._check(what, values)
-        for what, most in (("ceiling", self.ceiling), ("conditional cap", self.cap)):
+        for what, most in ((_MOST, self.ceiling), ("conditional cap", self.cap)):
             bad = np.flatnonzero(self.floor > most)
             if bad.size:
                 i = int(bad[0])
                 raise Infeasible(
-                    f"{self.name(i)} needs epsilon {self.floor[i]:.6g} for its floor or its accuracy, more than its {what} "
+                    f"{self.name(i)} needs epsilon {self.floor[i]:.6g} for its {_LEAST} or its accuracy, more than its {what} "
                     f"{most[i]:g}; allow at least {self.floor[i]:.6g}"
                 )
 
     def _check(self, what: str, values: FloatArray | None) -> None:
         if values is None:
             return
-        low = 0.0 if what == "floor" else EPSILON_RANGE[0]
+        low = 0.0 if what == _LEAST else EPSILON_RANGE[0]
         bad = np.flatnonzero(~(np.asarray(values) >= low))
         if bad.size:
             i = int(bad[0])

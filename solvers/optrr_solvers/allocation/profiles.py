@@ -87,7 +87,7 @@ def scaled_to_total(
     except Infeasible as reason:
         least = family.solve(nothing).upper
         raise Infeasible(
-            f"the floors need a total epsilon of {least:.6g}, more than {total:g}; raise the total or lower a floor"
+            f"the smallest epsilons need a total of {least:.6g}, more than {total:g}; raise the total or lower one of them"
         ) from reason
     return calibrated.solution, calibrated.scale
 

@@ -108,7 +108,9 @@ def best_split(
     low = np.maximum(EPSILON_RANGE[0], 0.0 if floors is None else floors) * np.ones(blocks.counts.size)
     high = np.minimum(total, np.inf if ceilings is None else ceilings) * np.ones(blocks.counts.size)
     if float(low @ blocks.counts) > total * (1 + 1e-12):
-        raise Infeasible(f"the floors add up to {float(low @ blocks.counts):.6g} nats, more than the total {total:g}")
+        raise Infeasible(
+            f"the smallest epsilons add up to {float(low @ blocks.counts):.6g} nats, more than the total {total:g}"
+        )
     if float(high @ blocks.counts) <= total:
         return _split(workload, blocks, high, 0.0)
     epsilons = _descend(workload, blocks, total, low, high)

@@ -243,7 +243,10 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
             "no missing value",
         ),
         (lambda: reports.table("sex", "age", missing=optrr.MissingAtRandom("age")), "no missing value"),
-        (lambda: reports.table("sex", missing=optrr.MissingAtRandom("income")), "no attribute of the table"),
+        (
+            lambda: reports.table("sex", missing=optrr.MissingAtRandom("income")),
+            "'income' is not in the table of 'sex'",
+        ),
         (
             lambda: reports.table("income", missing=optrr.MissingAtRandom("income"), where={"income": ["low", "top"]}),
             "leave it out of one of them",
