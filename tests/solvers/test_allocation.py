@@ -264,11 +264,11 @@ def test_impossible_limits_are_refused_with_the_number_that_would_do():
     w = workload(marginals, (2, 3))
     with pytest.raises(Infeasible, match=r"needs epsilon 1 .*conditional cap 0\.5; allow at least 1"):
         AllocationProblem(w, 3.0, floors=np.full(2, 1.0), caps=np.full(2, 0.5))
-    with pytest.raises(Infeasible, match=r"ceiling 0\.2"):
+    with pytest.raises(Infeasible, match=r"largest epsilon 0\.2"):
         AllocationProblem(w, 3.0, floors=np.full(2, 1.0), ceilings=np.full(2, 0.2))
     with pytest.raises(ValueError, match="total epsilon -1"):
         AllocationProblem(w, -1.0)
-    with pytest.raises(ValueError, match="floor nan"):
+    with pytest.raises(ValueError, match="smallest epsilon nan"):
         AllocationProblem(w, 1.0, floors=np.asarray([np.nan, 0.0]))
     with pytest.raises(MethodTooLarge, match="use method 'search'"):
         allocation_lattice.solve(AllocationProblem(workload(marginals, range(2, 22)), 3.0))
