@@ -312,9 +312,9 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
         for people, column, codes in reader.batches():
             answers = permanent_answers(design, key, people, codes)
             batch = reader.codec.decode(reports(design, key, wave, people, answers))
-            yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
+            yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.written_schema)
 
-    with released_file(path, reader.output_schema, provenance) as writer:
+    with released_file(path, reader.written_schema, provenance) as writer:
         writer.write(how.in_order(drawn(), as_source(None), writer.folder))
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
@@ -341,7 +341,7 @@ class PersonRecords:
         columns = [name for name in names if name in domain.names]
         self.codec = FrameCodec(domain, pa.schema([source.schema.field(name) for name in columns]))
         field = pa.field(id_column, source.schema.field(id_column).type)
-        self.output_schema = pa.schema([field, *self.codec.output_schema])
+        self.written_schema = pa.schema([field, *self.codec.written_schema])
         self._seen: set[str] = set()
         self._last, self._rises = (0, ""), True
 

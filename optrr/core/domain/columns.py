@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from optrr.core.domain.arrays import array_of, numbers_of
 from optrr.core.domain.bins import NO_VALUE, OUTSIDE, Bins
 from optrr.core.domain.domain import Attribute, listed, shown
 from optrr.core.errors import InvalidInput, in_one_line
@@ -59,7 +60,7 @@ class ColumnCodec:
         other = self.attribute.readings.items() if _is_text(self._plain) else ()
         held = [*self._held, *_values([*marks, *other], self._plain)]
         codes = np.array([code for code, _ in held] + [OUTSIDE], dtype=np.int32)
-        return _array_of([value for _, value in held], _searchable(self._plain)), codes
+        return array_of([value for _, value in held], _searchable(self._plain)), codes
 
     @property
     def _missing(self) -> np.int32:
@@ -74,25 +75,23 @@ class ColumnCodec:
         Raises InvalidInput naming the place and the kind, never the value, of the first unknown or missing one (records
         counted from 1); where the data order their categories and the declaration orders them differently.
         """
-        if pa.types.is_dictionary(column.type):
-            inner = self._encode_plain(column.dictionary)
+        coded = _as_dictionary(column)
+        inner = self._encode_distinct(coded.dictionary)
+        if coded.type.ordered:
             declared = inner[(inner >= 0) & (inner != self._missing)]
-            if column.type.ordered and np.any(np.diff(declared) < 0):
+            if np.any(np.diff(declared) < 0):
                 theirs = [self.attribute.texts[c] for c in declared]
                 raise InvalidInput(
                     f"column {shown(self.attribute.name)} is ordered {listed(theirs)} and declared in the order "
                     f"{listed(self.attribute.texts)}; declare the categories in the column's order, or make it unordered"
                 )
-            codes = np.append(inner, self._missing)
-            at = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
-            out: Codes = codes[at.to_numpy(zero_copy_only=False)]
-        else:
-            out = self._encode_plain(column)
+        out: Codes = np.append(inner, self._missing)[numbers_of(coded.indices.cast(pa.int32()), inner.size)]
         if out.size and out.min() < 0:
             self._refuse(column, int(np.flatnonzero(out < 0)[0]), first_record)
         return out
 
-    def _encode_plain(self, values: pa.Array) -> Codes:
+    def _encode_distinct(self, values: pa.Array) -> Codes:
+        """Find the codes of distinct values, below 0 for values without one."""
         if pa.types.is_null(values.type):
             return np.full(len(values), self._missing)
         searched, codes = self._lookup
@@ -103,39 +102,36 @@ class ColumnCodec:
             raise InvalidInput(
                 f"column {shown(self.attribute.name)} holds {values.type} after {self.kind}; give every column one type"
             ) from None
-        at = pc.index_in(comparable, value_set=searched)
-        out: Codes = codes[_places(at, len(searched))]
+        out: Codes = codes[numbers_of(pc.index_in(comparable, value_set=searched), len(searched))]
         if values.null_count:
-            out[values.is_null().to_numpy(zero_copy_only=False)] = self._missing
+            out[numbers_of(comparable.is_null().cast(pa.uint8()), 0) == 1] = self._missing
         if self.attribute.bins is not None and not pa.types.is_boolean(values.type):
             self._place(out, comparable)
-        elif pa.types.is_floating(comparable.type) and out.size and out.min() == OUTSIDE:
-            no_number = pc.is_nan(comparable).fill_null(False).to_numpy(zero_copy_only=False)
-            out[(out == OUTSIDE) & no_number] = self._missing
+        elif pa.types.is_floating(comparable.type):
+            numbers = _doubles(comparable)
+            out[(out == OUTSIDE) & np.isnan(numbers)] = self._missing
             if "0" in self.attribute.codes:
                 # −0.0 is another value to Arrow, and the same number
-                zero = pc.equal(comparable, 0.0).fill_null(False).to_numpy(zero_copy_only=False)
-                out[(out == OUTSIDE) & zero] = self.attribute.codes["0"]
+                out[(out == OUTSIDE) & (numbers == 0)] = self.attribute.codes["0"]
         if self.attribute.rest is not None:
             out[out == OUTSIDE] = self.attribute.codes[self.attribute.rest]
         return out
 
     def _place(self, out: Codes, values: pa.Array) -> None:
         """Put numbers and dates that are no label into their bins."""
-        bins = self.attribute.bins
+        bins, rest = self.attribute.bins, np.flatnonzero(out == OUTSIDE)
         assert bins is not None
-        rest = np.flatnonzero(out == OUTSIDE)
-        if not rest.size:
-            return
-        chosen = values.take(pa.array(rest)) if rest.size < len(values) else values
-        codes = np.array([*self.attribute.bin_codes, self._missing, OUTSIDE], dtype=np.int32)
         if _is_text(values.type):
-            coded = chosen.dictionary_encode()
-            numbers = bins.parsed(coded.dictionary.to_pylist())[coded.indices.to_numpy(zero_copy_only=False)]
+            texts = values.to_pylist()
+            numbers = bins.parsed(texts[i] for i in rest)
             # a text that is no number is not a missing one
-            out[rest] = np.where(np.isnan(numbers), OUTSIDE, codes[bins.codes(numbers)])
+            rest, numbers = rest[~np.isnan(numbers)], numbers[~np.isnan(numbers)]
         elif _is_date(values.type) == bins.of_dates:
-            out[rest] = codes[bins.codes(_numbers(chosen))]
+            numbers = _doubles(values)[rest]
+        else:
+            return
+        codes = np.array([*self.attribute.bin_codes, self._missing, OUTSIDE], dtype=np.int32)
+        out[rest] = codes[bins.codes(numbers)]
 
     def _refuse(self, column: pa.Array, row: int, first_record: int) -> None:
         value, attribute = column[row].as_py(), self.attribute
@@ -171,6 +167,9 @@ class ReleasedColumn:
 
     Whole numbers are int64, numbers double and booleans boolean where all categories are such; all others are texts, those of
     an ordered attribute a dictionary of the categories in their order. The missing value is null.
+
+    Files are written from dictionaries, whose values are all categories, whether they occur or not: Arrow writes these several
+    times as fast as texts.
     """
 
     def __init__(self, attribute: Attribute) -> None:
@@ -178,33 +177,55 @@ class ReleasedColumn:
 
     @cached_property
     def _categories(self) -> pa.Array:
-        """The released value of every code."""
-        categories = self.attribute.categories
-        kind = _RELEASED.get(frozenset(type(c) for c in categories if c is not None))
+        """The released value of every code but that of the missing value."""
+        categories = [c for c in self.attribute.categories if c is not None]
+        kind = _RELEASED.get(frozenset(map(type, categories)))
         if kind is not None:
             try:
-                return pa.array(categories, kind)
+                return array_of(categories, kind)
             except (pa.ArrowInvalid, OverflowError):
                 pass  # an integer that the type does not hold
-        return pa.array(self.attribute.texts, pa.string())
+        return array_of([text for text in self.attribute.texts if text is not None], pa.string())
 
     @cached_property
     def type(self) -> pa.DataType:
         """Arrow type of decoded columns."""
-        kind = self._categories.type
-        ordered = self.attribute.ordered and pa.types.is_string(kind)
-        return pa.dictionary(pa.int32(), kind, ordered=True) if ordered else kind
+        return stated_type(self.written)
+
+    @cached_property
+    def written(self) -> pa.DataType:
+        """Arrow type of encoded columns: a dictionary."""
+        kind, narrow = self._categories.type, pa.from_numpy_dtype(np.min_scalar_type(-self.attribute.size))
+        return pa.dictionary(narrow, kind, ordered=self.attribute.ordered and pa.types.is_string(kind))
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
         """Convert codes, shape (n,), to a column of ``type``."""
-        missing = self.attribute.missing_code
-        if not pa.types.is_dictionary(self.type):
-            return self._categories.take(pa.array(codes, type=pa.int32()))
-        if missing is None:
-            indices = pa.array(codes, type=pa.int32())
-        else:
-            indices = pa.array(np.asarray(codes - (codes > missing), dtype=np.int32), mask=codes == missing)
-        return pa.DictionaryArray.from_arrays(indices, self._categories.drop_null(), ordered=True)
+        coded = self.encoded(codes)
+        if not coded.type.ordered:
+            return coded.dictionary_decode()
+        return pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int32()), coded.dictionary, ordered=True)
+
+    def encoded(self, codes: NDArray[np.integer]) -> pa.DictionaryArray:
+        """Convert codes, shape (n,), to a column of type ``written``."""
+        missing, known = self.attribute.missing_code, None
+        if missing is not None:
+            known = pa.py_buffer(np.packbits(codes != missing, bitorder="little"))
+            codes = codes - (codes > missing)
+        kind = self.written.index_type
+        numbers = pa.py_buffer(np.ascontiguousarray(codes, dtype=kind.to_pandas_dtype()))
+        indices = pa.Array.from_buffers(kind, len(codes), [known, numbers])
+        return pa.DictionaryArray.from_arrays(indices, self._categories, ordered=self.written.ordered)
+
+
+def stated_type(written: pa.DataType) -> pa.DataType:
+    """Return the type that readers see of a column that was written.
+
+    Only ordered dictionaries are stated; others are texts or numbers to readers.
+    """
+    if not pa.types.is_dictionary(written):
+        return written
+    kind = written.value_type
+    return pa.dictionary(pa.int32(), kind, ordered=True) if written.ordered else kind
 
 
 def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[tuple[int, object]]:
@@ -212,34 +233,9 @@ def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[
     return [(code, value) for text, code in coded if (value := _as_value(text, kind)) is not None]
 
 
-def _places(at: pa.Int32Array, otherwise: int) -> NDArray[np.int32]:
-    """Convert an Arrow array to numbers, ``otherwise`` where null.
-
-    ``to_numpy`` and ``fill_null`` would import pandas.
-    """
-    valid, held = at.buffers()
-    if not len(at):
-        return np.empty(0, dtype=np.int32)
-    places = np.frombuffer(held, np.int32, len(at), 4 * at.offset).copy()
-    if at.null_count:
-        bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")
-        places[bits[at.offset : at.offset + len(at)] == 0] = otherwise
-    return places
-
-
-def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Build an Arrow array of these values without importing pandas.
-
-    ``pyarrow.array`` imports pandas for a list of texts or numbers.
-    """
-    if pa.types.is_string(kind):
-        encoded = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-        return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
-    if pa.types.is_int64(kind) or pa.types.is_float64(kind):
-        numbers = np.array(values, dtype=kind.to_pandas_dtype())
-        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers)])
-    return pa.array(values, type=kind)
+def _as_dictionary(column: pa.Array) -> pa.DictionaryArray:
+    """Convert a column to its distinct values and their places."""
+    return column if pa.types.is_dictionary(column.type) else column.cast(_searchable(column.type)).dictionary_encode()
 
 
 def _searchable(kind: pa.DataType) -> pa.DataType:
@@ -266,13 +262,12 @@ def _is_date(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
-def _numbers(values: pa.Array) -> NDArray[np.float64]:
+def _doubles(values: pa.Array) -> NDArray[np.float64]:
     """Convert to doubles, dates as seconds since 1970, null as nan."""
-    kind = values.type
-    if _is_date(kind):
-        moments = values.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
-        return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6, dtype=np.float64)
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if not _is_date(values.type):
+        return numbers_of(values.cast(pa.float64(), safe=False), np.nan)
+    moments = values.cast(pa.timestamp("us", tz=getattr(values.type, "tz", None))).cast(pa.int64())
+    return numbers_of(moments.cast(pa.float64(), safe=False), np.nan) / 1e6
 
 
 def _as_value(text: str | None, kind: pa.DataType) -> Any:
@@ -326,7 +321,7 @@ def _outside(cell: pa.Scalar, bins: Bins) -> str:
     value, wanted = cell.as_py(), "date" if bins.of_dates else "number"
     if not isinstance(value, str) and (isinstance(value, bool) or isinstance(value, date) != bins.of_dates):
         return f"{_kind(value)}, and the bins are of {wanted}s"
-    (number,) = bins.parsed([value]) if isinstance(value, str) else _numbers(pa.array([value], cell.type))
+    (number,) = bins.parsed([value]) if isinstance(value, str) else _doubles(pa.array([value], cell.type))
     return "" if np.isnan(number) else f"a {wanted} outside the bins"
 
 

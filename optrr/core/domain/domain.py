@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optrr.core.display.result import TableResult, in_json
 from optrr.core.display.text import brief
+from optrr.core.domain.arrays import array_of
 from optrr.core.domain.bins import Bins, Closed, bins_of, edge_text, interval_of_floats, number_text
 from optrr.core.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -505,13 +506,15 @@ def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
     """
     places = np.indices(tuple(domain.sizes)).reshape(domain.m, -1)
     columns: dict[str, Any] = {
-        a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(domain, places, strict=True)
+        a.name: array_of(a.texts, pa.string()).take(array_of(at, pa.int64()))
+        for a, at in zip(domain, places, strict=True)
     }
     for name, values in numbers.items():
         free = name
         while free in columns:
             free += "_"
-        columns[free] = pa.array(np.ravel(values))
+        column = np.ravel(values)
+        columns[free] = array_of(column, pa.from_numpy_dtype(column.dtype))
     return pa.table(columns)
 
 

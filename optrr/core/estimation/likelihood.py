@@ -30,7 +30,6 @@ from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 
 from optrr.core.estimation.simplex import Convergence, FittedTable
 from optrr.core.mechanisms.kernel import Kernel
@@ -218,6 +217,7 @@ def nonnegative_minimum(
         open_ = open_[wrong.any(axis=1)]
         if not open_.size:
             return x, passive
+    from scipy.linalg import solve_triangular  # noqa: PLC0415 (as above)
     from scipy.optimize import nnls  # noqa: PLC0415 (as above)
 
     for b in open_:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, replaced_release
-from optrr.core.records.frames import FrameCodec
+from optrr.core.records.frames import FrameCodec, even
 from optrr.core.records.reading.registry import format_to_write, open_source
 from optrr.core.records.reading.source import Places, Source
 from optrr.core.records.writing import refuse_input_as_target, released_file
@@ -62,9 +62,9 @@ def release_file(
     kept = {*mechanism.domain.names, *how.public.names} if how.drop_undeclared else set(source.schema.names)
     schema = pa.schema([field for field in source.schema if field.name in kept])
     codec = FrameCodec(mechanism.domain, schema, public=how.public)
-    with released_file(target, codec.output_schema, provenance) as writer:
+    with released_file(target, codec.written_schema, provenance) as writer:
         packed = how.in_order(randomized(source, codec, mechanism, bits), bits, writer.folder)
-        writer.write(map(codec.unpacked, packed))
+        writer.write(map(codec.unpacked, even(packed)))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
     notes = (*source.notes, *how.warnings(str(target)), *replaced)

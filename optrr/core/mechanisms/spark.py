@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Randomizer
-from optrr.core.records.frames import FrameCodec
+from optrr.core.records.frames import FrameCodec, plain_columns, plain_schema
 from optrr.core.records.multi_select import split_batch, split_schema
 from optrr.core.records.spark import arrow_schema, is_spark_frame, map_partitions, refusals
 from optrr_solvers.randomness import BitSource, as_source
@@ -110,7 +110,7 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
     while place in {name.lower() for name in how.schema.names}:
         place += "_"
     # Spark has no dictionaries
-    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in how.schema])
+    plain = plain_schema(how.schema)
     output = plain if keep_order else plain.append(pa.field(place, pa.int64()))
     of_partition = how.of_partition
 
@@ -118,9 +118,8 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
         source, randomized = as_source(None), of_partition()
         for batch in batches:
             out = randomized(batch, source)
-            columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in out.columns]
             places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
-            yield pa.RecordBatch.from_arrays([*columns, *places], schema=output)
+            yield pa.RecordBatch.from_arrays([*plain_columns(out), *places], schema=output)
 
     types = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
     written = map_partitions(frame, schema.names, kernel, types)

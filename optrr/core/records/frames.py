@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from optrr.core.domain.arrays import numbers_of
 from optrr.core.domain.bins import number_text
 from optrr.core.domain.columns import ColumnCodec, ReleasedColumn
 from optrr.core.domain.domain import Domain, listed, shown
@@ -108,12 +109,16 @@ class FrameCodec:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        """Schema of decoded batches: the columns in the data's order, without metadata."""
-        return pa.schema([self._field(field) for field in self.schema])
+        """Schema of recoded batches: the columns in the data's order, without metadata."""
+        return self._schema({name: column.type for name, column in self.released.items()})
 
-    def _field(self, field: pa.Field) -> pa.Field:
-        own = self.released.get(field.name)
-        return field.remove_metadata() if own is None else pa.field(field.name, own.type)
+    @cached_property
+    def written_schema(self) -> pa.Schema:
+        """As ``output_schema``, with dictionaries for all attributes, as they are written to files."""
+        return self._schema({name: column.written for name, column in self.released.items()})
+
+    def _schema(self, own: dict[str, pa.DataType]) -> pa.Schema:
+        return pa.schema([pa.field(f.name, own[f.name]) if f.name in own else f.remove_metadata() for f in self.schema])
 
     def encode(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
         """Codes, shape (n, m), column-major."""
@@ -130,22 +135,24 @@ class FrameCodec:
         return out
 
     def decode(self, codes: NDArray[np.integer], beside: Iterable[pa.Array] = ()) -> pa.RecordBatch:
-        """A batch of ``output_schema``; ``beside`` are its public columns, in order."""
-        at, rest = self.domain.index, iter(beside)
-        columns = [
-            self.released[name].decode(codes[:, at(name)]) if name in self.released else next(rest)
-            for name in self.schema.names
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+        """A batch of ``written_schema``; ``beside`` are its public columns, in order."""
+        own = {name: self.released[name].encoded(codes[:, i]) for i, name in enumerate(self.domain.names)}
+        return self._batch(own, beside, self.written_schema)
 
     def recode(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
-        """Encode, let ``kernel`` edit the codes in place, decode."""
+        """A batch of ``output_schema``: ``kernel`` edits the codes in place."""
         codes = self.encode(batch)
         kernel(codes)
-        return self.decode(codes, self._beside(batch))
+        own = {name: self.released[name].decode(codes[:, i]) for i, name in enumerate(self.domain.names)}
+        return self._batch(own, self._beside(batch), self.output_schema)
+
+    def _batch(self, own: dict[str, pa.Array], beside: Iterable[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+        rest = iter(beside)
+        columns = [own[name] if name in own else next(rest) for name in schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def packed(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
-        """As :meth:`recode`, but not decoded yet: a column with each record's codes in few bytes, then the public columns."""
+        """As :meth:`recode`, not decoded yet: a column with each record's codes in few bytes, then the public columns."""
         codes = self.encode(batch)
         kernel(codes)
         rows = np.ascontiguousarray(codes, dtype=self._narrow)
@@ -155,7 +162,7 @@ class FrameCodec:
         return pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
 
     def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of ``output_schema`` from a packed one."""
+        """A batch of ``written_schema`` from a packed one."""
         column = batch.column(0)
         width = column.type.byte_width
         flat = np.frombuffer(column.buffers()[1], self._narrow, len(batch) * self.domain.m, column.offset * width)
@@ -182,9 +189,7 @@ def public_weights(batch: pa.RecordBatch, name: str | None, start: int) -> Float
     if name is None:
         return np.ones(batch.num_rows)
     try:
-        values = np.asarray(
-            _plain(batch.column(name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
-        )
+        values: FloatArray = numbers_of(_plain(batch.column(name)).cast(pa.float64(), safe=False), np.nan)
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(
@@ -223,7 +228,7 @@ class PublicNames:
         place = np.array(
             [self._numbers.setdefault(text, len(self._numbers)) for text in [*texts, None]], dtype=np.int64
         )
-        codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+        codes = place[numbers_of(coded.indices, len(texts))]
         empty = np.flatnonzero(codes == self._numbers[None])
         if empty.size and not missing:
             raise InvalidInput(
@@ -455,3 +460,13 @@ def even(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Replace dictionaries of a schema by their values, and drop metadata."""
+    return pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
+
+
+def plain_columns(batch: pa.RecordBatch) -> list[pa.Array]:
+    """Replace dictionaries of a batch's columns by their values."""
+    return [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optrr.core.domain.arrays import array_of
 from optrr.core.domain.domain import Domain
 from optrr.core.provenance.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
 from optrr.core.records.atomic import refuse_replacing, whole_files
@@ -197,5 +198,5 @@ def _read(file: BinaryIO, pieces: Iterable[tuple[int, int]]) -> Iterator[pa.Reco
 def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:
     plain = pa.schema([field.with_type(_TAKEN_AS.get(field.type, field.type)) for field in table.schema])
     takable = table if plain == table.schema else table.cast(plain)
-    taken = takable.combine_chunks().take(pa.array(order))
+    taken = takable.combine_chunks().take(array_of(order, pa.int64()))
     return taken if plain == table.schema else taken.cast(table.schema)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.core.records import frames
 from optrr.core.records.counts import record_batches
 from optrr.core.records.frames import FrameCodec, recode_frame
+from optrr.core.records.writing import RecordWriter
 from optrr_solvers.laws import ProductLaw
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -212,6 +214,27 @@ def test_nothing_of_the_true_records_rides_along():
         assert released["x"].cat.categories.tolist() == ["a", "b", "c", "d"]
         assert (released.index.tolist(), released.index.name) == (["Ann", "Bob"], "person")
         assert not released.attrs
+
+
+@pytest.mark.parametrize("seen", [[0, 0, 0], [1, 0, 1], [1, 2, 2]])
+def test_parquet_has_declared_types_and_lists_all_categories(seen, tmp_path):
+    domain = Domain(
+        (
+            Attribute("plain", ("b", "a", None)),
+            Attribute("ordered", ("low", "middle", "high"), ordered=True),
+            Attribute("number", (10, 20, 30)),
+        )
+    )
+    codec, path = FrameCodec(domain, pa.schema([(name, pa.string()) for name in domain.names])), tmp_path / "a.parquet"
+    with RecordWriter(path, codec.written_schema.with_metadata({"note": "kept"})) as writer:
+        writer.write([codec.decode(np.transpose([seen, seen, seen]))])
+    kinds = [pa.string(), pa.dictionary(pa.int32(), pa.string(), ordered=True), pa.int64()]
+    table = pq.read_table(path)
+    assert table.schema.equals(pa.schema(zip(domain.names, kinds, strict=True), {"note": "kept"}), check_metadata=True)
+    assert table.to_pydict() == {a.name: [a.categories[code] for code in seen] for a in domain}
+    kept = pq.read_table(path, read_dictionary=["plain", "ordered"])
+    listed = [kept[name].chunk(0).dictionary.to_pylist() for name in ("plain", "ordered")]
+    assert listed == [["b", "a"], ["low", "middle", "high"]]
 
 
 @pytest.fixture(params=["pandas", "polars", "arrow", "batch"])

@@ -6,6 +6,7 @@ once in the dictionary instead of once per record; ``schema`` names the type tha
 The library's own words may hold what is in the file, so none of them is passed on.
 """
 
+import base64
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from optrr.core.domain.columns import stated_type
 from optrr.core.domain.domain import Domain
 from optrr.core.records.frames import RECORDS
 from optrr.core.records.reading.source import Bytes, RecordsAt, Source, is_text, sound, whole
@@ -46,6 +48,20 @@ def parquet_file(where: RecordsAt, domain: Domain | None) -> Source:
                 yield sound(batch, name)
 
     return Source(name, schema, read, (path,), rows)
+
+
+class ParquetRecords(pq.ParquetWriter):  # type: ignore[misc]  # Arrow has no types
+    """Writer of record batches to Parquet, whose schema states texts.
+
+    Only dictionaries that are ordered are stated as such.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        super().__init__(path, schema, store_schema=False)
+        stated = pa.schema([f.with_type(stated_type(f.type)) for f in schema], metadata=schema.metadata)
+        # where Arrow's own writer keeps the schema
+        kept = {b"ARROW:schema": base64.b64encode(stated.serialize())}
+        self.add_key_value_metadata({**(schema.metadata or {}), **kept})
 
 
 def arrow_file(where: RecordsAt, domain: Domain | None) -> Source:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,8 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from optrr.core.domain.arrays import array_of, numbers_of
 from optrr.core.domain.domain import Domain, category_text, listed, shown
 from optrr.core.errors import InvalidInput
+from optrr.core.records.frames import plain_columns, plain_schema
 from optrr.core.records.reading.source import Bytes, RecordsAt, Source, plain_suffix, readable
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -136,9 +139,11 @@ class _Csv(Bytes):
         )
 
     def _opened(self, columns: list[str], threads: bool = True) -> pa_csv.CSVStreamingReader:
-        """Arrow's reader of these columns, as text."""
+        """Arrow's reader of these columns, as text; a declared column as its texts, each once, and their places."""
+        declared = frozenset(() if self._domain is None else self._domain.names)
+        coded = pa.dictionary(pa.int32(), pa.string())
         convert = pa_csv.ConvertOptions(
-            column_types={name: pa.string() for name in columns},
+            column_types={name: coded if name in declared else pa.string() for name in columns},
             include_columns=columns,
             null_values=[""],
             strings_can_be_null=True,
@@ -174,6 +179,8 @@ class _Csv(Bytes):
 
     def _converted(self, column: pa.Array) -> pa.Array:
         """Numbers with a decimal point, and dates as 2024-03-01."""
+        if pa.types.is_dictionary(column.type):
+            return pa.DictionaryArray.from_arrays(column.indices, self._converted(column.dictionary))
         if self._decimal:
             column = pc.replace_substring_regex(column, self._decimal, r"\1.\2")
         if self._date_format:
@@ -220,6 +227,21 @@ class _Csv(Bytes):
         return None
 
 
+class CsvRecords(pa_csv.CSVWriter):  # type: ignore[misc]  # Arrow has no types
+    """Writer of record batches to CSV, dictionaries as their values."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._plain = plain_schema(schema)
+        super().__init__(path, self._plain)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write a batch.
+
+        Arrow itself takes longer to write dictionaries than texts.
+        """
+        super().write_batch(pa.RecordBatch.from_arrays(plain_columns(batch), schema=self._plain))
+
+
 _QUALTRICS = "two rows of headers below the names, as Qualtrics writes them, are left out"
 
 
@@ -239,11 +261,15 @@ def settled(batch: pa.RecordBatch, domain: Domain | None) -> pa.RecordBatch:
     columns, declared = [], frozenset(domain.names)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         missing, empty = (name in declared and text in domain[name].codes for text in (None, ""))
-        if missing == empty:
-            columns.append(column)
-        else:
-            columns.append(column.fill_null("") if empty else pc.if_else(pc.equal(column, ""), None, column))
+        columns.append(column if missing == empty else _with_empty(column.dictionary_encode(), None if missing else ""))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _with_empty(column: pa.DictionaryArray, meant: str | None) -> pa.DictionaryArray:
+    """Replace missing values and empty texts by what an empty field means."""
+    texts = [text or meant for text in column.dictionary.to_pylist()]
+    places = numbers_of(column.indices, len(texts))
+    return pa.DictionaryArray.from_arrays(array_of(places, pa.int32()), array_of([*texts, meant], pa.string()))
 
 
 # Bytes of lines that are read at once, and cells of a batch: a line without a field takes as much memory as one with.
