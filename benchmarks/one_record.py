@@ -60,55 +60,49 @@ def shares(values: list[object]) -> dict[object, float]:
 def picture(
     first: dict[str, str], drawn: dict[str, str], epsilon: float, rows: list[dict[str, object]], people: int
 ) -> None:
-    """A record before and after, and the table of all."""
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3.7), width_ratios=(1, 1, 1.35))
-    record(left, "1  A person's answers\nstay on the device", [(name, value, TRUE) for name, value in first.items()])
+    """Draw a record before and after, above the table of all; texts are legible on a phone, 390 pixels wide."""
+    figure = plt.figure(figsize=(4.6, 5.9), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    left, right = above.subplots(1, 2)
+    record(left, "1  True record:\n    stays on the device", [(name, value, TRUE) for name, value in first.items()])
     changed = [(name, drawn[name], SENT if drawn[name] != first[name] else TRUE) for name in NAMES]
-    record(middle, "2  What is sent is drawn\nat random (orange: changed)", changed)
-    middle.text(
-        0.5,
-        -0.06,
-        f"Whichever record is the true one, this one is at most\n{math.ceil(math.exp(epsilon))} times as likely as under "
-        f"any other: total ε = {epsilon:.2f}.",
-        ha="center",
-        va="top",
-        fontsize=8.5,
-        transform=middle.transAxes,
+    record(right, "2  LDP report: values\n    changed at random", changed)
+    axes = below.subplots()
+    table(axes, rows)
+    below.suptitle(f"3  Estimates from {people:,} such reports", fontsize=10.5, x=0.02, ha="left")
+    times = math.ceil(math.exp(epsilon))
+    below.supxlabel(
+        f"Total ε = {epsilon:.2f}: a report is at most {times} times as likely\nunder one true record as under another.",
+        fontsize=9,
     )
-    left.text(0.5, -0.06, "Nobody else ever sees them.", ha="center", va="top", fontsize=8.5, transform=left.transAxes)
-    table(right, rows, people)
-    # below the charts, where it covers no row
-    figure.legend(*right.get_legend_handles_labels(), loc="lower right", ncols=3, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    axes.set_ylim(bottom=-1.4)  # space for the legend
+    axes.legend(loc="lower right", fontsize=9, labelspacing=0.25, borderaxespad=0.2)
     save(figure, "one_record.svg")
 
 
 def record(axes: Axes, title: str, answers: list[tuple[str, str, str]]) -> None:
-    """One record as a card; what differs from the truth in colour."""
+    """Draw one record as a card, with values that differ from the truth in colour."""
     axes.axis("off")
-    axes.set_title(title, fontsize=11, loc="center")
-    axes.add_patch(FancyBboxPatch((0.04, 0.02), 0.92, 0.94, boxstyle="round,pad=0.02", fill=False, edgecolor=QUIET))
+    axes.set_title(title, fontsize=10.5, loc="left")
+    axes.add_patch(FancyBboxPatch((0.03, 0.02), 0.94, 0.95, boxstyle="round,pad=0.02", fill=False, edgecolor=QUIET))
     for k, (name, value, colour) in enumerate(answers):
-        y = 0.86 - 0.235 * k
-        axes.text(0.1, y, name.replace("-", " "), fontsize=8.5, color=QUIET, va="center")
+        y = 0.9 - 0.24 * k
+        axes.text(0.09, y, name.replace("-", " "), fontsize=9, color=QUIET, va="center")
         weight = "bold" if colour == SENT else "normal"
-        axes.text(0.1, y - 0.1, value.replace("-", " "), fontsize=11, color=colour, weight=weight, va="center")
+        axes.text(0.09, y - 0.095, value.replace("-", " "), fontsize=10.5, color=colour, weight=weight, va="center")
 
 
-def table(axes: Axes, rows: list[dict[str, object]], people: int) -> None:
-    """The estimated shares with their intervals, what was sent, and the truth."""
+def table(axes: Axes, rows: list[dict[str, object]]) -> None:
+    """Draw the estimated proportions with their intervals, the proportions of the reports, and the true ones."""
     places = np.arange(len(rows))[::-1]
     middle, low, high = (np.array([100 * r[key] for r in rows]) for key in ("estimate", "lower", "upper"))
     truth, sent = ([100 * r[key] for r in rows] for key in ("true_share", "share_of_what_was_sent"))
     ends = [middle - low, high - middle]
-    axes.errorbar(
-        middle, places, xerr=ends, fmt="o", ms=4, color=COLOURS[0], capsize=3, label="estimate, 95 % interval"
-    )
+    axes.errorbar(middle, places, xerr=ends, fmt="o", ms=4, color=COLOURS[0], capsize=3, label="estimate, 95 % CI")
     axes.plot(truth, places, "|", ms=14, color=TRUE, label="truth")
-    axes.plot(sent, places, "x", ms=5, color=SENT, label="as sent")
-    axes.set_yticks(places, [str(r["category"]).replace("-", " ") for r in rows], fontsize=8.5)
-    axes.set_xlabel("percent of all people", fontsize=8.5)
-    axes.set_title(f"3  {people:,} such records\ntell what people are like", fontsize=11)
+    axes.plot(sent, places, "x", ms=5, color=SENT, label="reports")
+    axes.set_yticks(places, [str(r["category"]).replace("-", " ") for r in rows], fontsize=9)
+    axes.set_xlabel("proportion, %", fontsize=9)
     axes.grid(visible=True, axis="x", color="#dddddd")
     axes.set_axisbelow(True)
 
