@@ -4,6 +4,7 @@ The README's other numbers are read from the results of ball_totals.py, rivals.p
 """
 
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -64,7 +65,7 @@ def write_picture(rows: list[dict[str, float]]) -> None:
     save(figure, "readme.svg")
 
 
-def claims(curve_at_one: dict[str, float]) -> list[str]:
+def claim_lines(curve_at_one: dict[str, float]) -> list[str]:
     """One sentence for each of the four claims, with the number that shows it."""
     different = [r for r in read_csv("ball_totals.csv") if r["setting"].startswith("epsilon 0.05")]
     largest = max(different, key=lambda r: int(r["m"]))
@@ -74,20 +75,20 @@ def claims(curve_at_one: dict[str, float]) -> list[str]:
     totals = [float(r["total"]) for r in pairs]
     worst = max(read_csv("inference_level.csv"), key=lambda r: float(r["naive_pearson"]))
     smallest, independent = curve_at_one["optimum"], curve_at_one["kronecker"]
-    return [
-        "- **The smallest ε, with a certificate.** If each of nine attributes of the Adult data must be as accurate as under",
-        f"  randomized response at ε = 1, the whole record takes a total ε of {smallest:.3f} instead of {independent:g}. The file of a design",
-        "  proves that no mechanism with these flip probabilities has a smaller total.",
-        f"- **Any number of attributes.** The optimum for {int(largest['m']):,} different attributes is known to within"
-        f" {high - low:.3f} of {low:,.1f} nats",
-        f"  after {seconds:.0f} seconds.",
-        "- **The most accurate protocol for a given ε**, next to a lower bound for every ε-LDP mechanism. The squared error of all pair",
-        f"  tables of Adult is at most {np.ceil(100 * (over - 1)):.0f} % above that bound for ε from {min(totals):g} to {max(totals):g}.",
-        f"- **Valid inference.** On {worst['table'].replace('x', '×')} tables of independent attributes, n = {int(worst['n']):,}, pairs preserved,"
-        " Pearson's χ² test of the",
-        f"  randomized counts at a nominal 5 % rejects {float(worst['naive_pearson']):.1%} of the time; the test of `optrr` rejects"
-        f" {float(worst['score']):.1%}.",
-    ]
+    claims = (
+        "**The smallest ε, with a certificate.** If each of nine attributes of the Adult data must be as accurate as under "
+        f"randomized response at ε = 1, the whole record takes a total ε of {smallest:.3f} instead of {independent:g}. The "
+        "design file proves that no mechanism with these flip probabilities has a smaller total.",
+        f"**Any number of attributes.** The smallest total of {int(largest['m']):,} different attributes (ε of each from 0.05 to 1) is "
+        f"known to within {high - low:.3f} of {low:,.1f} nats after {seconds:.0f} seconds.",
+        "**The most accurate protocol for a given ε**, with a lower bound for every ε-LDP mechanism. The squared error of all "
+        f"pair tables of Adult is at most {np.ceil(100 * (over - 1)):.0f} % above that bound for ε from {min(totals):g} to "
+        f"{max(totals):g}.",
+        f"**Valid inference.** On {worst['table'].replace('x', '×')} tables of independent attributes, n = {int(worst['n']):,}"
+        ", pairs preserved, Pearson's χ² test of the randomized counts at a nominal 5 % rejects "
+        f"{float(worst['naive_pearson']):.1%} of the time; the test of `optrr` rejects {float(worst['score']):.1%}.",
+    )
+    return [line for claim in claims for line in wrap(claim, 118, initial_indent="- ", subsequent_indent="  ")]
 
 
 def write_claims(lines: list[str]) -> None:
@@ -101,4 +102,4 @@ if __name__ == "__main__":
     curve = measure(np.geomspace(0.05, 8, 40))
     write_csv("readme.csv", curve, 6)
     write_picture(curve)
-    write_claims(claims(measure(np.ones(1))[0]))
+    write_claims(claim_lines(measure(np.ones(1))[0]))

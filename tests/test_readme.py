@@ -40,7 +40,7 @@ def test_python_block_prints_its_output(tmp_path: Path) -> None:
 def test_claims_are_those_of_the_results() -> None:
     domain = adult_domain()
     plain = optrr.design(domain, 1.0)
-    lines = readme.claims({"optimum": plain.epsilon, "kronecker": plain.kronecker_epsilon})
+    lines = readme.claim_lines({"optimum": plain.epsilon, "kronecker": plain.kronecker_epsilon})
     assert "\n".join([readme.BEGIN, *lines, readme.END]) in README
     assert plain.lower_bound == pytest.approx(plain.epsilon, abs=1e-4)
 
