@@ -84,12 +84,22 @@ class Survey:
             {"question": self.wording.questions.get(a.name, a.name), "labels": list(a.texts)}
             for a in self.deployment.domain
         ]
-        return digest_of({"title": self.wording.title, "questions": questions})
+        return digest_of({"title": self.wording.title, "questions": questions, **self._boxes})
 
     @property
     def wording_json(self) -> bytes:
         """Texts for the page as JSON, with their digest; missing ones are left out."""
-        return msgspec.json.encode({**msgspec.to_builtins(self.wording), "digest": self.asked})
+        return msgspec.json.encode({**msgspec.to_builtins(self.wording), **self._boxes, "digest": self.asked})
+
+    @property
+    def _boxes(self) -> dict[str, dict[str, list[str]]]:
+        """Column and option of each attribute that is a check box of one question, if there are any.
+
+        A box that is not ticked says no, so an option with a missing value is a question of its own.
+        """
+        chosen = {a.name: a.multi_select for a in self.design.domain if a.size == 2}
+        options = {name: [each.column, each.option] for name, each in chosen.items() if each is not None}
+        return {"options": options} if options else {}
 
 
 def prepared(

@@ -565,6 +565,29 @@ def test_who_answered_other_questions_of_the_same_design_is_asked(browser, tmp_p
     context.close()
 
 
+def test_the_options_of_a_column_are_check_boxes_of_one_question(browser, tmp_path):
+    options = ["apples", "pears", "other"]
+    attributes = [{"name": f"fruit: {each}", "multi_select": ["fruit", ";", each]} for each in options]
+    attributes[2]["question"] = "something else"
+    attributes.insert(1, {"name": "sex", "categories": ["f", "m"]})
+    # where an option may be missing, no answer is another than no
+    attributes.append({"name": "fruit: figs", "multi_select": ["fruit", ";", "figs"], "missing": [""]})
+    with serving({"epsilon": 40.0, "attributes": attributes}, tmp_path / "fruit") as server:
+        page = opened(browser.new_context(base_url=f"http://127.0.0.1:{server.port}"))
+        bodies = reports_of(page)
+        assert page.locator("legend").all_inner_texts() == ["fruit", "sex", "fruit: figs"]
+        boxes = page.get_by_role("group", name="fruit").first
+        assert boxes.locator("label").all_inner_texts() == ["apples", "pears", "something else"]
+        boxes.get_by_label("pears").check()
+        page.get_by_label("m", exact=True).check()
+        page.get_by_label("No answer").check()
+        page.get_by_label("I have read how my answers are protected").check()
+        press(page)
+        wait_for(page, "Your report was sent")
+        # at this epsilon nothing is replaced by chance; values stand in the order of the design
+        assert json.loads(bodies[0])["values"] == ["no", "m", "yes", "no", None]
+
+
 def test_names_and_categories_that_javascript_has_a_meaning_for(browser, tmp_path):
     names = ["constructor", "__proto__", "toString", "hasOwnProperty"]
     categories = ["", "__proto__", "constructor"]

@@ -13,7 +13,8 @@ GET         the wording           ``application/json``; an object with ``digest`
 survey.json                       soon as something else is asked; and, optional, ``title``, ``asker`` (who asks, in a few
                                   words), ``introduction`` (a paragraph), ``language`` (of these texts and of the
                                   categories, such as ``de``), ``questions`` (attribute's name → question; an attribute
-                                  without one is asked by its name)
+                                  without one is asked by its name), ``options`` (attribute's name → column and option of
+                                  a question with check boxes)
 POST        see below             the report, ``application/json``
 reports
 ==========  ====================  =====================================================================================

@@ -22,7 +22,7 @@ export const questionOf = ({ name }, { questions = {} }) => (Object.hasOwn(quest
  * address to be sent to, and nothing else ever reads it.
  */
 export function surveyForm({ deployment, wording, asked, spent, submitted }) {
-  const questions = askedAbout(deployment, asked).map((attribute, i) => questionFor(attribute, i, wording));
+  const questions = questionsFor(askedAbout(deployment, asked), wording);
   const consent = consentFor();
   const mistakes = element("div", { id: "mistakes", role: "alert", tabIndex: -1 });
   const failure = element("p", { class: "mistake", role: "alert" });
@@ -45,7 +45,7 @@ export function surveyForm({ deployment, wording, asked, spent, submitted }) {
     if (open.length > 0) return;
     press.disabled = true;
     failure.replaceChildren();
-    const problem = await submitted(Object.fromEntries(questions.map((question) => [question.name, question.answer()])));
+    const problem = await submitted(Object.fromEntries(questions.flatMap((question) => question.answers())));
     press.disabled = false;
     if (problem) failure.replaceChildren(problem);
     else form.reset();
@@ -151,6 +151,27 @@ function numbers(deployment, wording, asked, epsilon) {
   );
 }
 
+/** A question for each attribute, and one for all options of a column with several answers. */
+function questionsFor(attributes, wording) {
+  const { options = {} } = wording;
+  const columns = new Map();
+  for (const attribute of attributes) {
+    const column = Object.hasOwn(options, attribute.name) ? options[attribute.name][0] : attribute;
+    columns.set(column, [...(columns.get(column) ?? []), attribute]);
+  }
+  return [...columns].map(([column, members], i) => (typeof column === "string" ? boxesFor(column, members, i, wording) : questionFor(column, i, wording)));
+}
+
+/** Check boxes: the answer about an option is no, the first category, unless it is ticked. */
+function boxesFor(column, attributes, i, wording) {
+  const { language: lang, options, questions = {} } = wording;
+  const inputs = attributes.map((_, k) => element("input", { type: "checkbox", id: `q-${i}-${k}` }));
+  const text = (attribute) => (Object.hasOwn(questions, attribute.name) ? questionOf(attribute, wording) : label(options[attribute.name][1]));
+  const rows = inputs.map((input, k) => element("label", { class: "option", lang }, input, element("span", {}, text(attributes[k]))));
+  const block = element("fieldset", {}, element("legend", { lang }, column), element("p", { class: "quiet" }, "Tick all that apply."), ...rows);
+  return { block, mark: () => false, answers: () => attributes.map(({ name, categories }, k) => [name, categories[Number(inputs[k].checked)]]) };
+}
+
 function questionFor(attribute, i, wording) {
   const { name, categories } = attribute;
   const text = questionOf(attribute, wording);
@@ -162,7 +183,7 @@ function questionFor(attribute, i, wording) {
     ? element("fieldset", {}, element("legend", { lang }, text), mistake, ...field.rows)
     : element("div", { class: "field" }, element("label", { for: `q-${i}`, lang }, text), mistake, ...field.rows);
   const mark = () => marked(field.chosen() === undefined, few ? block : field.first, mistake);
-  return { name, text, lang, block, mark, first: field.first, answer: () => categories[field.chosen()] };
+  return { text, lang, block, mark, first: field.first, answers: () => [[name, categories[field.chosen()]]] };
 }
 
 function radios(categories, i, lang) {
