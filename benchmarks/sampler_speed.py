@@ -2,12 +2,7 @@
 
 Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundred (sizes 2..5, ε_i 1..3, a ball on a
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
-best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor on one thread;
-for one core against two, of the wall clock, which only a quiet machine with two cores shows; both are run more often in
-each round, because two cores are rarely left alone at the same time. Two processes at once are
-each as fast as one alone; two threads take turns between numpy's operations, three a layer and six in balls, and one whose
-turn it is not sleeps for longer than the other needs. So a second core gains less where blocks are short: ten thousand records
-are shared by two threads that walk one after the other, each while the other draws random bits and moves values.
+best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor.
 
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's
 generator, as a page of code would have it. It is no match in privacy, because its total is Kronecker's, nor in the quality of
@@ -15,7 +10,6 @@ its random numbers. ``direct``: the sampler that a law has for where its automat
 multi-freq-ldpy runs one value a call, so it is given fewer records. Writes sampler_speed.csv and sampler_speed.md.
 """
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +19,6 @@ import numpy as np
 from writing import markdown, write_csv, write_text
 
 ROUNDS = 12
-# Runs by the wall clock in each round.
-CLOCKED = 5
-# One thread and two, by the wall clock.
-ONE, TWO = "automaton by the clock", "automaton by the clock, two cores"
 
 
 @dataclass(frozen=True)
@@ -97,36 +87,31 @@ def flipped(codes: np.ndarray, law: Any) -> None:
     flip(codes, law, SystemSource())
 
 
-def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
-    """Of one run."""
-    started = clock()
+def seconds(run: Callable[[], None]) -> float:
+    """Of the processor, for one run."""
+    started = time.process_time()
     run()
-    return clock() - started
+    return time.process_time() - started
 
 
 def measure(case: Case) -> dict[str, object]:
     """Millions of cells a second by method."""
     law, codes = case.law(), case.codes()
     cells, generator = codes.size / 1e6, np.random.default_rng(3)
-    runs: dict[str, tuple[Callable[[], None], Callable[[], float]]] = {
-        "automaton": (lambda: flipped(codes, law), time.process_time),
-        "plain": (lambda: plain(codes, case, generator), time.process_time),
-        ONE: (lambda: flipped(codes, law), time.perf_counter),
-        TWO: (lambda: flipped(codes, law), time.perf_counter),
+    runs: dict[str, Callable[[], None]] = {
+        "automaton": lambda: flipped(codes, law),
+        "plain": lambda: plain(codes, case, generator),
     }
     if type(law).__name__ != "TableLaw":
-        runs["direct"] = (lambda: direct(codes, law), time.process_time)
-    first = seconds(lambda: flipped(codes[:10], law), time.perf_counter)
+        runs["direct"] = lambda: direct(codes, law)
+    first = seconds(lambda: flipped(codes[:10], law))
     best = dict.fromkeys(runs, np.inf)
     for _ in range(ROUNDS):
-        for name, (run, clock) in runs.items():
-            os.environ["OPTRR_THREADS"] = "2" if name == TWO else "1"
-            for _ in range(CLOCKED if name in (ONE, TWO) else 1):
-                best[name] = min(best[name], seconds(run, clock))
+        for name, run in runs.items():
+            best[name] = min(best[name], seconds(run))
     row: dict[str, object] = {"array": case.name, "records": case.records, "states": law.automaton.states}
     row |= {"seconds to build": round(first, 2)} | {name: round(cells / value, 1) for name, value in best.items()}
-    row |= {"multi-freq-ldpy": published(case)}
-    return row | {"two cores / one": round(best[ONE] / best[TWO], 2)}
+    return row | {"multi-freq-ldpy": published(case)}
 
 
 def published(case: Case) -> float | str:
@@ -143,7 +128,7 @@ def published(case: Case) -> float | str:
                 GRR_Client(value, r, e)
 
     run()
-    return round(few.size / 1e6 / seconds(run, time.process_time), 2)
+    return round(few.size / 1e6 / seconds(run), 2)
 
 
 def main() -> None:
@@ -154,8 +139,8 @@ def main() -> None:
     write_text(
         "sampler_speed.md",
         "# Cells randomized a second",
-        f"Millions; on one core, best of {ROUNDS} in turns, by the clock of {ROUNDS * CLOCKED}. ``direct`` is the sampler for "
-        "laws whose automaton would be too large, ``plain`` numpy's k-ary response, whose total is Kronecker's.",
+        f"Millions; on one core, best of {ROUNDS} in turns. ``direct`` is the sampler for laws whose automaton would be too "
+        "large, ``plain`` numpy's k-ary response, whose total is Kronecker's.",
         markdown([{"": name} | {str(row["array"]): row[name] for row in rows} for name in columns[1:]]),
     )
 

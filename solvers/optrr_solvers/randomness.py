@@ -34,17 +34,13 @@ class BitSource(Protocol):
 
 
 class SystemSource:
-    """AES-256 in counter mode, keyed once: with random bits of the operating system, or by 48 bytes of another such stream.
+    """AES-256 in counter mode, keyed once with random bits of the operating system."""
 
-    ``keyed``: the key was given, so that whoever gave it can repeat all draws.
-    """
+    def __init__(self) -> None:
+        self._start()
 
-    def __init__(self, key: bytes | None = None) -> None:
-        self.keyed = key is not None
-        self._start(os.urandom(48) if key is None else key)
-
-    def _start(self, secret: bytes) -> None:
-        self._process = os.getpid()
+    def _start(self) -> None:
+        secret, self._process = os.urandom(48), os.getpid()
         self._stream = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:])).encryptor()
 
     def words(self, count: int) -> Words:
@@ -57,18 +53,11 @@ class SystemSource:
         """As :meth:`words`, into a contiguous array that is there already."""
         if os.getpid() != self._process:
             # a process that was forked would repeat its parent's stream
-            self._start(os.urandom(48))
+            self._start()
         view = memoryview(out.data).cast("B")
         for start in range(0, len(view), _CHUNK):
             piece = view[start : start + _CHUNK]
             self._stream.update_into(_ZEROS[: len(piece)], piece)
-
-    def children(self, count: int) -> list[BitSource]:
-        """Sources of their own, each with a key that is drawn from this one."""
-        out = [SystemSource(key.tobytes()) for key in self.words(6 * count).reshape(count, 6)]
-        for child in out:
-            child.keyed = self.keyed
-        return list(out)
 
 
 class SeededSource:
@@ -80,11 +69,6 @@ class SeededSource:
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
         return self._generator.integers(0, 1 << 64, size=count, dtype=np.uint64)
-
-    def children(self, count: int) -> list[BitSource]:
-        """Generators seeded by 256 bits of this one each."""
-        seeds = self.words(4 * count).reshape(count, 4)
-        return [SeededSource(np.random.default_rng([int(x) for x in seed])) for seed in seeds]
 
 
 def fill(source: BitSource, out: Words) -> None:
@@ -106,16 +90,6 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
     if hasattr(random_state, "words"):
         return random_state
     raise TypeError(f"random_state = {random_state!r}; give None, an int from 0 or a numpy Generator")
-
-
-def split(source: BitSource, count: int) -> list[BitSource]:
-    """``count`` independent sources that depend on the given one only.
-
-    A source that cannot be split, one that is not of this module, serves all of them in order.
-    """
-    if not isinstance(source, SystemSource | SeededSource):
-        return [source] * count
-    return source.children(count) if count > 1 else [source]
 
 
 def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer]:

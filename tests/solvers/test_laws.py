@@ -410,15 +410,6 @@ def test_a_forked_process_draws_bits_of_its_own():
     assert not np.intersect1d(theirs, source.words(4)).size
 
 
-def test_children_are_even_and_repeat_with_a_seed():
-    a, b = (randomness.split(randomness.SeededSource(np.random.default_rng(3)), 3) for _ in range(2))
-    drawn = [np.concatenate([x.words(5), x.words(70_000), x.words(7)]) for x in a]
-    for x, words in zip(b, drawn, strict=True):
-        np.testing.assert_array_equal(np.concatenate([x.words(5), x.words(70_000), x.words(7)]), words)
-    assert np.unique(np.concatenate(drawn)).size == 3 * 70_012
-    assert len({int(x.words(1)[0]) for x in randomness.split(randomness.SystemSource(), 4)}) == 4
-
-
 @pytest.mark.parametrize("bound", [2, 3, 7, 4095, 4097])
 def test_short_words_below_a_bound_are_even(bound):
     """False alarm 1e-9; 64 cells for large bounds."""
@@ -433,14 +424,6 @@ def test_short_words_below_a_bound_are_even(bound):
 def test_products_that_would_favour_a_value_are_drawn_again():
     # 16-bit words times 3: 0 has lower half 0, below 65536 mod 3 = 1, and is rejected; 21846 gives 1
     assert randomness.words_below(Scripted([21846 << 16 | 0, 43691]), 2, 3).tolist() == [2, 1]
-
-
-def test_a_key_that_was_given_is_remembered():
-    assert not randomness.SystemSource().keyed and randomness.SystemSource(b"\0" * 48).keyed
-    for keyed, source in ((False, randomness.SystemSource()), (True, randomness.SystemSource(b"\0" * 48))):
-        children = source.children(3)
-        assert [child.keyed for child in children] == [keyed] * 3
-        assert [grandchild.keyed for grandchild in children[0].children(2)] == [keyed] * 2
 
 
 def test_every_permutation_is_equally_likely():

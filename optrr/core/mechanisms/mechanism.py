@@ -233,7 +233,7 @@ def is_seeded(source: BitSource) -> bool:
     Only the operating system's random bits are not.
     """
     # another class of this kind may hand out what it likes
-    return type(source) is not SystemSource or source.keyed
+    return type(source) is not SystemSource
 
 
 Frame = TypeVar("Frame")

@@ -1,34 +1,27 @@
 """Walking the layers, many records at a time, with as few random bits as will do (design §7).
 
 A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once in 2^32
-cells, are the rest drawn. A block of records is walked attribute by attribute, as columns; blocks are independent, each with a
-source of its own, so that the result depends on the seed and not on the number of threads. The arrays of a block are made once:
+cells, are the rest drawn. A block of records is walked attribute by attribute, as columns. The arrays of a block are made once:
 made anew for every step they would cost more than the steps, because the operating system clears their memory.
 
-Threads do array operations at the same time, but take turns at all else that Python does, and to hand a turn over takes as long
-as an operation on some ten thousand numbers. So only three operations a layer wait for the layer before: an entry is looked up,
-the random bits are subtracted, and what is left is shifted. Second thresholds, which balls have, need three more: they are
-looked up, compared, and what that decides is added. All else is done for many layers at once, and threads whose blocks are
-short walk one after the other, each while the others do such longer operations.
+Three operations a layer depend on the layer before: an entry is looked up, the random bits are subtracted, and what is left is
+shifted. Second thresholds, which balls have, need three more: they are looked up, compared, and what that decides is added. All
+else is done for many layers at once.
 
 A changed value is replaced by one of the other categories, each exactly as likely: a uniform number of 8, 16, 32 or 64 bits is
 divided into as many equal parts as there are other categories; what is left over is drawn again. The number of its part, and
 one, is added to the value, modulo the number of categories.
 """
 
-import os
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.randomness import BitSource, Words, fill, split, words_below
+from optrr_solvers.randomness import BitSource, Words, fill, words_below
 from optrr_solvers.sampling.arithmetic import integers
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
@@ -41,8 +34,7 @@ HALF = 32
 _LOWER = 0 if sys.byteorder == "little" else 1
 _ONES = (1 << HALF) - 1
 
-# Cells of several layers that are walked at once, and the bytes of a cell's random bits. Fewer would fit a core's own cache,
-# and make operations so short that threads wait for one another.
+# Cells of several layers that are walked at once, and the bytes of a cell's random bits.
 _AT_ONCE, _CELL = 1 << 18, 4
 # Bytes of random bits for the columns that are replaced at once.
 _REPLACED = 1 << 19
@@ -52,10 +44,6 @@ _REPEATED = 1 / 16
 _MOVED, _FEWEST_MOVED = 1 << 17, 1 << 7
 # The most records of a block, its most cells, and as many records as a block has in spite of that.
 _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
-# What would be a single block is divided where both halves have ``_LONG`` records, or ``_FEWEST`` and together ``_LARGE``
-# cells. Blocks of fewer than ``_LONG`` records are walked one at a time, which is a quarter of a thread's work and more, so
-# that more threads than ``_IN_TURNS`` would only wait.
-_LONG, _LARGE, _IN_TURNS = 1 << 14, 1 << 22, 4
 
 
 @dataclass(frozen=True)
@@ -78,20 +66,12 @@ class Space:
     where the bits are below the second threshold. ``rows`` are those of ``reached``, at hand for every layer.
 
     Of the present layer, shape (n,): ``entry``, what is looked up, and ``below_second``, as numbers ``one_more``.
-
-    Where blocks are short, only the thread that holds ``turn`` walks.
     """
 
     short: Short
 
-    def __init__(
-        self,
-        shape: Shape,
-        most: int,
-        kind: np.dtype[np.unsignedinteger],
-        turn: AbstractContextManager[object],
-    ) -> None:
-        self._shape, self.turn, m = shape, turn, shape.attributes
+    def __init__(self, shape: Shape, most: int, kind: np.dtype[np.unsignedinteger]) -> None:
+        self._shape, m = shape, shape.attributes
         cells = min(max(_AT_ONCE, most), most * shape.layers)
         self._changed = np.empty(m * most, dtype=np.bool_)
         self._steps = np.empty(m * most, dtype=kind)
@@ -308,62 +288,28 @@ class Sampler:
     def changes(self, n: int, source: BitSource) -> BoolArray:
         """``n`` independent change sets, shape (n, m)."""
         out = np.empty((n, self._sizes.size), dtype=np.bool_)
-
-        def draw(space: Space, rows: slice, bits: BitSource) -> None:
-            self._walk(space, bits)
+        for rows, space in self._blocks(n, np.dtype(np.uint8)):
+            self._walk(space, source)
             for i, size in self._uniform:
-                space.changed[i] = words_below(bits, space.n, size) != 0
+                space.changed[i] = words_below(source, space.n, size) != 0
             out[rows] = space.changed.T
-
-        self._in_blocks(n, source, np.dtype(np.uint8), draw)
         return out
 
     def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
         """Randomize valid codes where they stand, shape (n, m)."""
-
-        def draw(space: Space, rows: slice, bits: BitSource) -> None:
-            self._walk(space, bits)
-            draw_steps(space, self._sizes, bits)
+        for rows, space in self._blocks(codes.shape[0], smallest_kind(self._sizes)):
+            self._walk(space, source)
+            draw_steps(space, self._sizes, source)
             move(codes[rows], space.steps, self._sizes)
             for i, size in self._uniform:
-                codes[rows, i] = words_below(bits, space.n, size)
+                codes[rows, i] = words_below(source, space.n, size)
 
-        self._in_blocks(codes.shape[0], source, smallest_kind(self._sizes), draw)
-
-    def _in_blocks(
-        self,
-        n: int,
-        source: BitSource,
-        kind: np.dtype[np.unsignedinteger],
-        draw: Callable[[Space, slice, BitSource], None],
-    ) -> None:
-        if n == 0:
-            return
-        m = self._sizes.size
-        divided = n >= 2 * _LONG or (n >= 2 * _FEWEST and n * m >= _LARGE)
-        count = max(-(-n // max(_FEWEST, min(_MOST, _BLOCK_CELLS // m))), 2 if divided else 1)
-        rows = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
-        sources = split(source, count)
-        # a source that cannot be split serves all blocks in order
-        limit = os.environ.get("OPTRR_THREADS", "")
-        processors = int(limit) if limit.isdecimal() and int(limit) > 0 else len(os.sched_getaffinity(0))
-        threads = min(count, processors) if sources[0] is not sources[-1] else 1
-        turn: AbstractContextManager[object] = nullcontext()
-        if n < count * _LONG:
-            threads, turn = min(threads, _IN_TURNS), Lock()
-
-        def every(first: int) -> None:
-            space = Space(self._shape, -(-n // count), kind, turn)
-            for part, bits in zip(rows[first::threads], sources[first::threads], strict=True):
-                draw(space.of(part.stop - part.start), part, bits)
-
-        if threads < 2:
-            every(0)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            # a failure in any block is raised here
-            for _ in pool.map(every, range(threads)):
-                pass
+    def _blocks(self, n: int, kind: np.dtype[np.unsignedinteger]) -> Iterator[tuple[slice, Space]]:
+        """Yield the rows of each block of ``n`` records, and arrays for it."""
+        most = min(max(1, n), max(_FEWEST, min(_MOST, _BLOCK_CELLS // self._sizes.size)))
+        space = Space(self._shape, most, kind)
+        for start in range(0, n, most):
+            yield slice(start, start + most), space.of(min(most, n - start))
 
     def _walk(self, space: Space, source: BitSource) -> None:
         """Decide which of the block's records change where, in ``space.changed``; attributes of uniform layers never do."""
@@ -381,8 +327,7 @@ class Sampler:
         """Walk layers that follow one another, from the places before them; returns the places after them."""
         space.draw(len(tables), source)
         space.begin()
-        with space.turn:
-            end = self._through(tables, start, space)
+        end = self._through(tables, start, space)
         space.lift()
         if space.tied(seconds=any(table.second is not None for table in tables)):
             # these layers are walked again, which is so rare that nobody needs to wait for it
