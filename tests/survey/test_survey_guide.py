@@ -76,7 +76,7 @@ def settings(path: Path) -> dict[str, str]:
 def test_the_commands_for_one_machine(here: Path, programs: Path) -> None:
     shutil.copytree(DEPLOY, here / "deploy")
     installing, *others = block("systemctl enable").splitlines()
-    assert installing == 'python3 -m venv /opt/optrr && /opt/optrr/bin/pip install "optrr[serve]"'
+    assert installing == 'python3 -m venv /opt/optrr && /opt/optrr/bin/pip install ".[serve]"'
     places = ("/opt/optrr", "/etc/optrr-survey", "/etc/systemd/system", "/etc/nginx/conf.d")
     for place in places[::2] + places[3:]:
         (here / f"root{place}").mkdir(parents=True)
