@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -65,15 +65,22 @@ def method_option(text: str) -> Any:
     return option(text, default="auto", metavar=f"[{'|'.join(['auto', *METHODS])}]")
 
 
-def finish(made: Result, saved: Callable[[], Any], output: Path | None, html: Path | None, page: str) -> None:
-    """Warn, write ``saved`` and the HTML report atomically, and print the result."""
+def finish(
+    made: Result,
+    saved: Callable[[], Any],
+    output: Path | None,
+    html: Path | None,
+    page: str,
+    shown: Result | None = None,
+) -> None:
+    """Warn, write what is ``saved`` and the page of the result, whole or not at all, and print it, or what is ``shown``."""
     warn(made.warnings)
     with held_back():
         if output is not None:
             files.save(saved(), output)
         # pages bring charts
         write_report(html, lambda: resolve_name(page)(made, None if output is None else output.name))
-    give(made)
+    give(shown or made)
 
 
 @command
@@ -92,6 +99,11 @@ def design(
     ),
     time_limit: float | None = option("Seconds after which methods auto and ball return the best bracket so far."),
     public: tuple[str, ...] = PUBLIC,
+    purpose: Literal["records", "device"] = option(
+        "device: print what a person's device spends, and write the design that it draws (weights may be coarser).",
+        "--for",
+        default="records",
+    ),
     html: Path | None = REPORT,
 ) -> None:
     """Find the mechanism with the smallest total epsilon.
@@ -110,8 +122,12 @@ def design(
         options=watched(tolerance=tolerance, time_limit=time_limit),
         public=PublicColumns.parsed(public),
     )
+    shown = None
+    if purpose == "device":
+        shown = made.for_devices()
+        made = shown.design
 
-    finish(made, lambda: made, output, html, "optrr.core.design:design_page")
+    finish(made, lambda: made, output, html, "optrr.core.design:design_page", shown)
 
 
 @command

@@ -23,8 +23,8 @@ __all__ = ["export", "load", "reports", "save", "sign", "verify"]
 # Suffixes by which other programs take a file for what it is not.
 _OTHER_SUFFIXES = (".csv", ".html", ".parquet", ".toml", ".txt", ".xlsx")
 
-# Maximum number of bytes of a deployment file, compressed: what a phone fetches in a blink.
-MOST_BYTES = 64 * 1024
+# Maximum number of bytes of a deployment file, compressed: what a phone fetches in a second or two.
+MOST_BYTES = 1 << 20
 
 
 def _of(made: Any, operation: str, problem: str, kinds: str = "a design or sampled tables") -> Callable[..., Any]:

@@ -6,8 +6,7 @@
 The numbers are those of :func:`optrr.allocate`, which is called again where a plan is opened.
 
 A plan hands over one folder with everything from the specification to the analysis, whole or not at all. Files of an earlier
-plan are replaced, and no others. ``sampler.design.json`` is there where the sampler's law is another one than the design's, and
-``tables.toml`` where the tables have no name of their own.
+plan are replaced, and no others. ``tables.toml`` is there where the tables have no name of their own.
 """
 
 import math
@@ -44,7 +43,7 @@ from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
-from optrr.planner.statement import statement
+from optrr.planner.statement import device_numbers, statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,6 +127,7 @@ class Plan(Result):
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
+            "device": in_json(device_numbers(self.asking)),
             "seen": in_json(to_builtins(self.seen)),
             "reason": self.reason,
             "expected": in_json(self.preview.tables),
@@ -359,7 +359,6 @@ _NAMES = (
     _TABLES,
     "design.json",
     "sampler.json",
-    "sampler.design.json",
     "statement.html",
     "analysis.py",
     "README.txt",
@@ -431,9 +430,9 @@ def _write(made: Path, preview: Preview, asking: Asking) -> None:
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
         (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
     files.save(asking, made / "design.json")
-    refusal = None
+    refusal = spent = None
     try:
-        files.export(asking, made / "sampler.json")
+        spent = epsilon_text(files.export(asking, made / "sampler.json").numbers["epsilon"])
     except InvalidInput as error:
         refusal = error
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
@@ -442,5 +441,5 @@ def _write(made: Path, preview: Preview, asking: Asking) -> None:
     analysis = texts.get_template("analysis.py.txt").render(tables=[repr(tuple(names)) for names in known])
     (made / "analysis.py").write_text(analysis, encoding="utf-8")
     written = {each.name for each in made.iterdir()}
-    about = texts.get_template("README.txt").render(written=written, names=named, refusal=refusal)
+    about = texts.get_template("README.txt").render(written=written, names=named, refusal=refusal, spent=spent)
     (made / "README.txt").write_text(about, encoding="utf-8")

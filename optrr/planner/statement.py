@@ -9,7 +9,11 @@ what it says of files that are read and of waiting for them, which is nothing th
 import math
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from optrr.core import files
 from optrr.core.design import Asking
 from optrr.core.display import (
     Commands,
@@ -30,6 +34,7 @@ from optrr.core.display import (
     sentence,
     sum_of_epsilons,
 )
+from optrr.core.errors import InvalidInput
 from optrr.devices.worksheet import Entry, entries_of, worksheet
 from optrr.planner.figures import Figures
 from optrr.planner.plan_file import SeenWay, meaning_of
@@ -91,7 +96,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         *([f"Why this choice: {cell(one_line(reason), _REASON)}"] if reason.strip() else []),
     ]
     sections = [
-        Section("What is collected, and what is learned", _learned(preview)),
+        Section("What is collected, and what is learned", _learned(preview, asking)),
         Section("What people are promised", _promised(preview, asking)),
         Section("What is not promised", [Text(said) for said in unprotected]),
         Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
@@ -105,6 +110,16 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         Section("Signatures", [Table(["for", "name", "place and date", "signature"], signing)]),
     ]
     return Page(f"Statement for an ethics board: {cell(one_line(title), _TITLE)}", sections, lead, dense=True)
+
+
+def device_numbers(asking: Asking) -> dict[str, Any]:
+    """Total ε that a device spends, and the size of its deployment file; what stands against it under ``refused``."""
+    with TemporaryDirectory(prefix="optrr-plan-") as folder:
+        try:
+            numbers = files.export(asking, Path(folder) / "sampler.json").numbers
+        except InvalidInput as error:
+            return {"refused": str(error)}
+    return {key: numbers[key] for key in ("epsilon", "compressed_bytes")}
 
 
 def for_you(reason: str) -> list[str]:
@@ -165,7 +180,7 @@ def _spent(preview: Preview) -> float:
     return sum_of_epsilons([preview.point.epsilon] * preview.question.releases)
 
 
-def _learned(preview: Preview) -> list[Part]:
+def _learned(preview: Preview, asking: Asking) -> list[Part]:
     question, wording = preview.question, preview.question.specification.wording
     single = {t.attributes[0]: t for t in preview.tables if len(t.attributes) == 1}
     labels = {label.name: label for label in preview.point.labels}
@@ -190,7 +205,7 @@ def _learned(preview: Preview) -> list[Part]:
             "Cramér's V, times 100."
         ),
         Table(heads, rows, note=more_of(question.domain.m, _ASKED, "question")),
-        _numbers(preview),
+        _numbers(preview, asking),
     ]
     if crossings:
         shown = [_crossing(table) for table in crossings[:_CROSSED]]
@@ -216,10 +231,12 @@ def _crossing(table: Expected) -> list[object]:
     ]
 
 
-def _numbers(preview: Preview) -> Table:
-    point = preview.point
+def _numbers(preview: Preview, asking: Asking) -> Table:
+    point, device = preview.point, device_numbers(asking)
+    spent = epsilon_text(device["epsilon"]) if "epsilon" in device else None
     rows: list[list[object]] = [
         ["total epsilon", epsilon_text(point.epsilon)],
+        ["the same on a device", spent],
         ["protocol", point.way.name],
         ["largest conditional epsilon", epsilon_text(_conditional(preview))],
         ["error", f"{point.way.error:.6g}"],

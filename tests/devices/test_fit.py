@@ -10,6 +10,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.core.design.design_file import load_design, recomputed_design
+from optrr.core.display import epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.devices.export import fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
@@ -61,6 +62,30 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(thirty, tm
     # beside its own design a file may stand
     assert exported(beside, sampler) == 0
     assert run(["verify", str(sampler), "--design", str(beside)]) == 0
+
+
+def test_a_design_for_devices_states_what_they_spend_and_is_what_they_draw(thirty, tmp_path, capsys):
+    """Its own export has the ε that were stated before, and no other design stands beside it."""
+    spec, design, sampler = tmp_path / "spec.toml", tmp_path / "d.json", tmp_path / "s.json"
+    attributes = zip(thirty.domain, thirty.requested_epsilons.tolist(), strict=True)
+    spec.write_text(
+        "\n".join(f'[[attributes]]\nname = "{a.name}"\nsize = {a.size}\nepsilon = {e}' for a, e in attributes)
+    )
+    assert run(["design", str(spec), "--for", "device", "-o", str(design), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["lower_bound"] == pytest.approx(thirty.lower_bound)
+    assert (
+        optrr.export(load_design(design), sampler).design.epsilon == shown["epsilon"]
+        and len(list(tmp_path.iterdir())) == 3
+    )
+    stated, device = load_deployment(sampler).stated, shown["device"]
+    assert (
+        float(stated.total) == device["epsilon"]
+        and [float(x) for x in stated.attributes] == device["attribute_epsilons"]
+    )
+    assert device["compressed_bytes"] == len(gzip.compress(sampler.read_bytes(), 9))
+    assert run(["design", str(spec), "--for", "device"]) == 0
+    assert f"a device spends {epsilon_text(device['epsilon'])}" in capsys.readouterr().out
 
 
 def test_a_size_that_is_too_small_is_refused_with_one_that_is_not(thirty: optrr.Design) -> None:

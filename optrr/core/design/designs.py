@@ -72,7 +72,7 @@ _MANY_CATEGORIES = 100_000
 _CATEGORY_BYTES = 12
 _NO_AUTOMATON = (
     "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
-    "total covers by a proven bound, and an export solves it again on a coarser grid"
+    "total covers by a proven bound, and devices draw it, or one with coarser weights, by rejection"
 )
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 FAINT = 0.5
@@ -442,6 +442,7 @@ class Design(Labelled, FullRecords, TableResult):
     public: PublicColumns = NONE
 
     file_format = DESIGN
+    for_devices = LazyMethod("optrr.devices.export:fitted_deployment")
     in_summary = ("epsilon", "epsilon_in_all", "lower_bound", "gap", "method", "kronecker_epsilon", "warnings")
 
     def __post_init__(self) -> None:
