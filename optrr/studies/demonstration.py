@@ -53,7 +53,7 @@ class Demonstration(Result):
             Table(
                 ["design", "total epsilon", "largest conditional"],
                 costs,
-                "designs with epsilon 1 for each attribute; estimates of both are at the total of pairs visible",
+                f"designs with epsilon 1 for each attribute; both estimates below are at the total of {PAIRS}",
                 strong=[0],
             ),
             *(self._shown(truth, estimates) for truth, estimates in self.tables),
@@ -69,8 +69,8 @@ class Demonstration(Result):
         ]
         heads = [head for name in estimates for head in (name, "standard error")]
         note = (
-            f"root mean squared error of {INDEPENDENT}: {measured[INDEPENDENT] / measured[PAIRS]:.1f} times that of the "
-            f"optimum in this run, {expected[INDEPENDENT] / expected[PAIRS]:.1f} times by the standard errors"
+            f"root mean squared error of {INDEPENDENT}: {measured[INDEPENDENT] / measured[PAIRS]:.1f} times that of "
+            f"{PAIRS} in this run, {expected[INDEPENDENT] / expected[PAIRS]:.1f} times by the standard errors"
         )
         return Table([*truth.domain.names, "truth", *heads], rows, f"{crossed(truth.domain.names)}: proportions", note)
 

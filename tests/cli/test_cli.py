@@ -148,7 +148,7 @@ def test_estimates_lie_near_the_truth_and_the_optimum_wins() -> None:
         _, expected = shown.errors(truth, estimates)
         assert expected["independent"] > 3 * expected["pairs visible"]
     text = str(shown)
-    for word in ("32561 records", "sex × income", "education × income", "truth", "times that of the optimum"):
+    for word in ("32561 records", "sex × income", "education × income", "truth", "times that of pairs visible"):
         assert word in text
 
 

@@ -147,7 +147,7 @@ class WeightedEstimate(TableResult):
 
     def sentences(self) -> list[str]:
         """Explain the intervals."""
-        return [self.interval_note]
+        return [f"method {self.method}: cells may be negative", self.interval_note]
 
     def _keys(self) -> int:
         return len(self.columns.group) + self.domain.m

@@ -380,7 +380,8 @@ class Derived(TableResult):
         """Explain the interval, the estimator and the scores."""
         value = [f"value: {self.estimator}"] if self.estimator else []
         scores = told_scores(self.attributes, self.scores)
-        return [f"{intervals_said(self.confidence)}, by inverting a test", *value, *scores]
+        unit = "; in bits" if self.statistic in ("entropy", "mutual-information") else ""
+        return [f"{intervals_said(self.confidence)}, by inverting a test{unit}", *value, *scores]
 
     def to_arrow(self) -> "pa.Table":
         """Convert to a table with one row: statistic, value, error and interval."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import t as student
 
-from optrr.core.display import Table, TableResult, in_json
+from optrr.core.display import Table, TableResult, amount, in_json
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.study.measures import Measured, Truth
 from optrr.genomics.study.options import StudyOptions
@@ -108,9 +108,14 @@ class Study(TableResult):
 
     def sentences(self) -> tuple[str, ...]:
         """Explain the measures and their errors."""
+        truth, level = self.truth, f"p ≤ {self.options.alpha:g}"
+        found, variants = truth.associated.size, amount(truth.usable.size, "variant")
+        of = f"share of {amount(found, 'associated variant')} with {level}" if found else "no variant is associated"
         return (
-            "Means over the repeats. Ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
-            f"always 0 leaves none, and has chi2 error {self.zero_said}).",
+            "Means over the repeats. Ratio: how much of the tests' noncentrality is left, most of it first. Power: "
+            f"{of}. Recall: share of the true top {truth.top.size} of {variants} among as many of the smallest p-values. "
+            f"Type one: share of variants with {level} under permuted statuses. Chi2 error: mean distance from the χ² of the "
+            f"true records; an answer that is always 0 has {self.zero_said}.",
             self.options.errors_said,
         )
 
