@@ -191,9 +191,9 @@ class Synthetic(TableResult):
     def sentences(self) -> list[str]:
         """Explain the columns of the tables."""
         return [
-            f"within intervals: cells of the records in the estimate's {100 * self.confidence:g}% intervals; largest difference: "
-            "of a proportion from its estimate; association kept: departure from independence in the direction of the estimate, "
-            "over that of the estimate"
+            f"within intervals: cells of the records in the estimate's {100 * self.confidence:g}% intervals; largest "
+            "difference: of a proportion from its estimate; association kept: departure from independence in the direction of "
+            "the estimate, over that of the estimate"
         ]
 
     def to_arrow(self) -> "pa.Table":
