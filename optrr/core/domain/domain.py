@@ -514,7 +514,7 @@ def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
         while free in columns:
             free += "_"
         column = np.ravel(values)
-        columns[free] = array_of(column, pa.from_numpy_dtype(column.dtype))
+        columns[free] = array_of(column, pa.string() if column.dtype == object else pa.from_numpy_dtype(column.dtype))
     return pa.table(columns)
 
 
