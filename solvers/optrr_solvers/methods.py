@@ -95,7 +95,7 @@ class Method:
 
 def _cells(problem: Problem) -> int:
     groups = problem.classes
-    return math.prod(c.size + 1 for c in groups) if len(groups) <= 64 else 1 << 64
+    return math.prod((groups.counts + 1).tolist()) if len(groups) <= 64 else 1 << 64
 
 
 METHODS: dict[str, Method] = {

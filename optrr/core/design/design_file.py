@@ -247,7 +247,7 @@ def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:
     if c is None:
         return None
     return _CertificateRecord(
-        [list(members) for members in c.classes],
+        [[int(i) for i in members] for members in c.classes],
         [str(w) for w in c.weights],
         [(a, b, str(v)) for a, b, v in c.pairs],
         [(cell, g, up, str(v)) for cell, g, up, v in c.caps],

@@ -170,12 +170,9 @@ def _certificate(workload: TableWorkload, allocated: AllocatedLaw) -> Certificat
         if len(w) == 1:
             members = workload.classes[workload.class_of[w[0]]]
             weights[workload.class_of[w[0]]] += g / members.size / (1 - 1 / workload.sizes[w[0]])
-    sizes = np.asarray([c.size for c in workload.classes])
+    sizes = workload.classes.counts
     total = float(weights @ sizes)
     if not (np.isfinite(total) and total > 0):
         return None
     bits = _BITS if cells_of_classes(workload) <= MAX_CELLS else _FEWER_BITS
-    return Certificate(
-        tuple(tuple(int(i) for i in c) for c in workload.classes),
-        tuple(round(w / total * (1 << bits)) for w in weights.tolist()),
-    )
+    return Certificate(workload.classes, tuple(round(w / total * (1 << bits)) for w in weights.tolist()))

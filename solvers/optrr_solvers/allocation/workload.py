@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
-from optrr_solvers.partition import group_numbers
+from optrr_solvers.partition import Partition, partition
 from optrr_solvers.problem import flip_gaps
 
 # All pairs of 200 attributes. With more effects, sums over them take too long to wait for.
@@ -69,11 +69,12 @@ class TableWorkload:
     """
 
     sizes: IntArray
-    classes: tuple[IntArray, ...]
+    classes: Partition
     tables: tuple[tuple[int, ...], ...]
     weights: FloatArray
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", partition(self.classes, self.m))
         for table in self.tables:
             if not 1 <= len(set(table)) == len(table) <= MAX_TABLE_ATTRIBUTES:
                 raise InvalidProblem(
@@ -88,7 +89,7 @@ class TableWorkload:
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return group_numbers(self.classes)
+        return self.classes.numbers
 
     @cached_property
     def _expanded(self) -> tuple[tuple[tuple[int, ...], ...], sp.csr_array]:

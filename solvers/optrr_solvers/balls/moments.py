@@ -21,7 +21,7 @@ Letters: n members per class, w weights, R = Σ n w f, h width.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.count import log_uniform_counts
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 from optrr_solvers.problem import Problem
@@ -70,7 +70,7 @@ class Classes:
     """
 
     problem: Problem
-    members: tuple[NDArray[np.int64], ...]
+    members: Sequence[IntArray]
     counts: FloatArray
     log_odds: FloatArray
     d: FloatArray
@@ -83,12 +83,10 @@ class Classes:
     @classmethod
     def of(cls, problem: Problem) -> "Classes":
         """By size and ε (and cap)."""
-        members = problem.classes
-        first = np.array([c[0] for c in members])
-        counts = np.array([float(c.size) for c in members])
+        first, counts = problem.classes.first, problem.classes.counts.astype(np.float64)
         r = problem.sizes[first]
         return cls(
-            problem, members, counts, np.log(r - 1.0), problem.uniform_flips[first], problem.flips[first],
+            problem, problem.classes, counts, np.log(r - 1.0), problem.uniform_flips[first], problem.flips[first],
             problem.gaps[first], problem.epsilons[first],
         )  # fmt: skip
 

@@ -43,7 +43,6 @@ from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.partition import group_numbers
 from optrr_solvers.problem import Problem
 
 # e^{−(Tt)²/2} is 1e-10 here: pricing steers, it proves nothing.
@@ -235,7 +234,7 @@ class Requirements:
     @classmethod
     def of(cls, problem: Problem, classes: Classes) -> "Requirements":
         """Every pair of classes with a kept pair between them: more than asked for where only some of its pairs are named."""
-        where = group_numbers(classes.members)
+        where = problem.classes.numbers
         pairs = np.unique(np.sort(where[np.asarray(problem.pairs)], axis=1), axis=0)
         lam = classes.gaps / classes.d
         return cls(classes, pairs[:, 0], pairs[:, 1], problem.kappa * lam[pairs[:, 0]] * lam[pairs[:, 1]])
@@ -247,7 +246,7 @@ class Requirements:
 
     def column(self, ball: WeightedBall) -> Column:
         """Exact, from the law of the ball alone. Raises GridTooFine where the ball is empty."""
-        law = BallLaw(self.classes.problem.sizes, self.classes.members, [MixedBall(1.0, ball)], 0.0)
+        law = BallLaw(self.classes.problem.sizes, self.classes.problem.classes, [MixedBall(1.0, ball)], 0.0)
         part = law.inside[0]
         chi = 1 / self.classes.d
         kept = 1 - chi * part.changed

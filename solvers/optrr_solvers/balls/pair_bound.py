@@ -20,7 +20,6 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.certificates.certificate import EFFECT_LIMIT, Certificate
 from optrr_solvers.laws.count import log_uniform_counts
-from optrr_solvers.partition import group_numbers
 from optrr_solvers.problem import Problem
 
 # Change sets are sampled at these shifts of ln(odds of change) from those at f.
@@ -142,7 +141,7 @@ _FAINT = 1e-6
 def clique(problem: Problem, classes: Classes) -> FloatArray:
     """Classes, 1 or 0 each, shape (G,), among which every pair is to be kept; grown greedily where not all are."""
     groups = classes.counts.size
-    where = group_numbers(classes.members)
+    where = problem.classes.numbers
     pairs = np.sort(where[np.asarray(problem.pairs)], axis=1)
     named = np.zeros((groups, groups))
     np.add.at(named, (pairs[:, 0], pairs[:, 1]), 1)
@@ -171,7 +170,7 @@ def rounded(problem: Problem, classes: Classes, point: RankOnePoint) -> list[Cer
 
 def _at_scale(problem: Problem, classes: Classes, point: RankOnePoint, scale: float) -> Certificate | None:
     """With ``scale`` grid points a nat, or as many as the work allows."""
-    b, r = point.a / classes.d, problem.sizes[[int(c[0]) for c in classes.members]].astype(np.float64)
+    b, r = point.a / classes.d, problem.sizes[problem.classes.first].astype(np.float64)
     shift = float(classes.counts @ (b * classes.gaps))
     m = float(classes.counts.sum())
     for _ in range(_COARSER):
@@ -188,6 +187,5 @@ def _at_scale(problem: Problem, classes: Classes, point: RankOnePoint, scale: fl
     if not fits or not effects.any():
         return None
     return Certificate(
-        tuple(tuple(c.tolist()) for c in classes.members),
-        tuple(int(u) for u in totals), effects=tuple(int(x) for x in effects), unit=unit,
+        problem.classes, tuple(int(u) for u in totals), effects=tuple(int(x) for x in effects), unit=unit,
     )  # fmt: skip

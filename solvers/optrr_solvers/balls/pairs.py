@@ -498,7 +498,7 @@ def _law(problem: Problem, search: _PairSearch) -> Law:
     if log_ratio >= product.epsilon:
         return product
     balls = [MixedBall(float(p), c.ball) for p, c in zip(shares, columns, strict=True)]
-    return BallLaw(problem.sizes, search.wanted.classes.members, balls, log_ratio)
+    return BallLaw(problem.sizes, problem.classes, balls, log_ratio)
 
 
 def _certificate(problem: Problem, base: Solution | None, search: _PairSearch, upper: float) -> Certificate | None:

@@ -57,7 +57,7 @@ _COARSE_WORK = 1 << 23
 def grid_certificate(pool: Pool, w: FloatArray, unit: float, seconds: float) -> Certificate:
     """At pooled weights ``w``, on a grid of ``unit`` nats where ``seconds`` are enough for it."""
     work = int(min(_WORK_AT_THE_END, max(seconds * _WORK_OF_A_SECOND, WORK_ON_THE_WAY)))
-    return Certificate(_members(pool.whole), integer_weights(pool.whole, pool.weights(w), work, unit))
+    return Certificate(pool.whole.problem.classes, integer_weights(pool.whole, pool.weights(w), work, unit))
 
 
 def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
@@ -69,7 +69,7 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
     falling = np.sort(classes.epsilons)[::-1]
     largest = [np.where(classes.epsilons >= e, classes.epsilons, 0.0) for e in falling[:_LARGEST_ALONE]]
     certificates = [
-        Certificate(_members(classes), tuple(int(x) for x in np.round(w * (total / float(w @ classes.counts)))))
+        Certificate(classes.problem.classes, tuple(int(x) for x in np.round(w * (total / float(w @ classes.counts)))))
         for w in (*weights, classes.epsilons, *largest)
     ]
     return max(certificates, key=lambda certificate: lower_bound(classes.problem, certificate))
@@ -88,7 +88,7 @@ def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
 
 def estimated_bound(classes: Classes, weights: tuple[int, ...]) -> float:
     """ε in nats that no mechanism goes below, at whole weights."""
-    return grid_bound.lower_bound(WeightedClasses.of(classes.problem, _members(classes), weights))
+    return grid_bound.lower_bound(WeightedClasses.of(classes.problem, classes.problem.classes, weights))
 
 
 def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
@@ -121,10 +121,6 @@ def attribute_count(classes: Classes) -> float:
 def cells(classes: Classes) -> float:
     """Vectors of counts; infinite where nobody could list them."""
     return float(np.prod(classes.counts + 1)) if classes.counts.size <= 64 else math.inf
-
-
-def _members(classes: Classes) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(c.tolist()) for c in classes.members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +186,7 @@ def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bo
 def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> tuple[BallLaw | None, FloatArray]:
     """The law at these weights, None where it meets no accuracies, and ρ of the pooled classes."""
     ball = ball_on_grid(pool, w, width, unit, whole)
-    law = BallLaw(pool.whole.problem.sizes, pool.whole.members, [MixedBall(1.0, ball)], 0.0)
+    law = BallLaw(pool.whole.problem.sizes, pool.whole.problem.classes, [MixedBall(1.0, ball)], 0.0)
     part = law.inside[0]
     rho = (pool.classes.f - pool.changed(part.changed)) / pool.classes.gaps
     low = float(((pool.whole.f - part.changed) / pool.whole.gaps).min())

@@ -34,7 +34,7 @@ from optrr_solvers.errors import InvalidCertificate, InvalidInput
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.laws.totals import WindowTooWide
 from optrr_solvers.laws.weighted_ball import MAX_NODES
-from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.partition import partition
 from optrr_solvers.problem import Problem
 from optrr_solvers.work import INTEGER_BYTES, INTEGER_STEP, STEP, Work
 
@@ -56,7 +56,7 @@ class Certificate:
     Parameters
     ----------
     classes
-        index tuples that partition the attributes; members must be alike in size, ε and cap.
+        index arrays that partition the attributes; members must be alike in size, ε and cap.
     weights
         w_g ≥ 0 for the accuracy of every member of class g.
     pairs
@@ -70,7 +70,7 @@ class Certificate:
         effects, and may be negative, as long as the accuracies' own multipliers are not. Without pairs and caps.
     """
 
-    classes: tuple[tuple[int, ...], ...]
+    classes: Sequence[Sequence[int] | IntArray]
     weights: tuple[int, ...]
     pairs: tuple[tuple[int, int, int], ...] = ()
     caps: tuple[tuple[int, int, bool, int], ...] = ()
@@ -110,14 +110,14 @@ class Certificate:
     def check(self, problem: Problem) -> None:
         """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
         try:
-            numbers = group_numbers(partition(self.classes, problem.m, "certificate's classes"))
+            classes = partition(self.classes, problem.m, "certificate's classes")
         except InvalidInput as error:
             raise InvalidCertificate(str(error)) from error
-        first = np.array([c[0] for c in self.classes])[numbers]
+        first = classes.first[classes.numbers]
         unlike = (problem.sizes != problem.sizes[first]) | (problem.epsilons != problem.epsilons[first])
         if unlike.any():
-            c = self.classes[int(numbers[unlike][0])]
-            raise InvalidCertificate(f"the certificate treats attributes {c} as alike, but they differ")
+            c = classes[int(classes.numbers[unlike][0])]
+            raise InvalidCertificate(f"the certificate treats attributes {tuple(c.tolist())} as alike, but they differ")
         if len(self.weights) != len(self.classes):
             raise InvalidCertificate("the certificate needs one weight for every class")
         if self.effects:

@@ -25,7 +25,7 @@ of the result.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -36,6 +36,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 from optrr_solvers.laws.totals import ROUNDINGS, Steps, TotalsRow, WindowTooWide, last_row
+from optrr_solvers.partition import partition
 from optrr_solvers.problem import Problem, flip_probabilities
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
@@ -79,11 +80,13 @@ class WeightedClasses:
     epsilons: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, classes: tuple[tuple[int, ...], ...], weights: tuple[int, ...]) -> "WeightedClasses":
+    def of(
+        cls, problem: Problem, classes: Sequence[Sequence[int] | IntArray], weights: tuple[int, ...]
+    ) -> "WeightedClasses":
         """One entry a class, in the certificate's order."""
-        first = np.array([c[0] for c in classes])
-        counts = np.array([len(c) for c in classes])
-        return cls(problem.sizes[first], counts, weights, problem.epsilons[first])
+        groups = partition(classes, problem.m)
+        first = groups.first
+        return cls(problem.sizes[first], groups.counts, weights, problem.epsilons[first])
 
     @cached_property
     def end(self) -> int:

@@ -39,7 +39,7 @@ from optrr_solvers.laws.weighted_ball import (
     countable,
     totals_of,
 )
-from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.partition import partition
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.diagram import (
     MOST_LAYERS,
@@ -174,17 +174,17 @@ class BallLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return group_numbers(self.classes)
+        return self.classes.numbers
 
     @cached_property
     def counts(self) -> IntArray:
         """Attributes per class, shape (G,)."""
-        return np.array([c.size for c in self.classes])
+        return self.classes.counts
 
     @cached_property
     def class_sizes(self) -> IntArray:
         """r of each class, shape (G,)."""
-        return self.sizes[[c[0] for c in self.classes]]
+        return self.sizes[self.classes.first]
 
     @cached_property
     def inside(self) -> tuple[BallSums, ...]:

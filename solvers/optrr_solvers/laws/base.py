@@ -28,7 +28,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import EXACT_CELLS, attribute_epsilon_bounds, sum_ceiling
 from optrr_solvers.errors import InvalidInput, MethodTooLarge
 from optrr_solvers.laws.excess import log_expm1
-from optrr_solvers.partition import Partition, group_numbers, singles
+from optrr_solvers.partition import Partition, singles
 from optrr_solvers.randomness import BitSource
 from optrr_solvers.sampling.build import Automaton, automaton_of
 from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, Diagram, table_diagram
@@ -347,7 +347,7 @@ class DensityLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return group_numbers(self.classes)
+        return self.classes.numbers
 
     @property
     @abstractmethod

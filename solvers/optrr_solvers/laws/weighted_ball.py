@@ -25,7 +25,7 @@ Letters: a floors, b fractions, G profile, given by its levels at integer knots 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +36,7 @@ from scipy.special import expit, logsumexp, ndtr
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.count import log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.tilting import saddle_point, tail_end, wrapping_distance
+from optrr_solvers.partition import Partition
 
 # A normal radius is cut off at this many widths, which leaves out 6e-16 of its mass.
 PROFILE_REACH = 8.0
@@ -338,8 +339,8 @@ def _root(slope: Callable[[float], float], low: float, high: float, *, positive:
 class CountedBall:
     """A ball's mass and marginals by a sum over all vectors of counts; exact up to rounding."""
 
-    def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> None:
-        self._counts = np.array([c.size for c in classes])
+    def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Partition) -> None:
+        self._counts = classes.counts
         inside = ball.profile(totals_of(self._counts, ball))
         with np.errstate(divide="ignore"):
             logs = log_uniform_counts(sizes, classes) + np.log(inside)
@@ -379,17 +380,17 @@ class CountedBall:
 BallSums = SpectralBall | CountedBall
 
 
-def countable(ball: WeightedBall, classes: Sequence[IntArray]) -> bool:
+def countable(ball: WeightedBall, classes: Partition) -> bool:
     """Whether the ball's weights are whole and the vectors of counts few."""
-    few = len(classes) <= MAX_AXES and math.prod(c.size + 1 for c in classes) <= MAX_COUNTED
+    few = len(classes) <= MAX_AXES and math.prod((classes.counts + 1).tolist()) <= MAX_COUNTED
     return few and not ball.fractions.any()
 
 
-def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Sequence[IntArray]) -> BallSums:
+def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Partition) -> BallSums:
     """The sums of a ball over attributes of sizes r_i, shape (m,), in classes of alike ones: counted where that is fast."""
     if countable(ball, classes):
         return CountedBall(ball, sizes, classes)
-    return SpectralBall(ball, sizes[[c[0] for c in classes]], np.array([float(c.size) for c in classes]))
+    return SpectralBall(ball, sizes[classes.first], classes.counts.astype(np.float64))
 
 
 def totals_of(counts: IntArray, ball: WeightedBall) -> IntArray:

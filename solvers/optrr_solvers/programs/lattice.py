@@ -21,7 +21,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
-from optrr_solvers.partition import group_numbers
+from optrr_solvers.partition import Partition
 from optrr_solvers.problem import Problem
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
@@ -35,7 +35,7 @@ class Lattice:
     """Cells and requirement rows of a problem under a partition into classes of alike attributes."""
 
     problem: Problem
-    classes: tuple[IntArray, ...]
+    classes: Partition
 
     def __post_init__(self) -> None:
         if self.cells > MAX_CELLS:
@@ -46,7 +46,7 @@ class Lattice:
     @property
     def shape(self) -> tuple[int, ...]:
         """(m_1+1, …, m_G+1)."""
-        return tuple(c.size + 1 for c in self.classes)
+        return tuple((self.classes.counts + 1).tolist())
 
     @property
     def cells(self) -> int:
@@ -61,7 +61,7 @@ class Lattice:
     @cached_property
     def class_pairs(self) -> tuple[tuple[int, int], ...]:
         """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
-        class_of = group_numbers(self.classes)
+        class_of = self.classes.numbers
         numbers: dict[tuple[int, int], int] = {}
         for i, j in self.problem.pairs:
             a, b = sorted((int(class_of[i]), int(class_of[j])))
@@ -74,13 +74,13 @@ class Lattice:
         return tuple(sorted(numbers))
 
     def _pair_count(self, a: int, b: int) -> int:
-        n = self.classes[a].size
-        return n * (n - 1) // 2 if a == b else n * self.classes[b].size
+        n, other = (int(self.classes.counts[g]) for g in (a, b))
+        return n * (n - 1) // 2 if a == b else n * other
 
     def epsilon_weights(self) -> FloatArray:
         """The multipliers of w = ε_i, the right weights up to scale for many attributes (design §3.3); no pairs."""
-        n = np.asarray([c.size for c in self.classes])
-        return np.append(self.problem.epsilons[self.firsts] * self._spread * n, np.zeros(len(self.class_pairs)))
+        weights = self.problem.epsilons[self.firsts] * self._spread * self.classes.counts
+        return np.append(weights, np.zeros(len(self.class_pairs)))
 
     def log_dual_guess(self) -> float:
         """ln of a guess of Q − 1: the lower bound at w = ε_i. Programs scaled by it have y near 1."""
@@ -92,7 +92,7 @@ class Lattice:
     @cached_property
     def firsts(self) -> IntArray:
         """One member of each class."""
-        return np.asarray([c[0] for c in self.classes])
+        return self.classes.first
 
     @cached_property
     def means(self) -> FloatArray:
@@ -208,7 +208,7 @@ class Lattice:
         """Integer multipliers per attribute, pair and cap, proportional to the rows' real ones (negative ones dropped)."""
         p, groups = self.problem, len(self.classes)
         r = p.sizes[self.firsts].astype(np.float64)
-        n = np.asarray([c.size for c in self.classes])
+        n = self.classes.counts
         weights = np.maximum(multipliers[:groups], 0) / (n * self._spread)
         scales = np.asarray([self._pair_count(a, b) * (r[a] - 1) * (r[b] - 1) for a, b in self.class_pairs])
         pairs = np.maximum(multipliers[groups:], 0) / scales / [s for _, s in self._margins]
@@ -217,7 +217,7 @@ class Lattice:
             weights, pairs, total = np.ones(groups), np.zeros(len(pairs)), float(n.sum())
         unit = (1 << (_EXACT_BITS if self.cells <= EXACT_CELLS else _BITS)) / total
         return Certificate(
-            classes=tuple(tuple(int(i) for i in c) for c in self.classes),
+            classes=self.classes,
             weights=tuple(round(x * unit) for x in weights.tolist()),
             pairs=tuple(
                 (a, b, round(v * unit)) for (a, b), v in zip(self.class_pairs, pairs.tolist(), strict=True) if v > 0
