@@ -51,6 +51,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import MAX_TABLE, Law, TableLaw, largest_steps
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
+from optrr_solvers.partition import Partition
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 
@@ -107,7 +108,7 @@ class Cells(ABC):
     workload: TableWorkload
 
     @property
-    def classes(self) -> tuple[IntArray, ...]:
+    def classes(self) -> Partition:
         """The workload's classes."""
         return self.workload.classes
 

@@ -191,13 +191,13 @@ def _typical(values: FloatArray) -> float:
     return low if low <= 0 or low == values.max() else float(np.mean(values**-2.0) ** -0.5)
 
 
-def marginals(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
+def marginals(sizes: IntArray, classes: Partition) -> TableWorkload:
     """All one-way tables, each of weight 1."""
     tables = tuple((int(c[0]),) for c in classes)
     return TableWorkload(sizes, classes, tables, np.asarray([float(c.size) for c in classes]))
 
 
-def pairs(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
+def pairs(sizes: IntArray, classes: Partition) -> TableWorkload:
     """All two-way tables, each of weight 1."""
     tables, weights = [], []
     for g, a in enumerate(classes):

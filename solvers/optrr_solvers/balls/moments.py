@@ -26,15 +26,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sla
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.count import log_uniform_counts
-from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
+from optrr_solvers.laws.tilting import ComplexArray, log_ratio, saddle_point, softplus, wrapping_distance
 from optrr_solvers.problem import Problem
-
-ComplexArray = NDArray[np.complex128]
 
 # e^{−(ht)²/2} is 1e-15 here.
 _FREQUENCY_REACH = 8.3
@@ -243,7 +240,7 @@ class SpectralMoments:
                 break
             if used > self._most:
                 raise TooSharp(f"width {width:g} needs more than {used // w.size} frequencies for {w.size} classes")
-        logs = np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)
+        logs = np.log1p(-c.d) + theta * w * c.f + softplus(c.log_odds - theta * w)
         start_value = c.log_kept + float(c.counts @ logs)
         return _assemble(c, w, start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi)), parts)
 
@@ -273,11 +270,13 @@ class _Block:
         z0 = np.exp(c.log_odds - theta * w)
         p = z0 / (1 + z0)
         for rows in _row_slices(w.size, t.size):
-            z = np.exp(c.log_odds[rows])[:, None] * np.exp(-np.multiply.outer(w[rows], s))
+            z = z0[rows][:, None] * np.exp(-1j * np.multiply.outer(w[rows], t))
             # centred at the tilted mean, so that phases stay small
-            phases = 1j * np.multiply.outer((p * w)[rows], t)
-            logs += c.counts[rows] @ (np.log1p((z - z0[rows][:, None]) / (1 + z0[rows])[:, None]) + phases)
-            a[rows] = z / (1 + z)
+            centre = 1j * float(c.counts[rows] @ (p * w)[rows])
+            logs += c.counts[rows] @ log_ratio(z, z0[rows]) + centre * t
+            # as z is at most r − 1, and numpy's division guards against overflow at ten times the cost
+            odds = 1 + z
+            a[rows] = z * odds.conj() / (odds.real**2 + odds.imag**2)
         drift = float(c.counts @ (w * (c.f - p)))
         product = np.exp(logs + 1j * t * drift + 0.5 * width**2 * (s**2 - theta**2))
         product *= np.where(t == 0, 0.5, 1.0)
@@ -306,7 +305,9 @@ def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) 
     curvature: Curvature
     if 4 * terms.size < w.size:
         # an attribute too heavy to change inside the ball has no curvature of its own: lift it
-        whole = diagonal + ((vectors * vectors) @ terms).real
+        whole = diagonal.copy()
+        for rows in _row_slices(*vectors.shape):
+            whole[rows] += (vectors[rows] ** 2 @ terms).real
         curvature = LowRankCurvature(np.maximum(diagonal, _LIFT * np.abs(whole)), vectors, terms)
     else:
         matrix = ((vectors * terms) @ vectors.T).real

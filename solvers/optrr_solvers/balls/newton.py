@@ -71,7 +71,7 @@ class Pool:
         kept = float(whole.counts[heavy] @ np.log1p(-whole.d[heavy]))
         pooled = replace(
             whole,
-            members=[whole.members[g] for g in light],
+            members=[whole.members[g] for g in light.tolist()],
             counts=np.append(whole.counts[light], 1.0),
             log_odds=np.append(whole.log_odds[light], _NEVER),
             d=np.append(whole.d[light], 0.0),

@@ -98,7 +98,7 @@ def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> 
     else:
         window = window_of(classes, w)
         unit = max(attribute_count(classes) * window / work, 4 * window / MAX_WINDOW, unit, FINEST_UNIT)
-    return tuple(int(x) for x in np.round(w / unit))
+    return tuple(map(int, np.round(w / unit).tolist()))
 
 
 def spread_out(classes: Classes, w: FloatArray) -> bool:
@@ -171,9 +171,11 @@ def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bo
     """The soft ball of radius w·f, less what rounding moves, with weights of all classes in units of the grid."""
     classes = pool.classes
     scaled = w / unit
+    # tilted by one per nat, a weight rounded at random acts as one that is lower by half its variance
+    scaled += 0.0 if whole else 0.5 * unit * (scaled % 1) * (1 - scaled % 1)
     floors = np.round(scaled) if whole else np.floor(scaled)
     fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
-    # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
+    # and has a mean that is lower by its variance
     shift = unit * fractions * (1 - fractions)
     radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
     most = int(radius + _REACH * width / unit) + 2

@@ -325,7 +325,8 @@ def _law_of(path: _Path, options: BallOptions, deadline: float) -> RoundedLaw | 
     counted = cells(pool.whole) <= MAX_COUNTED
     # a wide radius may survive rounding where the narrowest does not, or lose less by it
     for point in reversed(path.points):
-        enough = path.upper + 0.5 * aim(options, path.upper)
+        # rounding does not make a wider ball better than it is
+        enough = max(path.upper + 0.5 * aim(options, path.upper), point.log_ratio)
         if best is not None and (best.law.log_ratio <= enough or time.perf_counter() > deadline):
             break
         fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * pool.classes.radius(point.w))

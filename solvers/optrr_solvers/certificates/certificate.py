@@ -180,8 +180,7 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
             f"pair and cap multipliers over {cells} cells cannot be evaluated; {MAX_CELLS} cells at most"
         )
     # plain accuracies may have weights that overflow where change sets are counted; the grid takes any
-    heaviest = sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True))
-    if cells > MAX_CELLS or (cells > EXACT_CELLS and heaviest >= INTEGER_LIMIT and not joint):
+    if cells > MAX_CELLS or (cells > EXACT_CELLS and not joint and _heaviest(certificate) >= INTEGER_LIMIT):
         try:
             return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
         except WindowTooWide as error:
@@ -195,6 +194,10 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     if h.size <= EXACT_CELLS:
         return _exact_bound(problem, certificate, h, constant, minus_mean)
     return _float_bound(problem, certificate, h, constant, minus_mean)
+
+
+def _heaviest(certificate: Certificate) -> int:
+    return sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True))
 
 
 def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:

@@ -6,15 +6,34 @@ point of the sums' Laplace transform, Σ n p w + 1/θ = R.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from optrr_solvers.arrays import FloatArray
+
+ComplexArray = NDArray[np.complex128]
 
 _STEPS = 100
 # θ only places a contour: any value near the saddle point gives the same sums.
 _PRECISION = 1e-6
 # Tails below e^-36 = 2e-16 of the whole are dropped.
 _TAIL = 36.0
+
+
+def softplus(x: FloatArray) -> FloatArray:
+    """ln(1 + e^x)."""
+    return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
+    """ln((1+z)/(1+z0)) on the branch of small phases, without cancellation near z = z0; shape (rows, nodes)."""
+    u = (z - z0[:, None]) / (1 + z0)[:, None]
+    out = np.empty_like(u)
+    # |1+u|² − 1 is never below −1 but for rounding
+    with np.errstate(divide="ignore"):
+        out.real = 0.5 * np.log1p(np.maximum(u.real * (2 + u.real) + u.imag**2, -1.0))
+    out.imag = np.arctan2(u.imag, 1 + u.real)
+    return out
 
 
 def saddle_point(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
@@ -40,10 +59,10 @@ def wrapping_distance(
     """The period at which copies of the tilted total's law do not overlap at the radius (Chernoff's bound on both sides)."""
 
     def log_mean(tilt: float) -> float:
-        return float(counts @ np.logaddexp(0.0, log_odds - tilt * weights))
+        return float(counts @ softplus(log_odds - tilt * weights))
 
     base = log_mean(theta)
-    shares = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.93, 0.97)
+    shares = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.93, 0.97, 0.985)
     upper = min((log_mean(theta * x) - base + _TAIL) / (theta * (1 - x)) - radius for x in shares)
     lower = min((log_mean(theta / x) - base + _TAIL) / (theta * (1 / x - 1)) + radius for x in shares)
     return max(upper, 0.0, min(lower, radius)) + _TAIL / theta
@@ -51,11 +70,11 @@ def wrapping_distance(
 
 def tail_end(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> float:
     """A total beyond which the law tilted by ``theta``, of any sign, holds next to nothing (Chernoff)."""
-    base = float(counts @ np.logaddexp(0.0, log_odds - theta * weights))
+    base = float(counts @ softplus(log_odds - theta * weights))
     scale = max(abs(theta), 1 / max(float(counts @ weights), 1e-300))
     shifts = scale * np.array([1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
     tails = [
-        (float(counts @ np.logaddexp(0.0, log_odds - (theta - x) * weights)) - base + _TAIL) / x
+        (float(counts @ softplus(log_odds - (theta - x) * weights)) - base + _TAIL) / x
         for x in shifts.tolist()
     ]
     return float(min(tails))

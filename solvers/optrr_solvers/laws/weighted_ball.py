@@ -30,19 +30,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, ndtr
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.count import log_uniform_counts, pattern_given_count
-from optrr_solvers.laws.tilting import saddle_point, tail_end, wrapping_distance
+from optrr_solvers.laws.tilting import ComplexArray, log_ratio, saddle_point, tail_end, wrapping_distance
 from optrr_solvers.partition import Partition
 
 # A normal radius is cut off at this many widths, which leaves out 6e-16 of its mass.
 PROFILE_REACH = 8.0
 # Totals stay below this, so that they are exact as doubles and sums of them as int64.
 TOTAL_LIMIT = 1 << 53
-ComplexArray = NDArray[np.complex128]
 # Nodes whose kernel is below this share of the largest are rounding noise.
 _NEGLIGIBLE = 1e-15
 # Terms that together change no sum by this share of its first are left out.
@@ -206,8 +204,8 @@ class SpectralBall:
             start += rows.size
             z = self._odds(rows, self._t)
             # centred at the tilted mean: the phases stay small and their sum keeps its digits
-            phase = 1j * np.multiply.outer(p[rows] * weights[rows], self._t)
-            logs += counts[rows] @ (_log_ratio(z, z0[rows]) + phase)
+            centre = 1j * float(counts[rows] @ (p[rows] * weights[rows]))
+            logs += counts[rows] @ log_ratio(z, z0[rows]) + centre * self._t
             heard = np.log(np.abs(terms)) + logs.real > least
             heard[0] = True
             self._t, terms, logs = self._t[heard], terms[heard], logs[heard]
@@ -256,11 +254,6 @@ class SpectralBall:
             a = z / (1 + z)
             out += ((a * self._terms[nodes]) @ a.T).real
         return out / self._total
-
-
-def _log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
-    """ln((1+z)/(1+z0)) on the branch of small phases, without cancellation near z = z0; shape (rows, nodes)."""
-    return np.asarray(np.log1p((z - z0[:, None]) / (1 + z0)[:, None]))
 
 
 def _kernel(ball: WeightedBall, theta: float, n: int) -> tuple[ComplexArray, float]:
