@@ -222,7 +222,8 @@ def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
             continue
         limit = None if left == math.inf else (1 - _BLOCK_SHARE) * left
         # the lower bound of the problem without caps holds with them
-        relaxed = replace(tried.problem, caps=None) if not method.caps else tried.problem
+        dropped = tried.problem.caps is not None and not method.caps
+        relaxed = replace(tried.problem, caps=None) if dropped else tried.problem
         if not method.takes(relaxed):
             continue
         try:

@@ -20,6 +20,7 @@ number of frequencies, so that a Newton step costs O(G) where frequencies are fe
 Letters: n members per class, w weights, R = Σ n w f, h width.
 """
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ from optrr_solvers.problem import Problem
 
 # e^{−(ht)²/2} is 1e-15 here.
 _FREQUENCY_REACH = 8.3
-# Frequencies below this share of the first do not matter to a Newton direction.
-_NEGLIGIBLE = 1e-13
+# Frequencies below this share of the first are rounding, and its logarithm.
+_NEGLIGIBLE, _SILENT = 1e-16, math.log(1e-16)
 # Classes times frequencies of one evaluation: about six seconds.
 MAX_WORK = 1 << 26
 # Classes times frequencies handled at once: small enough to stop early and to stay in cache.
@@ -170,7 +171,7 @@ def _row_slices(count: int, width: int) -> Iterator[slice]:
 class CountedMoments:
     """Sums over all vectors of counts; memory 16 (G+1) Π(n_g+1) bytes."""
 
-    slowest = 0.0
+    slowest = last = 0.0
 
     def __init__(self, classes: Classes) -> None:
         self.work = 0.0
@@ -212,15 +213,16 @@ class SpectralMoments:
 
     def __init__(self, classes: Classes, most: int = MAX_WORK) -> None:
         self._classes, self._most = classes, most
-        self.slowest, self.work = 0.0, 0.0
+        self.slowest = self.work = self.last = 0.0
 
     def at(self, w: FloatArray, width: float) -> BallMoments:
         """Moments at weights ``w``; the sum over frequencies ends where its terms are negligible."""
-        started = time.perf_counter()
+        started, before = time.perf_counter(), self.work
         try:
             return self._at(w, width)
         finally:
             self.slowest = max(self.slowest, time.perf_counter() - started)
+            self.last = self.work - before
 
     def _at(self, w: FloatArray, width: float) -> BallMoments:
         c = self._classes
@@ -229,89 +231,76 @@ class SpectralMoments:
         step = 2 * np.pi / reach
         most = int(np.ceil(_FREQUENCY_REACH / width / step)) + 1
         block = max(8, _CHUNK // w.size)
-        parts: list[_Block] = []
-        used = 0
+        t, product = np.zeros(0), np.zeros(0, dtype=np.complex128)
         for start in range(0, most, block):
-            part = _Block.of(c, w, width, theta, step * np.arange(start, min(most, start + block), dtype=np.float64))
-            used += part.work
-            self.work += part.work
-            parts.append(part)
-            if part.silent:
+            more = step * np.arange(start, min(most, start + block), dtype=np.float64)
+            found = _product(c, w, width, theta, more)
+            self.work += float(w.size * more.size)
+            heard = np.flatnonzero(np.abs(found) > _NEGLIGIBLE)
+            t, product = np.append(t, more[heard]), np.append(product, found[heard])
+            if not heard.size:
                 break
-            if used > self._most:
-                raise TooSharp(f"width {width:g} needs more than {used // w.size} frequencies for {w.size} classes")
+            if w.size * (start + more.size) > self._most:
+                raise TooSharp(f"width {width:g} needs more than {start + more.size} frequencies for {w.size} classes")
         logs = np.log1p(-c.d) + theta * w * c.f + softplus(c.log_odds - theta * w)
         start_value = c.log_kept + float(c.counts @ logs)
-        return _assemble(c, w, start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi)), parts)
+        log_scale = start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi))
+        return _sums(c, w, theta, t, product, log_scale)
 
 
-# Where moments come from; ``slowest``: seconds of the longest evaluation; ``work``: classes times terms summed so far.
+# Where moments come from; ``slowest``: seconds of the longest evaluation; ``work``: classes times terms
+# summed so far, ``last`` of them in the last evaluation.
 MomentSource = CountedMoments | SpectralMoments
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Sums over some frequencies, relative to the integrand's product at t = 0."""
-
-    value: float
-    mass: float
-    changed: FloatArray
-    diagonal: FloatArray
-    vectors: ComplexArray
-    terms: ComplexArray
-    work: int
-    silent: bool
-
-    @classmethod
-    def of(cls, c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> "_Block":
-        s = theta + 1j * t
-        a: ComplexArray = np.empty((w.size, t.size), dtype=np.complex128)
-        logs: ComplexArray = np.zeros(t.size, dtype=np.complex128)
-        z0 = np.exp(c.log_odds - theta * w)
-        p = z0 / (1 + z0)
-        for rows in _row_slices(w.size, t.size):
-            z = z0[rows][:, None] * np.exp(-1j * np.multiply.outer(w[rows], t))
-            # centred at the tilted mean, so that phases stay small
-            centre = 1j * float(c.counts[rows] @ (p * w)[rows])
-            logs += c.counts[rows] @ log_ratio(z, z0[rows]) + centre * t
-            # as z is at most r − 1, and numpy's division guards against overflow at ten times the cost
-            odds = 1 + z
-            a[rows] = z * odds.conj() / (odds.real**2 + odds.imag**2)
-        drift = float(c.counts @ (w * (c.f - p)))
-        product = np.exp(logs + 1j * t * drift + 0.5 * width**2 * (s**2 - theta**2))
-        product *= np.where(t == 0, 0.5, 1.0)
-        keep = np.flatnonzero(np.abs(product) > _NEGLIGIBLE)
-        changed, diagonal = np.empty(w.size), np.empty(w.size)
-        vectors: ComplexArray = np.empty((w.size, keep.size), dtype=np.complex128)
-        for rows in _row_slices(w.size, t.size):
-            ak = a[rows][:, keep]
-            changed[rows] = (a[rows] @ (product / s)).real
-            diagonal[rows] = ((ak * (1 - ak)) @ product[keep]).real
-            vectors[rows] = c.counts[rows][:, None] * (c.f[rows][:, None] - ak)
-        return cls(
-            float((product / s**2).sum().real), float((product / s).sum().real), changed,
-            diagonal, vectors, product[keep], a.size, keep.size == 0,
-        )  # fmt: skip
+def _product(c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> ComplexArray:
+    """The integrand without 1/s² at frequencies ``t``, relative to t = 0; half of it there. Zeros where all are negligible."""
+    z0 = np.exp(c.log_odds - theta * w)
+    p = z0 / (1 + z0)
+    s = theta + 1j * t
+    logs = 1j * t * float(c.counts @ (w * (c.f - p))) + 0.5 * width**2 * (s**2 - theta**2)
+    for rows in _row_slices(w.size, t.size):
+        # centred at the tilted mean, so that phases stay small
+        centre = 1j * float(c.counts[rows] @ (p * w)[rows])
+        logs += c.counts[rows] @ log_ratio(_odds(w[rows], z0[rows], t), z0[rows]) + centre * t
+        # no factor exceeds 1 in absolute value
+        if logs.real.max() < _SILENT:
+            return np.zeros_like(logs)
+    return np.exp(logs) * np.where(t == 0, 0.5, 1.0)
 
 
-def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) -> BallMoments:
+def _odds(w: FloatArray, z0: FloatArray, t: FloatArray) -> ComplexArray:
+    """z at θ + it, shape (G, N), from those at θ."""
+    return np.asarray(z0[:, None] * np.exp(-1j * np.multiply.outer(w, t)))
+
+
+def _sums(  # noqa: PLR0913 (one integral, all of it needed)
+    c: Classes, w: FloatArray, theta: float, t: FloatArray, product: ComplexArray, log_scale: float
+) -> BallMoments:
     """``log_scale``: ln of the product at t = 0 times the trapezoidal rule's step over π."""
-    value = sum(x.value for x in parts)
+    s, z0 = theta + 1j * t, np.exp(c.log_odds - theta * w)
+    value = float((product / s**2).sum().real)
     if not value > 0:
         raise TooSharp("rounding left no digits of the smoothed dual function")
-    vectors: ComplexArray = np.concatenate([x.vectors for x in parts if x.terms.size], axis=1)
-    terms = np.asarray(np.concatenate([x.terms for x in parts]) / value, dtype=np.complex128)
-    diagonal = c.counts * sum((x.diagonal for x in parts), np.zeros(w.size)) / value
+    terms, share = product / value, product / value / s
+    changed, diagonal, whole = np.empty(w.size), np.empty(w.size), np.empty(w.size)
+    vectors: ComplexArray = np.empty((w.size, t.size), dtype=np.complex128)
+    for rows in _row_slices(*vectors.shape):
+        # as z is at most r − 1, the quotient needs no guard against overflow, which takes ten times as long
+        z = _odds(w[rows], z0[rows], t)
+        odds = 1 + z
+        a = z * odds.conj() / (odds.real**2 + odds.imag**2)
+        v = c.counts[rows][:, None] * (c.f[rows][:, None] - a)
+        changed[rows] = (a @ share).real
+        diagonal[rows] = c.counts[rows] * ((a * (1 - a)) @ terms).real
+        whole[rows] = diagonal[rows] + (v**2 @ terms).real
+        vectors[rows] = v
     curvature: Curvature
     if 4 * terms.size < w.size:
         # an attribute too heavy to change inside the ball has no curvature of its own: lift it
-        whole = diagonal.copy()
-        for rows in _row_slices(*vectors.shape):
-            whole[rows] += (vectors[rows] ** 2 @ terms).real
         curvature = LowRankCurvature(np.maximum(diagonal, _LIFT * np.abs(whole)), vectors, terms)
     else:
         matrix = ((vectors * terms) @ vectors.T).real
         matrix[np.diag_indices_from(matrix)] += diagonal
         curvature = DenseCurvature((matrix + matrix.T) / 2)
-    changed = sum((x.changed for x in parts), np.zeros(w.size)) / value
-    return BallMoments(log_scale + float(np.log(value)), sum(x.mass for x in parts) / value, changed, curvature)
+    return BallMoments(log_scale + float(np.log(value)), float(share.sum().real), changed, curvature)

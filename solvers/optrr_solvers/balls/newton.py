@@ -193,6 +193,7 @@ def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArra
 
 def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, allowance: Allowance) -> Point:
     """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
+    _watch(source, allowance)
     return _newton(classes, source, Point.of(classes, source, w, width), allowance)
 
 
@@ -236,7 +237,7 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
 
 
 def _watch(source: MomentSource, allowance: Allowance) -> None:
-    if source.work > allowance.work or time.perf_counter() > allowance.deadline - FINISHING * source.slowest:
+    if source.work + source.last > allowance.work or time.perf_counter() > allowance.deadline - FINISHING * source.slowest:
         raise OutOfTime
 
 

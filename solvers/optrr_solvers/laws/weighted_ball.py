@@ -47,8 +47,8 @@ _NEGLIGIBLE = 1e-15
 _SILENT = 1e-17
 # Classes multiplied before the nodes are looked at for the first time.
 _FIRST_ROWS = 32
-# Complex numbers held at once: 16 MB.
-_CHUNK = 1 << 20
+# Complex numbers held at once: 1 MB, which stays in cache.
+_CHUNK = 1 << 16
 # The sum must be at least this share of its summands' absolute values, or rounding (1e-15 of them) would show in it.
 _LEAST_SHARE = 1e-6
 # The smallest and the largest tilt: beyond them all the mass is on one total. They also serve where the saddle point lies
@@ -213,10 +213,9 @@ class SpectralBall:
 
     def _odds(self, rows: IntArray, t: FloatArray) -> ComplexArray:
         """z for the given classes at the given frequencies, shape (rows, nodes)."""
-        s = self._theta + 1j * t
         floors, fractions = self._ball.floors[rows].astype(np.float64), self._ball.fractions[rows]
-        z = np.exp(self._log_odds[rows][:, None] - np.multiply.outer(floors, s))
-        return np.asarray(z * (1 + np.multiply.outer(fractions, np.expm1(-s))))
+        z = np.exp(self._log_odds[rows] - self._theta * floors)[:, None] * np.exp(-1j * np.multiply.outer(floors, t))
+        return np.asarray(z * (1 + np.multiply.outer(fractions, np.expm1(-self._theta - 1j * t))))
 
     @cached_property
     def changed(self) -> FloatArray:
