@@ -42,6 +42,8 @@ Category = str | int | float | bool | None
 
 # Types of categories that need no second look.
 _PLAIN = {str, int, bool, type(None)}
+# Types of which different categories have different texts, as long as all are of one.
+_WITH_OWN_TEXTS = ({int}, {str})
 # An error message lists this many names or categories, and then says how many more there are.
 _LISTED = 10
 # Characters of one name or category that a message shows.
@@ -141,7 +143,8 @@ class Attribute:
         if not set(map(type, given)) <= _PLAIN:
             given = tuple(self._checked(c) for c in given)
         object.__setattr__(self, "categories", given)
-        self._check_missing()
+        if self.missing != ():
+            self._check_missing()
         if self.multi_select is not None:
             self._check_multi_select(self.multi_select)
         if self.rest is not None and self.rest not in self.codes:
@@ -159,8 +162,9 @@ class Attribute:
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(self.name, self.size))
         # whole numbers, or texts, that differ have texts that differ, which need not be made for it
-        kinds = set(map(type, self.categories)) - {type(None)}
-        if len(set(self.categories if kinds in ({int}, {str}) else self.texts)) < self.size:
+        kinds = set(map(type, self.categories))
+        kinds.discard(type(None))
+        if len(set(self.categories if kinds in _WITH_OWN_TEXTS else self.texts)) < self.size:
             raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
 
     def _checked(self, value: object) -> Category:

@@ -32,6 +32,8 @@ from optrr_solvers.problem import Problem
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
 _WORK_OF_A_SECOND = 1 << 30
+# From this many changed attributes on, the total is treated as continuous.
+MANY_CHANGES = 25.0
 # A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
 FINEST_UNIT = 1e-6
 # What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where the
@@ -81,7 +83,9 @@ def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
     Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border.
     """
     changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
-    smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
+    smooth = math.sqrt(tolerance / (4 * max(changed, 1.0)))
+    if changed > MANY_CHANGES:
+        return smooth
     second = attribute_count(pool.whole) * window_of(pool.classes, point.w) / _WORK_OF_A_SECOND
     return min(smooth, max(tolerance / 20, second))
 

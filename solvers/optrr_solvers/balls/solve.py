@@ -24,6 +24,7 @@ from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, S
 from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, Pool, minimise, rescaled
 from optrr_solvers.balls.rounding import (
     FINEST_UNIT,
+    MANY_CHANGES,
     WORK_ON_THE_WAY,
     RoundedLaw,
     attribute_count,
@@ -75,8 +76,6 @@ _EXACT = 1e-8
 # With many attributes the gap to reach is this share of the relative tolerance: a finer grid would take minutes and gain
 # nothing.
 _AIM = 0.003
-# From this many changed attributes on, the total is treated as continuous.
-_MANY_CHANGES = 25.0
 # With more classes than these, few points are kept: each holds vectors of all of them.
 _MANY_CLASSES = 10_000
 # Grids tried, each eight times finer, before rounding is given up.
@@ -303,7 +302,7 @@ def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> flo
     unit = attribute_count(classes) * window_of(classes, w) / WORK_ON_THE_WAY
     changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
     if not pool.heavy.size and (
-        spread_out(classes, w) or (changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2)
+        spread_out(classes, w) or (changed > MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2)
     ):
         # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
         # half the width's square
