@@ -102,7 +102,7 @@ class WeightedClasses:
         weights = np.minimum(np.array(self.weights, dtype=object), self.end)
         if self.counts @ weights >= _MOST_TOTAL:
             raise WindowTooWide(f"totals up to {self.end} are too large to add without overflow")
-        return weights.astype(np.int64)
+        return np.asarray(weights, dtype=np.int64)
 
     @cached_property
     def threshold(self) -> int:
@@ -119,7 +119,7 @@ class WeightedClasses:
         if self.counts.size <= _ENCLOSED:
             return None
         try:
-            totals = self.counts * np.array(self.weights, dtype=np.float64)
+            totals = self.counts.astype(np.float64) * np.array(self.weights, dtype=np.float64)
             math.fsum(totals.tolist())
         except OverflowError:
             raise WindowTooWide("they exceed the largest double") from None
