@@ -237,7 +237,10 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
 
 
 def _watch(source: MomentSource, allowance: Allowance) -> None:
-    if source.work + source.last > allowance.work or time.perf_counter() > allowance.deadline - FINISHING * source.slowest:
+    if (
+        source.work + source.last > allowance.work
+        or time.perf_counter() > allowance.deadline - FINISHING * source.slowest
+    ):
         raise OutOfTime
 
 

@@ -209,7 +209,9 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
     upper = fit.law.log_ratio
     tolerance = max(options.tolerance * min(1.0, upper), options.relative_tolerance * upper)
-    notes: tuple[str, ...] = (ball_pairs.LATE,) if options.time_limit is not None and any(p.out_of_time for p in paths) else ()
+    notes: tuple[str, ...] = (
+        (ball_pairs.LATE,) if options.time_limit is not None and any(p.out_of_time for p in paths) else ()
+    )
     if overshoot > _EXACT:
         notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
     widths = [h for p in paths for h in p.widths]

@@ -73,8 +73,5 @@ def tail_end(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, thet
     base = float(counts @ softplus(log_odds - theta * weights))
     scale = max(abs(theta), 1 / max(float(counts @ weights), 1e-300))
     shifts = scale * np.array([1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
-    tails = [
-        (float(counts @ softplus(log_odds - (theta - x) * weights)) - base + _TAIL) / x
-        for x in shifts.tolist()
-    ]
+    tails = [(float(counts @ softplus(log_odds - (theta - x) * weights)) - base + _TAIL) / x for x in shifts.tolist()]
     return float(min(tails))
