@@ -246,17 +246,12 @@ class AdjustedScan:
         return [*out, NOT_COVERED.format(what)]
 
     def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
-        """Return a function that gives the effects of variants by number.
-
-        Effects are computed at first use; those of ``untested`` variants are NaN.
-        """
-        kept, done = np.full((7, untested.size), np.nan), untested.copy()
+        """Return a function that computes the effects of variants by number; those of ``untested`` ones are NaN."""
 
         def effects(which: slice | IntArray) -> AdjustedEffects:
-            wanted = np.zeros(done.size, dtype=np.bool_)
+            wanted, out = np.zeros(untested.size, dtype=np.bool_), np.full((7, untested.size), np.nan)
             wanted[which] = True
-            wanted &= ~done
-            for at, group, codes, shared in self.blocks(wanted) if wanted.any() else ():
+            for at, group, codes, shared in self.blocks(wanted & ~untested):
                 reports, trait = self.reports(at, group, codes), self.trait_of(group)
                 model = shared or self.model(group, reports)
                 made = (
@@ -264,9 +259,8 @@ class AdjustedScan:
                     if trait is None
                     else trait_effects(reports, group.copies, model, trait)
                 )
-                kept[:, at] = made.arrays
-            done[wanted] = True
-            return AdjustedEffects(self.is_linear, *kept[:, which])
+                out[:, at] = made.arrays
+            return AdjustedEffects(self.is_linear, *out[:, which])
 
         return effects
 
@@ -334,8 +328,7 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     if not kept.size:
         raise InvalidInput("no variant has a single call of somebody with all covariates; nothing can be tested")
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
-    tested = np.flatnonzero(np.isfinite(p))
-    scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan), tested, n[tested].astype(np.float64))
+    scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan))
     effects = scan.effects(~np.isfinite(tests["p"]))
     nobody = ~np.array([scan.groups[str(kind)].people.any() for kind in scan.kinds])
     gone = {"all calls missing": tests["n"] == 0, _NOBODY: nobody & filters.kept}
@@ -355,7 +348,7 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
             *about_inflation(scores.statistic, scores.df),
             *doubts,
             *filters.warnings,
-            *_of_variants(scan, tests, tested.size),
+            *_of_variants(scan, tests, int(np.isfinite(p).sum())),
         ),
         str(scan.values),
     )

@@ -39,7 +39,7 @@ from optrr.core.mechanisms import Kernel
 from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Variants at once, so that what their tests hold stays near the cache.
+# Variants at once: some tens of megabytes.
 _VARIANTS = 1 << 13
 # Standard errors from the middle of a 95 % interval to its ends.
 REACH = float(ndtri(0.975))
@@ -178,9 +178,6 @@ def _tables_last(arrays: FloatArray) -> FloatArray:
 
 def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
     """Sum coefficients (k, C, V or 1) · amounts (k, ..., V) to (C, ..., V)."""
-    if coefficients.shape[-1] == 1:
-        # one product of matrices, in half the time
-        return np.asarray(np.tensordot(coefficients[..., 0], amounts, (0, 0)))
     return np.asarray(np.einsum("kcv,k...v->c...v", coefficients, amounts))
 
 
@@ -221,21 +218,19 @@ class OddsRatios:
         return np.stack([self.ratio, self.low, self.high, self.cases, self.controls])
 
 
-def odds_ratios(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None = None) -> OddsRatios:
+def odds_ratios(counts: NDArray[np.number], kernel: Kernel) -> OddsRatios:
     """Estimate the odds ratio of A1 of each variant.
 
-    ``counts`` and ``kernel`` are those of :func:`optrr.genomics.score_tests.score_test`.
-
-    ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, some µs a variant.
+    ``counts`` and ``kernel`` are those of :func:`optrr.genomics.score_tests.score_test`. O(V) time, some µs a variant.
     """
     out = np.empty((5, counts.shape[0]))
     for start in range(0, counts.shape[0], _VARIANTS):
         at = slice(start, start + _VARIANTS)
-        out[:, at] = _piece(counts[at], kernel.part(at), None if fit is None else fit.part(at))
+        out[:, at] = _piece(counts[at], kernel.part(at))
     return OddsRatios(*out)
 
 
-def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> FloatArray:
+def _piece(counts: NDArray[np.number], kernel: Kernel) -> FloatArray:
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
@@ -250,8 +245,7 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> F
     at = np.flatnonzero(varies)
     if at.size:
         chosen, own = observed[at], kernel.part(at)
-        null = independence_fit(chosen, own, GENOTYPES) if fit is None else fit.part(at)
-        test = RatioTest.of(chosen, n[at], own, null)
+        test = RatioTest.of(chosen, n[at], own, independence_fit(chosen, own, GENOTYPES))
         limits[:, at] = np.exp(crossings(test.z, at.size, [REACH, 0.0, -REACH], _FARTHEST, _PRECISION))
     low, ratio, high = limits
     # where no ratio at all fits, noise has moved the estimate outside of what tables can be: the interval is everything

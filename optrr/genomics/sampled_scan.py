@@ -299,8 +299,8 @@ def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told
         n[at] = answers.counts.sum(axis=1)
     if not n.any():
         raise TooFewRecords("nobody answered about any variant; nothing can be tested")
-    test, asked = likelihood_tests(asking, told), np.flatnonzero(n > 0)
-    scores = Scores.of_one(test.statistic, test.p_value, test.expected, asked, n.astype(np.float64))
+    test = likelihood_tests(asking, told)
+    scores = Scores.of_one(test.statistic, test.p_value, test.expected)
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
     if few:

@@ -352,8 +352,7 @@ def associations(  # noqa: PLR0913 (as :func:`scan`)
         )
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
     scores = score_test(two, kernel, test)
-    fit = scores.independence
-    odds = lambda which: odds_ratios(two[which], kernel.part(which), None if fit is None else fit.part(which))  # noqa: E731
+    odds = lambda which: odds_ratios(two[which], kernel.part(which))  # noqa: E731
     left_out = int(np.count_nonzero(tables.one[kept].any(axis=(1, 2))))
     skipped, said = _skipped(cohort, people, missing)
     return Associations(

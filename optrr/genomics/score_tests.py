@@ -143,34 +143,19 @@ class Scores:
 
     ``df`` are degrees of freedom, and ``notes`` what must be known of some variants, with how many.
     ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
-    of missing calls, nor of heterozygotes of one copy; ``fit`` the null fits of the variants that were tested, ``tested`` which
-    these are, and ``n`` their people.
+    of missing calls, nor of heterozygotes of one copy.
     """
 
     statistic: FloatArray
     df: IntArray
     p_value: FloatArray
     expected: FloatArray
-    fit: NullFit | None
-    tested: IntArray
-    n: FloatArray
     notes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of_one(
-        cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray, tested: IntArray, n: FloatArray
-    ) -> "Scores":
-        """Build tests of 1 degree of freedom without a null fit.
-
-        ``n`` people for each of those ``tested``.
-        """
-        one = np.ones(statistic.size, dtype=np.int64)
-        return cls(statistic, one, p_value, expected, None, tested, n)
-
-    @property
-    def independence(self) -> NullFit | None:
-        """The fit where every variant was tested."""
-        return self.fit if self.tested.size == self.statistic.size else None
+    def of_one(cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray) -> "Scores":
+        """Build tests of 1 degree of freedom."""
+        return cls(statistic, np.ones(statistic.size, dtype=np.int64), p_value, expected)
 
 
 def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
@@ -204,24 +189,18 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     out, statistic = np.full((3, v), np.nan), _statistic(test, kernel)
     df = np.full(v, len(statistic.contrasts))
     if not which.size:
-        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0))
+        return Scores(out[0], df, out[1], out[2])
     chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
-    fits, order = [], []
-    notes: dict[str, int] = {}
+    n, notes = chosen.reshape(which.size, -1) @ np.ones(own.cells), dict[str, int]()
     for at, form in statistic.through(own).forms(chosen):
         these = chosen if at.size == which.size else chosen[at]
         tested = form.tested(these)
         p = saddlepoint(form, these, tested).p_value if tail else tested.p_value
-        out[:2, which[at]], df[which[at]] = (tested.statistic, p), tested.df
-        fits.append(tested.fit)
-        order.append(at)
+        # a missing call says nothing of an association, so its row may be as empty as it likes
+        fewest = n[at] * tested.fit.expected[:, :GENOTYPES].min(axis=(1, 2))
+        out[:, which[at]], df[which[at]] = (tested.statistic, p, fewest), tested.df
         notes |= dict.fromkeys(form.warnings, at.size)
-    fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
-    n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
-    # a missing call says nothing of an association, so its row may be as empty as it likes
-    of_genotypes = np.moveaxis(fit.expected[:, :GENOTYPES], 0, -1)
-    out[2, which] = n * np.min(of_genotypes.reshape(-1, which.size), axis=0)
-    return Scores(out[0], df, out[1], out[2], fit, which, n, notes)
+    return Scores(out[0], df, out[1], out[2], notes)
 
 
 def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:

@@ -89,7 +89,7 @@ _ROUNDING = 1e-13
 _BEYOND = 1e-6
 # e^-800 is below the smallest double: farther points need no tilt.
 _FARTHEST = 800.0
-# Tables times directions solved at once, so that a dozen arrays of the outputs stay near the cache.
+# Tables times directions solved at once: a dozen arrays of the outputs are some megabytes.
 _POINTS = 1 << 12
 
 
@@ -188,8 +188,6 @@ def conditional_tail(
     law = law / law.sum(axis=1, keepdims=True)
     occurring = law[:, None, :] > 0
     xi, scores = (_whitened(np.where(occurring, x, 0.0), law) if x.shape[1] else x for x in (weights, given))
-    # of the null fit's directions some repeat others in every table, and what is 0 there only takes time
-    scores = scores[:, scores.any(axis=(0, 2))]
     w, root, out = np.concatenate([xi, scores], axis=1), np.sqrt(statistic), np.empty(n.size)
     deep = statistic > _DEEP
     for chosen, directions in ((~deep, _DIRECTIONS), (deep, _DEEP_DIRECTIONS)):
@@ -261,15 +259,14 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
     w = w - target[:, :, None]
     tau, value, share = np.zeros_like(target), np.zeros(n.size), law.copy()
     open_ = np.arange(n.size)
-    for number in range(_STEPS):
+    for _ in range(_STEPS):
         gap = -(w[open_] @ share[open_][:, :, None])[:, :, 0]
         far = (np.abs(gap) > _SOLVED) @ np.ones(gap.shape[1]) > 0
         far &= -n[open_] * value[open_] < _FARTHEST
         open_, gap = open_[far], gap[far]
         if not open_.size:
             break
-        # at the start K'' is the identity
-        step = _newton_step(w[open_], share[open_], gap) if number else gap
+        step = _newton_step(w[open_], share[open_], gap)
         tau[open_], value[open_], share[open_] = _descent(w[open_], law[open_], tau[open_], step, value[open_])
     gap = np.abs(w @ share[:, :, None])[:, :, 0].max(axis=1)
     exponent = np.maximum(-n * value, 0.0)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -30,7 +29,6 @@ def exp_bounds(x: float) -> tuple[Fraction, Fraction]:
     return middle * (1 - _ULP), middle * (1 + _ULP)
 
 
-@lru_cache(maxsize=1 << 16)
 def flip_ceiling(size: int, epsilon: float) -> int:
     """Smallest integer k known to have f = (r−1)/(r−1+e^ε) ≤ k/2^192."""
     low, _ = exp_bounds(epsilon)

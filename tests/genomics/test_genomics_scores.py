@@ -345,7 +345,6 @@ def test_a_genotype_that_nobody_has_takes_no_degree_of_freedom():
         alone = score_test(mixed[k : k + 1], PLAIN, "genotypic")
         assert scores.statistic[k] == pytest.approx(alone.statistic[0], rel=1e-9)
         assert scores.p_value[k] == pytest.approx(alone.p_value[0], rel=1e-9)
-        np.testing.assert_allclose(scores.fit.rows[k], alone.fit.rows[0])
 
 
 @pytest.mark.slow
@@ -445,19 +444,6 @@ def test_limits_are_where_a_slow_score_test_crosses(rows):
                 inside += 1
     # neither limits that exist nor those at 0 and infinity are rare here
     assert 3 * SETTINGS / 5 <= inside <= 3 * SETTINGS * 9 / 10
-
-
-def test_a_fit_that_is_known_already_changes_nothing():
-    rng = np.random.default_rng(9)
-    kernel, _ = setting(rng, 3)
-    counts = rng.multinomial(900, np.full(6, 1 / 6), size=7).reshape(-1, 3, 2)
-    # the last variant does not vary, so it has no odds ratio with the fit either
-    counts[-1] = [[450, 450], [0, 0], [0, 0]]
-    fit = independence_fit(counts / 900, kernel, 3)
-    plain, again = odds_ratios(counts, kernel), odds_ratios(counts, kernel, fit=fit)
-    for name in ("ratio", "low", "high", "cases", "controls"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(plain, name))
-    assert np.isnan(again.ratio).tolist() == [False] * 6 + [True]
 
 
 @pytest.mark.parametrize("rows", [3, 4])

@@ -487,11 +487,9 @@ class LikelihoodEquations(Equations):
         if len(which) == len(self.reports):
             return self
         laws, rows = self._laws
-        out = LikelihoodEquations(
+        return LikelihoodEquations(
             self.reports[which], self.x, self.kernel, self.n[which], self.unordered, self.offset, laws, rows[which]
         )
-        out.__dict__.update(channel=self.channel, columns=self.columns, _outcome=self._outcome[which])
-        return out
 
     @cached_property
     def _laws(self) -> tuple[FloatArray, IntArray]:

@@ -5,7 +5,7 @@
     projection   the same
     clip         negatives to 0, rescaled (MDR §6.4)
     mle          maximum likelihood: closed form for one attribute, `ibu` for joints
-    ibu          iterative Bayesian update (EM), accelerated
+    ibu          iterative Bayesian update (EM), finished by Newton's method or L-BFGS-B
     adjusted     RR-Adjustment (MDR Algorithm 2) on the distinct records
 
 Intervals are the same for all methods, with one exception. A test by the unbiased estimate, inverted, covers the truth as often

@@ -4,7 +4,7 @@
 
 One attribute: a closed form by water filling (Pinzón & Palamidessi, "Estimating the true distribution of data collected
 with randomized response"). Joints: the iterative Bayesian update of Agrawal & Aggarwal (MDR's reference [2]), that is, EM:
-π ← π ∘ g with g = P(λ̂/λ), through the kernel, so O(k Π r) a step, accelerated by SQUAREM (Varadhan & Roland 2008).
+π ← π ∘ g with g = P(λ̂/λ), through the kernel, so O(k Π r) a step.
 
 ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π. The iteration stops when this bound
 is small enough.
@@ -312,7 +312,7 @@ def closed_form(observed: ArrayLike, q: float) -> FloatArray:
 def ibu(
     observed: ArrayLike, kernel: Kernel, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS, n: int = 1
 ) -> FittedTable:
-    """Maximize the likelihood by an accelerated iterative Bayesian update.
+    """Maximize the likelihood by the iterative Bayesian update, then by faster methods.
 
     It starts at the uniform distribution.
 
@@ -320,11 +320,11 @@ def ibu(
     ``tolerance`` nats per record, or after ``max_iterations`` of the update, and then the result says so.
     """
     lam = np.asarray(observed, dtype=np.float64)
-    start = np.full(kernel.sizes, 1 / kernel.cells)
-    pi, steps, gap = start, 0, np.inf
+    pi, steps, gap = np.full(kernel.sizes, 1 / kernel.cells), 0, np.inf
     while steps < min(max_iterations, _EM_STEPS) and gap > tolerance:
-        pi, gap, used = _accelerated(pi, lam, kernel)
-        steps += used
+        gradient = _gradient(pi, lam, kernel)
+        pi, gap, steps = pi * gradient, _gap(gradient), steps + 1
+    pi = pi / pi.sum()
     # Newton's method finishes these tables, so that EM only has to come near
     if kernel.cells <= MAX_NEWTON:
         weights, _, newton = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
@@ -356,23 +356,3 @@ def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArra
 
 def _gap(gradient: FloatArray) -> float:
     return max(float(gradient.max()) - 1, 0.0)
-
-
-def _accelerated(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> tuple[FloatArray, float, int]:
-    """Take one SQUAREM cycle of three updates, or plain EM if it loses likelihood."""
-    first = pi * _gradient(pi, observed, kernel)
-    second = first * _gradient(first, observed, kernel)
-    r = first - pi
-    v = (second - first) - r
-    curvature = float(np.linalg.norm(v))
-    if curvature > 0:
-        leap = -max(float(np.linalg.norm(r)) / curvature, 1.0)
-        there = pi - 2 * leap * r + leap**2 * v
-        # a cell sent below 0 keeps the plain update, so that it can come back
-        there = np.where(there > 0, there, second)
-        there /= there.sum()
-        if log_likelihood(there, observed, kernel) >= log_likelihood(second, observed, kernel):
-            second = there
-    gradient = _gradient(second, observed, kernel)
-    out = second * gradient
-    return out / out.sum(), _gap(gradient), 3

@@ -242,10 +242,6 @@ def _proper(margins: FloatArray) -> FloatArray:
     return out
 
 
-# The most tables worked on at once, so that a dozen arrays of six cells for each table stay near the cache.
-_TABLES = 1 << 13
-
-
 @dataclass(frozen=True, eq=False)
 class ScoreTests:
     """Results of a batch, arrays of shape (B,).
@@ -304,7 +300,7 @@ def score_tests(
         raise InvalidInput("a table counts no records; leave it out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)
     kernel.check_invertible()
-    step = min(_TABLES, max(1, HELD // (chosen.shape[0] * kernel.cells)))
+    step = max(1, HELD // (chosen.shape[0] * kernel.cells))
     pieces = [slice(s, s + step) for s in range(0, counts.shape[0], step)]
     return ScoreTests.joined([_piece(counts[p], kernel.part(p), chosen, fitter) for p in pieces])
 

@@ -111,10 +111,6 @@ def _proportions(table: ArrayLike) -> FloatArray:
     return np.asarray(values / values.sum())
 
 
-# Rows and columns of a tile that stays in the cache.
-_TILE = 128
-
-
 @dataclass(frozen=True, eq=False)
 class Dependences:
     """Dependence of every two attributes, in 0..1.
@@ -147,11 +143,7 @@ def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
     Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1.
     """
     values = np.asarray(dependence, dtype=np.float64)
-    # tile by tile: reading a large matrix across its rows misses the cache at every entry
-    tiles = [(slice(i, i + _TILE), slice(j, j + _TILE)) for i in range(0, m, _TILE) for j in range(i, m, _TILE)]
-    if values.shape != (m, m) or not all(
-        np.array_equal(values[rows, columns], values[columns, rows].T, equal_nan=True) for rows, columns in tiles
-    ):
+    if values.shape != (m, m) or not np.array_equal(values, values.T, equal_nan=True):
         raise InvalidInput(
             f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m"
         )

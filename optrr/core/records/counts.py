@@ -267,11 +267,7 @@ class _Tally:
             cell = columns[members[0]]
             for i, r in zip(members[1:], sizes[1:], strict=True):
                 cell = cell * r + columns[i]
-            if table.size > cell.size:
-                # for a large table, a histogram of each chunk would touch every cell, so only the cells that occur are counted
-                np.add.at(table, cell, 1)
-            else:
-                np.add(table, np.bincount(cell, minlength=table.size), out=table)
+            np.add.at(table, cell, 1)
 
     def counts(self, origins: tuple[Origin, ...]) -> dict[tuple[str, ...], Counts]:
         return {

@@ -165,11 +165,8 @@ class BallLaw(Law):
         return joint_by_class(self, self.class_of, others, center)
 
     def sharpened(self, epsilon: float) -> "BallLaw":
-        """The same balls mixed for another ln Q; what is known of them is kept."""
-        out = BallLaw(self.sizes, self.classes, self.balls, epsilon)
-        if "inside" in self.__dict__:
-            out.__dict__["inside"] = self.inside
-        return out
+        """The same balls mixed for another ln Q."""
+        return BallLaw(self.sizes, self.classes, self.balls, epsilon)
 
     @cached_property
     def class_of(self) -> IntArray:

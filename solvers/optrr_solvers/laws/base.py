@@ -437,10 +437,6 @@ class TableLaw(DensityLaw):
         """The stored numbers."""
         return self.log_density
 
-    @cached_property
-    def _all_eigenvalues(self) -> FloatArray:
-        return effect_transform(self.probabilities, self.sizes)
-
     def marginal(self, subset: Sequence[int]) -> FloatArray:
         """Sum over the other attributes, shape (2,)*k; O(2^m)."""
         chosen = checked_subset(subset, self.m)
@@ -451,7 +447,8 @@ class TableLaw(DensityLaw):
     def pair_eigenvalues(self) -> FloatArray:
         """λ_ij and λ_i from one transform of the whole table, O(m 2^m)."""
         bits = np.int64(1) << np.arange(self.m - 1, -1, -1)
-        return np.asarray(self._all_eigenvalues.ravel()[bits[:, None] | bits[None, :]])
+        eigenvalues = effect_transform(self.probabilities, self.sizes).ravel()
+        return np.asarray(eigenvalues[bits[:, None] | bits[None, :]])
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """One state for every different rest of the table."""

@@ -81,7 +81,7 @@ def test_a_general_matrix():
     )
 
 
-def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypatch):
+def test_joints_too_large_for_newton_are_left_to_updates(monkeypatch):
     monkeypatch.setattr(likelihood, "MAX_NEWTON", 1)
     observed, kernel, n = observed_case((6, 3), 5, "kronecker")
     fit = ibu(observed, kernel, tolerance=1e-5, max_iterations=3000, n=n)
