@@ -322,7 +322,7 @@ def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
 
 # What is said of a power that is not that of the χ² limit.
 _SOURCES = {
-    "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
+    "drawn": "from drawn surveys with the test's own p-values: there are too few records for the χ² limit",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
 }
 
