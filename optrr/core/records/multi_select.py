@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from optrr.core.domain.arrays import array_of, numbers_of
 from optrr.core.domain.domain import Attribute, Domain, listed, shown
 from optrr.core.errors import InvalidInput, in_one_line
 
@@ -67,11 +68,11 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
             f"column {shown(chosen[0].column)} is declared with two separators; give all options the same"
         )
     lists = answers(column, chosen[0].separator)
-    flat, record = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    flat, record = pc.list_flatten(lists), numbers_of(pc.list_parent_indices(lists), 0)
     options = [each.option for each in chosen]
-    code = pc.index_in(flat, value_set=pa.array(options, pa.string())).fill_null(-1).to_numpy()
-    empty = pa.array([None, "", *(mark for a in attributes for mark in a.missing)], pa.string())
-    answered = (code >= 0) | ~pc.is_in(flat, value_set=empty).to_numpy(zero_copy_only=False)
+    code = numbers_of(pc.index_in(flat, value_set=array_of(options, pa.string())), -1)
+    empty = array_of([None, "", *(mark for a in attributes for mark in a.missing)], pa.string())
+    answered = (code >= 0) | (numbers_of(pc.is_in(flat, value_set=empty).cast(pa.uint8()), 0) == 0)
     unknown = answered & (code < 0)
     rest = next((options.index(o) for a, o in zip(attributes, options, strict=True) if a.rest is not None), None)
     if rest is None and unknown.any():
@@ -86,6 +87,7 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
     for attribute, option in zip(attributes, options, strict=True):
         yes = np.zeros(len(column), dtype=np.int8)
         yes[record[code == options.index(option)]] = 1
-        at = pa.array(yes, mask=silent if attribute.missing_code is not None else None)
-        out[attribute.name] = pa.array(["no", "yes"]).take(at)
+        if attribute.missing_code is not None:
+            yes[silent] = 2
+        out[attribute.name] = array_of(["no", "yes", None], pa.string()).take(array_of(yes, pa.int8()))
     return out
