@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_silent_mistakes_are_refused_or_warned_of(here, capsys):
     # randomized twice
     err = said(capsys, "randomize", "out.csv", "--design", "one.json", "-o", "twice.csv", code=2)[1]
     assert "already randomized (by design " in err and ", epsilon 1.5" in err and err.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("true", "out"), [("true.csv", "out.parquet"), ("true.parquet", "out.csv")])
+def test_pandas_is_not_imported_for_files(true, out, here):
+    """It takes as long to import as all else that a command needs."""
+    commands = [f"randomize {true} --design one.json -o {out}", f"estimate {out} --design one.json --attributes party"]
+    code = "import sys; from optrr.cli.main import run; assert not any(run(each.split()) for each in sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", f"{code}; assert 'pandas' not in sys.modules", *commands], check=True)
 
 
 def test_every_command_that_reads_randomized_records_refuses_another_design(here, capsys):
