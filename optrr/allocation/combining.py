@@ -111,9 +111,9 @@ class Answered:
     def seen(self) -> FloatArray:
         """a_W of the effects of the shared attributes, by Σ 2^k over their places among the shared, shape (2^u,)."""
         chances = pattern_chances(self.report, self.sizes, self.epsilon)
-        r, k = np.asarray(self.report.parts(self.sizes)), np.asarray(self.report.subset_sizes)
-        ones = np.ones((1, k.size))
-        every = transformed(chances[None], (ones, ones, -k[None] / (r - 1), (r - k)[None] / (r - 1)))[0]
+        r, k = np.asarray(self.report.parts(self.sizes))[:, None], np.asarray(self.report.subset_sizes)[:, None]
+        ones = np.ones_like(k)
+        every = transformed(chances[:, None], (ones, ones, -k / (r - 1), (r - k) / (r - 1))).ravel()
         if self.joint:
             return np.concatenate([[1.0], np.full((1 << len(self.shared)) - 1, every[1])])
         return np.asarray(every[self._places()])
@@ -145,21 +145,21 @@ class Answered:
 
     def _match_moments(self, weights: FloatArray) -> FloatArray:
         u = len(self.shared)
-        r = np.asarray([self.sizes[i] for i in self.shared], dtype=np.float64)
-        k = np.asarray([self.report.subset_sizes[i] for i in self.shared], dtype=np.float64)
+        r = np.asarray([self.sizes[i] for i in self.shared], dtype=np.float64)[:, None]
+        k = np.asarray([self.report.subset_sizes[i] for i in self.shared], dtype=np.float64)[:, None]
         # z by which subsets hold the cell's categories
-        ones = np.ones((1, u))
-        z = transformed(weights[None], (ones, -k[None] / r, ones, 1 - k[None] / r))[0]
-        matches = self.matches().T.ravel()
+        ones = np.ones_like(k)
+        z = transformed(weights[:, None], (ones, -k / r, ones, 1 - k / r)).ravel()
+        matches = self.matches().T.reshape(-1, 1)
         # how likely a subset without the record's category, and one with it, holds another one
         without, within = k / (r - 1), (k - 1) / (r - 1)
-        powers, out = np.stack([z, z**2], 1), np.empty((2, 1 << u))
+        powers, out = np.stack([z, z**2]), np.empty((2, 1 << u))
         step = max(1, _ENTRIES >> u)
         for start in range(0, 1 << u, step):
-            alike = (np.arange(start, min(start + step, 1 << u))[:, None] >> np.arange(u) & 1) == 1
+            alike = (np.arange(start, min(start + step, 1 << u)) >> np.arange(u)[:, None] & 1) == 1
             none, both = np.where(alike, 0.0, without), np.where(alike, 1.0, within)
-            chance = transformed(np.repeat(matches[None], len(alike), 0), (1 - none, 1 - both, none, both))
-            out[:, start : start + step] = (chance @ powers).T
+            chance = transformed(np.repeat(matches, alike.shape[1], axis=1), (1 - none, 1 - both, none, both))
+            out[:, start : start + step] = powers @ chance
         return out
 
     def _joint_moments(self, weights: FloatArray) -> FloatArray:
@@ -313,8 +313,8 @@ def _variances(told: Pooled, fit: FloatArray) -> FloatArray:
         moments = a.moments(told.weights(a))
         # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
         inside, means = moments[:, -1][:, None], np.zeros((2, *sizes))
-        one, zero = np.ones((1, len(a.shared))), np.zeros((1, len(a.shared)))
-        factors = transformed(moments, (one, zero, -one, one)).T.reshape(-1, 2, *(1 for _ in sizes))
+        one, zero = np.ones((len(a.shared), 1)), np.zeros((len(a.shared), 1))
+        factors = transformed(moments.T, (one, zero, -one, one)).reshape(-1, 2, *(1 for _ in sizes))
         for subset, factor in enumerate(factors):
             means += factor * margin(_lifted(subset, a.axes))
         first, second = (means.reshape(2, -1) - share * inside) / rest

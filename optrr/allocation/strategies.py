@@ -233,7 +233,8 @@ def sampling(
         if mixed.error < best.error * (1 - _GAINED):
             out.append(_questions(domain, wanted, mixed, total, "mixture"))
     if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
-        kept = _questions(domain, wanted, mixture(single, total, progress, whole=True), total, "mixture-with-records")
+        recorded = mixture(single, total, progress, whole=True, known=mixed.questions)
+        kept = _questions(domain, wanted, recorded, total, "mixture-with-records")
         # where the best questions keep records anyway, there is nothing to add
         if kept.keeps_records and not (out[-1].keeps_records and out[-1].error * (1 - _GAINED) <= kept.error):
             out.append(kept)

@@ -284,21 +284,21 @@ def energies(mixed, sizes, epsilon):
 @pytest.mark.parametrize("t", [1, 3, 5])
 def test_effects_attribute_by_attribute_are_those_of_the_whole_matrix(t):
     rng = np.random.default_rng(t)
-    kappa, v, likely = rng.uniform(0.05, 0.5, (4, t)), rng.normal(size=(4, 1 << t)), rng.random((4, 1 << t)) < 0.4
+    kappa, v, likely = rng.uniform(0.05, 0.5, (t, 4)), rng.normal(size=(1 << t, 4)), rng.random((1 << t, 4)) < 0.4
     for b in range(4):
         phi, chance = np.ones((1 << t, 1 << t)), np.ones(1 << t)
         for z, i in itertools.product(range(1 << t), range(t)):
-            k, match = kappa[b, i], z >> i & 1
+            k, match = kappa[i, b], z >> i & 1
             chance[z] *= k if match else 1 - k
             for s in range(1 << t):
                 if s >> i & 1:
                     phi[z, s] *= math.sqrt((1 - k) / k) if match else -math.sqrt(k / (1 - k))
-        density = np.where(likely[b], 1 + 1.7, 1.0) / (1 + 1.7 * chance[likely[b]].sum())
+        density = np.where(likely[:, b], 1 + 1.7, 1.0) / (1 + 1.7 * chance[likely[:, b]].sum())
         seen = (chance * density) @ phi
         seen[0] = 0
-        assert chances(kappa)[b] == pytest.approx(chance, rel=1e-12)
-        assert at_patterns(kappa, v)[b] == pytest.approx(phi @ v[b], rel=1e-9, abs=1e-12)
-        assert responses(kappa, likely, 1.7)[b] == pytest.approx(seen, abs=1e-12)
+        assert chances(kappa)[:, b] == pytest.approx(chance, rel=1e-12)
+        assert at_patterns(kappa, v)[:, b] == pytest.approx(phi @ v[:, b], rel=1e-9, abs=1e-12)
+        assert responses(kappa, likely, 1.7)[:, b] == pytest.approx(seen, abs=1e-12)
 
 
 @pytest.mark.parametrize(

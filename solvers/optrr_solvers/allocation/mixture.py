@@ -6,8 +6,9 @@ questions have the error
     F = Σ_S C_S dim_S / Σ_a π_a e_S(a),
 
 convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ π e_S)². Of all densities between 1 and e^ε that
-sum is largest, being convex, at one with two values; it is climbed by turns, the patterns' threshold for given signs and sizes
-v_S of the effects, and v_S = u_S E f Φ_S for given patterns, each step best for its own half.
+sum is largest, being convex, at one with two values. It is climbed by turns: the likely patterns L give v_S = u_S E f Φ_S and
+the sum E f s with the score s = Σ_S v_S Φ_S, and L' = {s > E f s} has E f' s ≥ E f s (Dinkelbach's step for a ratio), hence,
+as a convex function lies above its tangent, no smaller sum.
 
 Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocation.delsarte` bounds.
 
@@ -49,16 +50,16 @@ MOST_EFFECTS = 6_000
 # Records are kept of up to so many attributes: a report on them has 2^m patterns of matches.
 MOST_WHOLE = 12
 # Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
-_GROUPS, _CANDIDATES = 1_500, 3_000
+_GROUPS, _CANDIDATES = 1_500, 1_000
 # Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of attributes.
 _BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 14
-# Numbers of a batch of candidates, of which some ten arrays are held: 64 MB.
-_BATCH = 1 << 20
+# Numbers of a batch of candidates, of which some ten arrays are held: 256 KB each, which a cache holds.
+_BATCH = 1 << 15
 # Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
-_ROUNDS, _ADDED, _TURNS = 30, 120, 8
-_STARTS, _CLIMBS = 3, 1_000
+_ROUNDS, _ADDED, _TURNS = 30, 300, 6
+_STARTS, _CLIMBS = 12, 1_000
 # The search ends where no candidate promises more than this share of the error; shares below the second are left out.
-_TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
+_TOLERANCE, _LEAST_SHARE = 2e-5, 1e-6
 # How long the vector is that the search for shares starts from.
 _FAR = 8.0
 # Groups that are widened by one attribute.
@@ -96,13 +97,18 @@ def shared_error(workload: TableWorkload, questions: Sequence[Question], shares:
 
 @one_thread
 def mixture(
-    workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None, whole: bool = False
+    workload: TableWorkload,
+    total: float,
+    progress: Callable[[float], None] | None = None,
+    whole: bool = False,
+    known: Iterable[Question] = (),
 ) -> MixedQuestions:
     """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
 
     Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of up to 12
-    attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: a
-    second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error so far.
+    attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: half a
+    second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error so far. The search
+    starts from the workload's tables and from the questions that are ``known`` to be good, of which there may be none.
 
     With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
     at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
@@ -117,6 +123,7 @@ def mixture(
     task = Task(workload, total, whole, balls=workload.coefficients.size <= _THINNED)
     extra = everything(workload.sizes.tolist(), total) if whole else ()
     task.start()
+    task.asking(known)
     shares = task.shares(None)
     for _ in range(_ROUNDS):
         if progress is not None:
@@ -161,12 +168,12 @@ def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
     for j in range(1, m + 1):
         wished[orders == j] /= wished[orders == j].sum() * j**2
     named = tuple(max(1, min(r // 2, round(r / (1 + math.exp(total / m))))) for r in sizes)
-    kappa, source = np.asarray(named)[None] / np.asarray(sizes), np.random.default_rng(0)
+    kappa, source = (np.asarray(named) / np.asarray(sizes))[:, None], np.random.default_rng(0)
     out: dict[Question, None] = {}
     for _ in range(_OF_EVERYTHING):
         direction = np.sqrt(wished) * source.choice([-1.0, 1.0], wished.size)
-        likely = _threshold(chances(kappa), at_patterns(kappa, direction[None]), math.expm1(total))
-        out[Question(tuple(range(m)), SubsetReport(named, tuple(np.flatnonzero(likely[0]).tolist())))] = None
+        likely = _threshold(chances(kappa), at_patterns(kappa, direction[:, None]), math.expm1(total))
+        out[Question(tuple(range(m)), SubsetReport(named, tuple(np.flatnonzero(likely).tolist())))] = None
     return tuple(out)
 
 
@@ -287,7 +294,7 @@ class Task:
         for count in self._counts():
             groups = self._groups(count, shares, before)
             groups = [g for g in groups if math.prod(self.workload.sizes[list(g)].tolist()) <= 1 << CELL_BITS]
-            priced = sorted(self._priced(groups, worth), key=lambda one: -one[0]) if groups else []
+            priced = list(self._priced(groups, worth)) if groups else []
             before = [question.attributes for _, question in priced[:_GROWN]]
             promising += [one for one in priced if one[0] > error * (1 + _TOLERANCE / 3)]
         promising.sort(key=lambda one: -one[0])
@@ -326,40 +333,42 @@ class Task:
         return list(chosen)
 
     def _priced(self, groups: list[tuple[int, ...]], worth: FloatArray) -> Iterator[tuple[float, Question]]:
-        """Of every group, the best question and what it promises."""
+        """Of every group, the best question and what it promises, the best first."""
         count = len(groups[0])
         choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
         balls = count > MOST_ATTRIBUTES and not (self.whole and count == self.workload.m)
-        most = 1 if balls else max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
-        items: list[tuple[int, tuple[int, ...]]] = []
+        most = max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
+        # the number of the group and the subset sizes of each candidate
+        of: list[int] = []
+        sizes: list[tuple[int, ...]] = []
         for g, group in enumerate(groups):
-            of = [choices[i] for i in group]
-            if math.prod(map(len, of)) <= most:
-                items += [(g, ks) for ks in product(*of)]
-                continue
-            some = {tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most)}
-            if self.whole:
-                some |= {tuple(ks[0] for ks in of), tuple(ks[-1] for ks in of)}
-            items += [(g, ks) for ks in some]
-        wanted = np.zeros((len(groups), 1 << count))
-        for row, (subsets, places) in zip(wanted, map(self._places, groups), strict=True):
-            row[subsets] = worth[places]
-        step = max(1, _BATCH >> count)
-        best: dict[int, tuple[float, Question]] = {}
-        for start in range(0, len(items), step):
-            part = items[start : start + step]
-            sizes = np.asarray([ks for _, ks in part])
-            whole = self.workload.sizes[np.asarray([groups[g] for g, _ in part])]
-            task = sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total)
-            value, likely = _of_balls(*task) if balls else _climbed(*task, self.source)
-            for b in range(len(part)):
-                g, ks = part[b]
-                if g not in best or best[g][0] < value[b]:
-                    best[g] = (
-                        float(value[b]),
-                        Question(groups[g], SubsetReport(ks, tuple(np.flatnonzero(likely[b]).tolist()))),
-                    )
-        yield from best.values()
+            each = [choices[i] for i in group]
+            some = set(product(*each)) if math.prod(map(len, each)) <= most else self._drawn(each, most)
+            of += [g] * len(some)
+            sizes += sorted(some)
+        wanted = np.zeros((1 << count, len(groups)))
+        for column, (subsets, places) in zip(wanted.T, map(self._places, groups), strict=True):
+            column[subsets] = worth[places]
+        kappa = np.asarray(sizes).T / self.workload.sizes[np.asarray(groups)[of]].T
+        gain, step = math.expm1(self.total), max(1, _BATCH >> count)
+        parts = [slice(start, start + step) for start in range(0, len(of), step)]
+        tasks = ((kappa[:, part], wanted[:, of[part]], gain) for part in parts)
+        priced = [_of_balls(*task) if balls else _climbed(*task, self.source) for task in tasks]
+        value, likely = (np.concatenate(each, axis=-1) for each in zip(*priced, strict=True))
+        seen: set[int] = set()
+        for k in np.argsort(-value, kind="stable").tolist():
+            if of[k] not in seen:
+                seen.add(of[k])
+                report = SubsetReport(sizes[k], tuple(np.flatnonzero(likely[:, k]).tolist()))
+                yield float(value[k]), Question(groups[of[k]], report)
+
+    def _drawn(self, choices: list[list[int]], most: int) -> set[tuple[int, ...]]:
+        """Some subset sizes, at random among these of each attribute."""
+        drawn = self.source.integers([len(ks) for ks in choices], size=(most, len(choices))).tolist()
+        some = {tuple(ks[k] for ks, k in zip(choices, row, strict=True)) for row in drawn}
+        if self.whole:
+            some |= {tuple(ks[0] for ks in choices), tuple(ks[-1] for ks in choices)}
+        return some
 
     def thinned(self, shares: FloatArray) -> FloatArray:
         """Shares that give no effect less energy, of hardly more questions than there are effects."""
@@ -432,49 +441,53 @@ def _subset_sizes(size: int, count: int, total: float) -> list[int]:
 def _climbed(
     kappa: FloatArray, worth: FloatArray, gain: float, source: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (B, 2^t)."""
-    chance = chances(kappa)
-    best, chosen = np.full(len(kappa), -1.0), np.zeros(chance.shape, dtype=np.bool_)
-    starts = max(_STARTS, _CLIMBS // len(kappa) >> max(0, kappa.shape[1] - MOST_ATTRIBUTES))
+    """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (2^t, B)."""
+    count, width = kappa.shape
+    best, chosen = np.zeros(width), np.zeros(worth.shape, dtype=np.bool_)
+    starts = max(_STARTS, _CLIMBS // width >> max(0, count - MOST_ATTRIBUTES))
     # many starts at once, for with few groups each of them would be a few numbers
-    step = max(1, _BATCH // chance.size)
+    step = max(1, _BATCH // worth.size)
     for first in range(0, starts, step):
         many = min(step, starts - first)
         # all effects alike, all against, then at random
-        signs = [np.full((1, *worth.shape), sign) for sign in (1.0, -1.0)[first : first + many]]
-        signs.append(source.uniform(-1, 1, (many - len(signs), *worth.shape)))
-        direction = (np.sqrt(worth) * np.concatenate(signs)).reshape(-1, worth.shape[1])
-        of, weights, parts = (np.tile(each, (many, 1)) for each in (kappa, worth, chance))
-        for _ in range(_TURNS):
-            likely = _threshold(parts, at_patterns(of, direction), gain)
+        signs = [np.full(worth.shape, sign) for sign in (1.0, -1.0)[first : first + many]]
+        signs += list(source.uniform(-1, 1, (many - len(signs), *worth.shape)))
+        of, weights = np.tile(kappa, many), np.tile(worth, many)
+        likely = _threshold(chances(of), at_patterns(of, np.sqrt(weights) * np.concatenate(signs, axis=1)), gain)
+        for turn in range(_TURNS):
             response = responses(of, likely, gain)
             direction = weights * response
-        values = np.sum(weights * response**2, axis=1).reshape(many, -1)
-        for value, patterns in zip(values, likely.reshape(many, *chance.shape), strict=True):
-            better = value > best * (1 + 1e-12)
-            best[better], chosen[better] = value[better], patterns[better]
+            value = np.sum(direction * response, axis=0)
+            if turn < _TURNS - 1:
+                likely = at_patterns(of, direction) > value
+        for k in range(many):
+            part = slice(k * width, (k + 1) * width)
+            better = value[part] > best * (1 + 1e-12)
+            best[better], chosen[:, better] = value[part][better], likely[:, part][:, better]
     return best, chosen
 
 
 def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatArray, NDArray[np.bool_]]:
     """The same for patterns of at least so many matches, from all of them down to where the next number is worse."""
-    matches = np.asarray([pattern.bit_count() for pattern in range(worth.shape[1])])
-    best, chosen = np.full(len(kappa), -1.0), np.zeros(worth.shape, dtype=np.bool_)
-    for least in range(kappa.shape[1], 0, -1):
-        likely = np.broadcast_to(matches >= least, worth.shape)
-        value = np.sum(worth * responses(kappa, likely, gain) ** 2, axis=1)
+    matches = np.asarray([pattern.bit_count() for pattern in range(len(worth))])
+    best, chosen = np.zeros(kappa.shape[1]), np.zeros(worth.shape, dtype=np.bool_)
+    for least in range(len(kappa), 0, -1):
+        likely = np.broadcast_to((matches >= least)[:, None], worth.shape)
+        value = np.sum(worth * responses(kappa, likely, gain) ** 2, axis=0)
         better = value > best
         if not better.any():
             break
-        best[better], chosen[better] = value[better], likely[better]
+        best[better], chosen[:, better] = value[better], likely[:, better]
     return best, chosen
 
 
 def _threshold(chance: FloatArray, score: FloatArray, gain: float) -> NDArray[np.bool_]:
-    """The patterns of the largest scores, as many as give the largest mean of score × density, shape (B, 2^t)."""
-    order = np.argsort(-score, axis=1, kind="stable")
-    share = np.cumsum(np.take_along_axis(chance, order, 1), axis=1)[:, :-1]
-    value = np.cumsum(np.take_along_axis(chance * score, order, 1), axis=1)[:, :-1] / (1 + gain * share)
-    out = np.empty(order.shape, dtype=np.bool_)
-    np.put_along_axis(out, order, np.arange(order.shape[1]) <= np.argmax(value, axis=1)[:, None], 1)
-    return out
+    """The patterns of the largest scores, as many as give the largest mean of score × density, shape (2^t, B)."""
+    level = np.zeros(score.shape[1])
+    while True:
+        # the mean with the patterns above a level is a level with a larger mean (Dinkelbach)
+        likely = score > level
+        held = np.where(likely, chance, 0.0)
+        before, level = level, gain * np.sum(held * score, axis=0) / (1 + gain * np.sum(held, axis=0))
+        if not (level > before * (1 + 1e-12)).any():
+            return likely

@@ -86,9 +86,10 @@ class SubsetReport:
         """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
         cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
         if len(self.subset_sizes) == len(sizes):
-            likely = np.zeros((1, 1 << len(sizes)), dtype=np.bool_)
-            likely[0, list(self.likely)] = True
-            energies = responses(np.asarray(self.subset_sizes)[None] / np.asarray(sizes), likely, gain)[0] ** 2
+            likely = np.zeros((1 << len(sizes), 1), dtype=np.bool_)
+            likely[list(self.likely)] = True
+            kappa = np.asarray(self.subset_sizes) / np.asarray(sizes)
+            energies = responses(kappa[:, None], likely, gain)[:, 0] ** 2
             return np.asarray(np.where(energies > _UNSEEN * energies.max(), energies, 0.0))
         share = self.likely_weight(sizes) / cells
         dims = np.ones(1)
@@ -123,35 +124,39 @@ def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
 
 
 def chances(kappa: FloatArray) -> FloatArray:
-    """Of B groups with chances κ of a match, shape (B, t): the chance of each pattern, (B, 2^t)."""
-    out = np.ones((len(kappa), 1))
-    for k in kappa.T[:, :, None]:
+    """Of B groups with chances κ of a match, shape (t, B): the chance of each pattern, (2^t, B)."""
+    out = np.ones((1, kappa.shape[1]))
+    for k in kappa:
         # the first attribute's bit is the lowest, so each further one goes in front
-        out = np.concatenate([out * (1 - k), out * k], axis=1)
+        out = np.concatenate([out * (1 - k), out * k])
     return out
 
 
 def at_patterns(kappa: FloatArray, effects: FloatArray) -> FloatArray:
-    """Σ_S v_S Φ_S at each pattern from v, both of shape (B, 2^t); in O(t 2^t) each, attribute by attribute."""
+    """Σ_S v_S Φ_S at each pattern from v, both of shape (2^t, B); in O(t 2^t) each, attribute by attribute."""
     odds = np.sqrt((1 - kappa) / kappa)
     return transformed(effects, (np.ones_like(odds), -1 / odds, np.ones_like(odds), odds))
 
 
 def responses(kappa: FloatArray, likely: NDArray[np.bool_], gain: float) -> FloatArray:
-    """E f Φ_S, shape (B, 2^t), 0 for S = ∅, of the likely patterns, (B, 2^t); in O(t 2^t) each."""
+    """E f Φ_S, shape (2^t, B), 0 for S = ∅, of the likely patterns, (2^t, B); in O(t 2^t) each."""
     spread = np.sqrt(kappa * (1 - kappa))
     held = transformed(likely.astype(np.float64), (1 - kappa, kappa, -spread, spread))
     # what stands for S = ∅ is the share of the likely patterns
-    out = gain * held / (1 + gain * held[:, :1])
-    out[:, 0] = 0
+    out = gain * held / (1 + gain * held[0])
+    out[0] = 0
     return np.asarray(out)
 
 
 def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, FloatArray, FloatArray]) -> FloatArray:
-    """Values times the Kronecker product of the attributes' 2 × 2 matrices, given by rows, entries (B, t)."""
-    for i, (a, b, c, d) in enumerate(zip(*(f.T[:, :, None, None] for f in factors), strict=True)):
-        off, on = np.moveaxis(values.reshape(len(values), -1, 2, 1 << i), 2, 0)
-        values = np.stack([a * off + b * on, c * off + d * on], axis=2).reshape(len(values), -1)
+    """Values, shape (2^t, B), times the Kronecker product of the attributes' 2 × 2 matrices, given by rows, entries (t, B).
+
+    Entries alike in all columns may have the shape (t, 1). Columns are last because numpy's inner loops run over the last axis.
+    """
+    for i, (a, b, c, d) in enumerate(zip(*factors, strict=True)):
+        parts = values.reshape(-1, 2, 1 << i, values.shape[-1])
+        off, on = parts[:, 0], parts[:, 1]
+        values = np.stack([a * off + b * on, c * off + d * on], axis=1).reshape(values.shape)
     return values
 
 
