@@ -52,7 +52,11 @@ def verify(
 @command
 def sign(
     file: Path = argument(),
-    private_key: Path = option("Your Ed25519 private key.", metavar="KEY.PEM", required=True),
+    private_key: Path = option(
+        "Your Ed25519 private key, made by: openssl genpkey -algorithm ed25519 -out KEY.PEM.",
+        metavar="KEY.PEM",
+        required=True,
+    ),
 ) -> None:
     """Sign a design or a deployment file that verifies.
 

@@ -578,9 +578,7 @@ def _known_content(raw: bytes) -> tuple[dict[str, Any], bool]:
     content = _from_canonical(raw)
     written = content.get("format")
     if written != FORMAT:
-        raise InvalidInput(
-            f"the format is {str(written)[:40]!r}; this version reads {FORMAT!r}: export the design again"
-        )
+        raise InvalidInput(f"the format is {str(written)[:40]!r}, not {FORMAT!r}: give what `optrr export` wrote")
     return content, content.get("digest") == digest_of(content)
 
 

@@ -65,7 +65,7 @@ print(json.dumps({
     # 8 cells beyond 5.5 standard errors: 3e-7
     assert max(made["errors"]) < 5.5 and made["holds"] == [True, True]
     # nobody else knows it
-    with pytest.raises(InvalidInput, match="kind is 'near'; this version reads ball, blocks"):
+    with pytest.raises(InvalidInput, match="kind is 'near'; give one of ball, blocks"):
         optrr.load(tmp_path / "d.json")
 
 
@@ -103,5 +103,5 @@ def test_a_file_format_is_written_read_and_verified(tmp_path: Path) -> None:
     code = "optrr.save(tallies.Tally(7), 't.json')\nprint(json.dumps([optrr.load('t.json').wanted]))"
     assert outside("tallies", code, tmp_path) == [7]
     assert outside("tallies", command("tallies", "verify", "t.json"), tmp_path)["holds"] is True
-    with pytest.raises(InvalidInput, match="has format 'optrr-tally/1'; this version reads 'optrr-design/1'"):
+    with pytest.raises(InvalidInput, match="has format 'optrr-tally/1', not 'optrr-design/1'"):
         optrr.load(tmp_path / "t.json")

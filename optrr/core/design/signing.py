@@ -41,6 +41,8 @@ __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "sig
 
 # What the line begins with that is signed; another version signs another line.
 _VERSION = "optrr-signature/1"
+# Hexadecimal digits that name a key in a table.
+_DIGITS = 12
 _SIGNATURE_BYTES = 64
 # A PEM file of such a key has some 120 bytes, an encrypted one some 300.
 _MOST_KEY_BYTES = 1 << 14
@@ -117,7 +119,7 @@ def signature_check(file: Given, key: Path) -> Check:
     except InvalidSignature:
         holds = False
     whose = "by it" if holds else "not by it" if len(signed) == _SIGNATURE_BYTES else "no signature of 64 bytes"
-    return Check("signature", f"by key {fingerprint(public)}", whose, f"Ed25519, {_VERSION} {kind}", holds)
+    return Check("signature", f"by key {fingerprint(public)[:_DIGITS]}…", whose, f"Ed25519, {_VERSION} {kind}", holds)
 
 
 def require_signed(file: Content, key: Path | None) -> Content:

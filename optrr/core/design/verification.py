@@ -127,7 +127,9 @@ class Verification(TableResult):
         failed = [c.name for c in self.failed] + (
             ["it was changed after it was written (its digest differs)"] if self.digest is False else []
         )
-        return f"verified, {len(self.checks)} checks hold" if self.holds else "NOT verified: " + ", ".join(failed)
+        if not self.holds:
+            return "NOT verified: " + ", ".join(failed)
+        return "verified, 1 check holds" if len(self.checks) == 1 else f"verified, {len(self.checks)} checks hold"
 
     def to_arrow(self) -> pa.Table:
         """Convert to a table with one row per check.

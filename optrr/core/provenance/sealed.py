@@ -161,8 +161,8 @@ class Sealed(Generic[Record]):
             written = msgspec.json.decode(raw, type=_Versioned).format
             if written != self.format:
                 raise InvalidInput(
-                    f"{self.prefix}{source} has format {written[:40]!r}; this version reads {self.format!r}"
-                    f"{self.remedy(written)}"
+                    f"{self.prefix}{source} has format {written[:40]!r}, not {self.format!r}"
+                    f"{self.remedy(written) or ': give a file of that one'}"
                 )
             record = msgspec.json.decode(raw, type=self.record)
             refuse_repeats(raw)

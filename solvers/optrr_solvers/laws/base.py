@@ -296,7 +296,7 @@ def law_of(record: dict[str, Any], sizes: IntArray) -> Law:
     """The law of a plain record, for attributes of these sizes. Raises InvalidInput where the record does not fit them."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput(f"the law's kind is {str(kind)[:40]!r}; this version reads {', '.join(sorted(KINDS))}")
+        raise InvalidInput(f"the law's kind is {str(kind)[:40]!r}; give one of {', '.join(sorted(KINDS))}")
     law = KINDS[kind]
     try:
         fields = msgspec.convert({k: v for k, v in record.items() if k != "kind"}, type=law.Record)

@@ -126,7 +126,7 @@ def test_copies_of_a_release_are_counted_once():
     ("change", "message"),
     [
         (lambda t: t[:-3], "truncated"),
-        (lambda t: t.replace("records/1", "records/2"), "this version reads"),
+        (lambda t: t.replace("records/1", "records/2"), "has format"),
         (lambda t: t.replace('"epsilon":1.5', '"epsilon":-0.5'), "release.epsilon"),
         (lambda t: t.replace('"epsilon":1.5', '"epsilon":1.7e308'), "release.epsilon"),
         (lambda t: t.replace("sha256:0", "sha256:x"), "release.design"),
