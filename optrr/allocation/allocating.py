@@ -61,7 +61,9 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     constraints: Constraints = Constraints(),
     progress: Progress | None = None,
 ) -> Allocation:
-    """Compare protocols for a workload at a total ε, or find the smallest total for required standard errors.
+    """Compare protocols for a workload at a total ε.
+
+    Or find the smallest total for required standard errors.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ class _Task(Requested):
                 )
 
     def check_without_total(self) -> None:
-        """Raises InvalidInput for what is missing, or means nothing, without a total."""
+        """Raise InvalidInput for arguments that need a total, or are missing."""
         missing = next((t for t in self.workload.tables if t.standard_error is None), None)
         if missing is not None:
             raise InvalidInput(
@@ -195,12 +197,15 @@ class _Task(Requested):
         return self.workload.arrays(self.domain, keys)
 
     def problem(self, total: float) -> AllocationProblem:
-        """The solver's problem at this total."""
+        """Build the solver's problem at this total."""
         targets, names = self.workload.limits(self.domain, self.arrays, self.n), self.domain.names
         return AllocationProblem(self.arrays, total, *self._limits, targets, names, self.progress)
 
     def law(self, problem: AllocationProblem) -> BestLaw:
-        """The most accurate law of a total, or the one with the least total for the accuracies required."""
+        """Find the most accurate noise distribution, or the least total.
+
+        The least total if accuracies are required.
+        """
         allocated = self._solved(problem, self.total)
         error, lower = self.arrays.error(self.arrays.eigenvalues(allocated.solution.law)), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
@@ -230,7 +235,10 @@ class _Task(Requested):
         return Allocated(solution, "accuracies", solution.upper, least_total=solution.lower)
 
     def others(self, problem: AllocationProblem) -> list[Strategy]:
-        """Every other protocol, each at the total; or at the least that it needs, at most the problem's."""
+        """Build every other protocol at the total, or at the least it needs.
+
+        The latter is at most the problem's total.
+        """
         total = self.total
         if total is None:
             show = self.progress
@@ -258,12 +266,12 @@ class _Task(Requested):
 
     @cached_property
     def _sufficient(self) -> list[Strategy]:
-        """Protocols that reach the standard errors, each at the least total that was found, however large."""
+        """Protocols that reach the standard errors, each at its least total."""
         most = self.problem(EPSILON_RANGE[1])
         return sufficient_ways(self.domain, self.workload, most, self.n)
 
     def refusal(self, law: InvalidInput | None) -> InvalidInput:
-        """Why no protocol has all that was asked for, with the total that would do where there is one."""
+        """Explain why no protocol meets all requirements, with a sufficient total."""
         total, keep = self.total, self.records_only
         if law is not None and (total is None or (keep and isinstance(law, MethodTooLarge))):
             return law

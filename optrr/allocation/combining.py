@@ -95,7 +95,10 @@ class Answered:
         return len(self.report.subset_sizes) < len(self.sizes)
 
     def effect_means(self) -> dict[int, FloatArray]:
-        """a_W θ̂_W of the effects W of the shared attributes, by Σ 2^axis, with as many axes as W has attributes."""
+        """Compute a_W θ̂_W of the effects W of the shared attributes.
+
+        By Σ 2^axis, with as many axes as W has attributes.
+        """
         out = {}
         for subset in range(1, 1 << len(self.shared)):
             members = [k for k in range(len(self.shared)) if subset >> k & 1]
@@ -109,7 +112,10 @@ class Answered:
         return out
 
     def seen(self) -> FloatArray:
-        """a_W of the effects of the shared attributes, by Σ 2^k over their places among the shared, shape (2^u,)."""
+        """Compute a_W of the effects of the shared attributes, shape (2^u,).
+
+        By Σ 2^k over their places among the shared.
+        """
         chances = pattern_chances(self.report, self.sizes, self.epsilon)
         r, k = np.asarray(self.report.parts(self.sizes))[:, None], np.asarray(self.report.subset_sizes)[:, None]
         ones = np.ones_like(k)
@@ -119,28 +125,34 @@ class Answered:
         return np.asarray(every[self._places()])
 
     def energies(self) -> FloatArray:
-        """e_W likewise."""
+        """Compute e_W of the effects of the shared attributes, shape (2^u,)."""
         return np.asarray(self.report.energies(self.sizes, self.epsilon)[self._places()])
 
     def _places(self) -> list[int]:
-        """Σ 2^place over the members of each subset of the shared attributes."""
+        """List Σ 2^place over the members of each subset of the shared attributes."""
         return [_lifted(subset, self.shared) for subset in range(1 << len(self.shared))]
 
     def cell_chances(self) -> tuple[float, float]:
-        """How often a report that names a subset of cells names the true one, and each other one."""
+        """Compute probabilities that a reported subset has the true or another cell."""
         return self._with_others(float(pattern_chances(self.report, self.sizes, self.epsilon)[1]))
 
     def likely_chances(self) -> tuple[float, float]:
-        """The same where the true cell is likely to be named: straight from the chance that is drawn with, without rounding."""
+        """Compute the same if the true cell is likely to be named, without rounding.
+
+        From the probability that is drawn with.
+        """
         return self._with_others(1 - unlikely_chance(self.report, self.sizes, self.epsilon))
 
     def _with_others(self, p: float) -> tuple[float, float]:
-        """How often the true cell is named, and from it how often each other one is."""
+        """Return probabilities of naming the true cell and each other one."""
         cells, k = math.prod(self.sizes), self.report.subset_sizes[0]
         return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def moments(self, weights: FloatArray) -> FloatArray:
-        """E z and E z² of z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes are alike in record and cell, (2, 2^u)."""
+        """Compute E z and E z² of z = Σ_W weight_W Π_{i∈W} g_i, (2, 2^u).
+
+        By which shared attributes agree in record and cell.
+        """
         return self._joint_moments(weights) if self.joint else self._match_moments(weights)
 
     def _match_moments(self, weights: FloatArray) -> FloatArray:
@@ -172,7 +184,7 @@ class Answered:
         return np.stack([(named - other) * added, of_all * (number @ added**2) + of_own * added**2])
 
     def pair_chances(self) -> tuple[float, float]:
-        """q − q₂ and p − q − 2 p₁ + 2 q₂ of a report that names a subset of cells."""
+        """Compute q − q₂ and p − q − 2 p₁ + 2 q₂ of a reported subset of cells."""
         cells, (k,) = math.prod(self.sizes), self.report.subset_sizes
         p, q = self.cell_chances()
         with_own = p * (k - 1) / (cells - 1)
@@ -180,7 +192,7 @@ class Answered:
         return q - without, p - q - 2 * with_own + 2 * without
 
     def matches(self) -> FloatArray:
-        """How likely the named subsets match on which of the shared attributes, (2,)*u, axes in their order."""
+        """Compute probabilities of matches on the shared attributes, (2,)*u."""
         # the first attribute's bit is the lowest, hence the last axis
         chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes)).T
         beside = tuple(i for i in range(len(self.sizes)) if i not in self.shared)
@@ -188,7 +200,10 @@ class Answered:
 
 
 def alone(answered: Sequence[Answered]) -> Answered | None:
-    """The one question that tells about a table, where it is about all of it and its reports name likely cells."""
+    """Return the only query that informs about a table, if it is about all of it.
+
+    Its reports must name likely cells.
+    """
     told = [a for a in answered if a.n]
     if len(told) != 1 or len(told[0].shared) < len(told[0].sizes):
         return None
@@ -197,7 +212,10 @@ def alone(answered: Sequence[Answered]) -> Answered | None:
 
 
 def pattern_chances(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> FloatArray:
-    """How likely each pattern of matches is, whatever the record, as it is drawn, shape (2^parts,)."""
+    """Compute probabilities of patterns of matches as drawn, shape (2^parts,).
+
+    They do not depend on the record.
+    """
     weights = np.asarray(report.weights(sizes), dtype=np.float64)
     likely = np.zeros(weights.size, dtype=np.bool_)
     likely[list(report.likely)] = True
@@ -208,7 +226,7 @@ def pattern_chances(report: SubsetReport, sizes: Sequence[int], epsilon: float) 
 
 
 def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
-    """The Kronecker product with the first factor for the lowest bit."""
+    """Compute the Kronecker product with the first factor for the lowest bit."""
     out = factors[0]
     for factor in factors[1:]:
         out = np.asarray(np.kron(factor, out))
@@ -217,7 +235,10 @@ def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Unbiased proportions of a table, and the information on each of its effects, of all questions that tell about it."""
+    """Unbiased proportions of a table from all informative queries.
+
+    With the information on each of its effects.
+    """
 
     answered: list[Answered]
     proportions: FloatArray
@@ -229,7 +250,7 @@ class Pooled:
         return sum(a.n for a in self.answered)
 
     def weights(self, a: Answered) -> FloatArray:
-        """What a question's Π_{i∈W} g_i count for the cells, by its effects W, shape (2^u,)."""
+        """Compute the cells' weights of a query's Π_{i∈W} g_i, shape (2^u,)."""
         seen, energies = a.seen(), a.energies()
         out = np.zeros(energies.size)
         for subset in range(1, energies.size):
@@ -241,7 +262,9 @@ class Pooled:
 
 
 def pooled(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> Pooled:
-    """Every effect of a table over ``domain`` from each question that sees it. Raises TooFewRecords as :func:`combined`.
+    """Estimate every effect of a table from each query that observes it.
+
+    Raises TooFewRecords as :func:`combined` does.
 
     Where a table may be known ``partly``, effects that no report tells about count as 0.
     """
@@ -271,7 +294,10 @@ def pooled(domain: Domain, answered: Sequence[Answered], partly: bool = False) -
 
 
 def error_where(answered: Sequence[Answered], proportions: FloatArray) -> float:
-    """Σ Var of a table's cells where these are the true proportions; supports are not looked at."""
+    """Compute Σ Var of a table's cells at these true proportions.
+
+    Supports are not considered.
+    """
     information = dict.fromkeys(range(1, 1 << proportions.ndim), 0.0)
     for a in answered:
         for subset, energy in enumerate(a.energies()[1:].tolist(), 1):
@@ -281,7 +307,7 @@ def error_where(answered: Sequence[Answered], proportions: FloatArray) -> float:
 
 
 def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
-    """Proportions of a table over ``domain`` from all questions that tell about it.
+    """Estimate a table over ``domain`` from all informative queries.
 
     Raises TooFewRecords for fewer than 2 reports, or an effect of the table that no report tells about.
     """
@@ -294,13 +320,16 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
 
 
 def _at(variances: FloatArray, shares: FloatArray) -> FloatArray:
-    """The variances (R,) at these shares of the cells."""
+    """Evaluate the variances (R,) at these proportions of the cells."""
     p = shares.ravel()
     return np.asarray(np.maximum(variances[0] + p * (variances[1] + p * variances[2]), _NO_VARIANCE))
 
 
 def _variances(told: Pooled, fit: FloatArray) -> FloatArray:
-    """The estimates' variances as polynomials of the share of each cell, (3, R), where all other cells are as in a fit."""
+    """Compute variances as polynomials of each cell's proportion, (3, R).
+
+    All other cells are as in a fit.
+    """
     sizes, share = fit.shape, fit.ravel()
     out = np.zeros((3, fit.size))
 
@@ -328,23 +357,23 @@ def _members(subset: int) -> list[int]:
 
 
 def _lifted(subset: int, axes: Sequence[int]) -> int:
-    """The same attributes by their places in the wanted table."""
+    """Convert attributes to their places in the requested table."""
     return sum(1 << axes[k] for k in _members(subset))
 
 
 def _share(subset: int, sizes: Sequence[int]) -> float:
-    """Π 1/r_i of the attributes outside an effect."""
+    """Compute Π 1/r_i of the attributes outside an effect."""
     return 1 / math.prod(r for i, r in enumerate(sizes) if not subset >> i & 1)
 
 
 def _spread(effect: FloatArray, subset: int, axes: int) -> FloatArray:
-    """An effect with an axis for every attribute of the table."""
+    """Expand an effect to an axis for every attribute of the table."""
     shape = iter(effect.shape)
     return effect.reshape([next(shape) if subset >> i & 1 else 1 for i in range(axes)])
 
 
 def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> EstimatedTable:
-    """The estimate of a table over ``domain`` with the law that it has, for measures, tests and models.
+    """Estimate a table with its distribution, for measures, tests and models.
 
     Where it may be known ``partly``, effects that no report tells about are 0 and have no variance.
 
@@ -379,7 +408,7 @@ class AnsweredLaw:
     _asked: Iterator[int] = field(default_factory=count, init=False, repr=False)
 
     def covariance(self, table: FloatArray) -> FloatArray:
-        """(R, R) under a table (R,) that sums to 1."""
+        """Compute the covariance (R, R) under a table (R,) that sums to 1."""
         margins = self._margins(table)
         return self._operated(table) - margins.T @ self.means @ margins
 
@@ -396,7 +425,7 @@ class AnsweredLaw:
         return np.stack([self._seconds(each).ravel() for each in np.eye(math.prod(self.sizes))])
 
     def _margins(self, table: FloatArray) -> FloatArray:
-        """(2^m, R): every margin, at every cell."""
+        """Compute every margin at every cell, (2^m, R)."""
         shaped, m = table.reshape(self.sizes), len(self.sizes)
         out = []
         for kept in np.ndindex((2,) * m):
@@ -426,29 +455,35 @@ class AnsweredLaw:
 
 @dataclass(frozen=True, eq=False)
 class AnsweredSampling(Sampling):
-    """How estimates from answers vary: what is observed is the unbiased estimate itself, and the kernel that of no noise."""
+    """Sampling variation of estimates from answers.
+
+    The observed table is the unbiased estimate, and the kernel has no noise.
+    """
 
     answers: AnsweredLaw | None = None
 
     def expected(self, table: FloatArray) -> FloatArray:
-        """A proper table near this one."""
+        """Return a proper table near this one."""
         return projection(table.ravel())
 
     def padded(self, observed: FloatArray) -> FloatArray:
-        """A proper table near the estimate with half a record more in every cell."""
+        """Return a proper table near the estimate, with half a record in every cell."""
         return self.expected(super().padded(observed))
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """Covariances of the cells, under a table, with sums of them."""
+        """Compute covariances of the cells with sums of them under a table."""
         assert self.answers is not None
         return np.asarray(self.answers.covariance(observed.ravel()) @ directions)
 
     def proper(self, observed: FloatArray) -> FloatArray:
-        """The nearest proper table."""
+        """Return the nearest proper table."""
         return projection(observed)
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Left out: what a report weighs is bounded, and skewness falls as noise grows; intervals were measured without it."""
+        """Return 0 for the third moment.
+
+        Reports have bounded weight, and skewness decreases with noise; coverage was measured without it.
+        """
         return 0.0
 
 
@@ -469,25 +504,28 @@ def _law(told: Pooled) -> AnsweredLaw:
 
 
 def _by_axis(values: FloatArray, axes: int) -> FloatArray:
-    """Values by Σ 2^k, (2^u,), with an axis for each k, (2,)*u."""
+    """Reshape values by Σ 2^k, (2^u,), to an axis for each k, (2,)*u."""
     return values.reshape((2,) * axes).T
 
 
 def _centred(a: Answered, weights: FloatArray) -> FloatArray:
-    """Σ_W weight_W Π_{i∈W} (1[x_i = v_i] − 1/r_i) as coefficients of Π 1[x_i = v_i], (2,)*u."""
+    """Expand Σ_W weight_W Π_{i∈W} (1[x_i = v_i] − 1/r_i) in Π 1[x_i = v_i].
+
+    Coefficients of shape (2,)*u.
+    """
     for k, place in enumerate(a.shared):
         weights = _along(np.array([[1, -1 / a.sizes[place]], [0, 1]]), weights, k)
     return weights
 
 
 def _along(matrix: FloatArray, array: FloatArray, axis: int, axes: int = 1) -> FloatArray:
-    """The product with a matrix along one axis, or several from there on that become one."""
+    """Multiply by a matrix along one axis, or several that become one."""
     flat = array.reshape(*array.shape[:axis], -1, *array.shape[axis + axes :])
     return np.moveaxis(np.tensordot(matrix, flat, (1, axis)), 0, axis)
 
 
 def _of_matches(a: Answered, weights: FloatArray) -> FloatArray:
-    """E z zᵀ of a report on subsets of each attribute, (5,)*u."""
+    """Compute E z zᵀ of a report on subsets of each attribute, (5,)*u."""
     u = len(a.shared)
     out = np.multiply.outer(np.multiply.outer(a.matches(), weights), weights)
     # matched, in W, in the other W: of each attribute side by side
@@ -498,7 +536,10 @@ def _of_matches(a: Answered, weights: FloatArray) -> FloatArray:
 
 
 def _cases(r: int, k: int) -> FloatArray:
-    """Means of 1, g(v), g(w), g(v) g(w) in the five cases, by match and by which of the two count, (5, 8)."""
+    """Compute means of 1, g(v), g(w), g(v) g(w) in the five cases, (5, 8).
+
+    By match and by which of the two counts.
+    """
     share, out = k / r, np.empty((5, 2, 2, 2))
     for match in (0, 1):
         own, other = float(match), (k - match) / (r - 1)
@@ -511,7 +552,7 @@ def _cases(r: int, k: int) -> FloatArray:
 
 
 def _of_cells(a: Answered, weights: FloatArray) -> FloatArray:
-    """E z zᵀ of a report on a subset of the cells of its table, (5,)*u."""
+    """Compute E z zᵀ of a report on a subset of the table's cells, (5,)*u."""
     u, cells = len(a.shared), math.prod(a.sizes)
     of_all, of_own = a.pair_chances()
     own = _centred(a, weights)

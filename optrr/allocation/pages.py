@@ -18,7 +18,7 @@ from optrr.core.display import (
 
 
 def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
-    """The protocols side by side, and what else the allocation shows; ``file``: what was saved."""
+    """Build the HTML report that compares protocols; ``file`` is the saved one."""
     asking, (table, *beside) = allocation.asking, allocation.tables_shown(ROWS)
     what = "Error" if allocation.total is not None else "Total"
     chart = Chart(figure_svg(allocation.plot()), description=f"{what} of each protocol, as in the table")

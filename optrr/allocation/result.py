@@ -75,7 +75,7 @@ class Prediction:
         return None if self.n is None else float(np.sqrt(self.error / (self.n * self.cells)))
 
     def summary(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """Return plain values for JSON."""
         out: dict[str, Any] = {"attributes": list(self.attributes), "weight": self.weight, "cells": self.cells}
         out |= {"error": self.error, "sampling_error": self.sampling_error, "standard_error": self.standard_error}
         return out | ({"required_standard_error": self.required} if self.required is not None else {})
@@ -98,7 +98,10 @@ class BestLaw:
 
 @dataclass(frozen=True, eq=False)
 class Requested:
-    """What an allocation is asked for; ``total`` is None where standard errors are required instead."""
+    """Requirements of an allocation.
+
+    ``total`` is None if standard errors are required instead.
+    """
 
     domain: Domain
     workload: Workload
@@ -114,13 +117,15 @@ class Requested:
         return self.constraints != Constraints()
 
     def allows(self, protocol: Strategy) -> bool:
-        """Whether a protocol has all that is asked for."""
+        """Check whether a protocol meets the requirements."""
         return protocol.suits and (protocol.keeps_records or not (self.records_only or self.limited))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation(TableResult):
-    """Every protocol for a workload, the chosen one, and lower bounds for any mechanism.
+    """All protocols for a workload, the chosen one, and lower bounds.
+
+    The bounds hold for any mechanism.
 
     Parameters
     ----------
@@ -166,7 +171,10 @@ class Allocation(TableResult):
 
     @property
     def total(self) -> float | None:
-        """E in nats; None where standard errors were required instead, so that each protocol has the total that it needs."""
+        """Total ε in nats.
+
+        None if standard errors were required instead; each protocol then has its own total.
+        """
         return self.asked.total
 
     @cached_property
@@ -176,18 +184,21 @@ class Allocation(TableResult):
 
     @cached_property
     def best_with_records(self) -> Strategy | None:
-        """The best among those after which any table can be estimated; None where none of them has what was asked for."""
+        """Best protocol after which any table can be estimated.
+
+        None if none of them meets the requirements.
+        """
         return next((o for o in self.protocols if o.suits and o.keeps_records), None)
 
     def option(self, name: str) -> Strategy:
-        """The protocol of that name. Raises InvalidInput where there is none."""
+        """Find a protocol by name; raise InvalidInput if there is none."""
         chosen = next((o for o in self.protocols if o.name == name), None)
         if chosen is None:
             raise InvalidInput(f"``protocol``: no {name!r}; choose among {', '.join(o.name for o in self.protocols)}")
         return chosen
 
     def choosing(self, name: str | None) -> "Allocation":
-        """The same with the protocol of that name chosen; None leaves the best.
+        """Choose the protocol of that name; None keeps the best.
 
         Raises InvalidInput where there is none of that name, or it keeps no records although these are needed.
         """
@@ -202,7 +213,7 @@ class Allocation(TableResult):
 
     @property
     def best_law(self) -> BestLaw:
-        """The best law of change sets; where none has what was asked for, the refusal is raised."""
+        """Best noise distribution; raises the refusal if none meets the requirements."""
         if self.law is None:
             raise self.refusal or InvalidInput("there is no best law of change sets")
         return self.law
@@ -218,7 +229,10 @@ class Allocation(TableResult):
         return self.protocol.asking.beside(self.asked.public)
 
     def certified(self) -> Asking:
-        """The chosen protocol; questions with the bound on any mechanism's error, and its proof, unless they are too many."""
+        """Return the chosen protocol with a lower bound and its proof.
+
+        Queries get the bound on any mechanism's error, unless they are too many.
+        """
         total = max(self.total or 0.0, self.asking.epsilon)
         return self.asking.bounded(lambda: self.workload.error_certificate(self.domain, total))
 
@@ -246,42 +260,57 @@ class Allocation(TableResult):
         return {total: self.workload.error_bound(self.domain, total) for total in totals}
 
     def over_bound(self, protocol: Strategy) -> float | None:
-        """A protocol's error over the lower bound at its total; None where it cannot estimate every table."""
+        """Compute a protocol's error over the lower bound at its total.
+
+        None if it cannot estimate every table.
+        """
         return protocol.error / self._bound(protocol) if np.isfinite(protocol.error) else None
 
     @cached_property
     def total_bound(self) -> float | None:
-        """Lower bound on the total ε, in nats, of any mechanism with the standard errors required; None without any."""
+        """Lower bound of the total ε, in nats, for the required standard errors.
+
+        It holds for any mechanism; None without requirements.
+        """
         return self.workload.total_bound(self.domain, self.n) if self.workload.required else None
 
     @property
     def limits(self) -> str:
-        """What the bound on laws' errors takes for granted beside the total, within a sentence; empty for nothing."""
+        """Assumptions of the bound besides the total, for a sentence; may be empty."""
         return LIMITS if self.asked.limited or self.workload.required else ""
 
     @property
     def gap(self) -> float | None:
-        """By how much, relative to its error, a more accurate law of the design's total and limits is not excluded."""
+        """Relative improvement that is not excluded for noise distributions.
+
+        With the design's total and limits.
+        """
         lower, error = self.best_law.lower_error, self.best_law.error
         return None if lower is None else max(error - lower, 0.0) / error
 
     def ratio(self, protocol: Strategy) -> float:
-        """Its error relative to that of the best protocol; where totals are what is compared, its total."""
+        """Compute the protocol's error relative to the best, or its total.
+
+        The total if totals are compared.
+        """
         if self.total is None:
             return protocol.epsilon / self.best.epsilon
         return protocol.error / self.best.error
 
     def typical_standard_error(self, protocol: Strategy) -> float | None:
-        """Root mean square over all cells of all tables, by weight; None without n."""
+        """Compute the weighted root mean square over all cells; None without n."""
         return self.workload.typical_standard_error(self.domain, protocol.error, self.n)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
-        """What to expect of every table from the chosen protocol, of each kind of alike ones where there are more than 5000."""
+        """Predicted errors of every table from the chosen protocol.
+
+        Of each kind of alike tables if there are more than 5000.
+        """
         return tuple(predictions(self.domain, self.workload, self.protocol.asking, self.n))
 
     def sentences(self) -> tuple[str, ...]:
-        """Which protocol is best, by how much, what that gives up, what keeping records costs, and what is proved of laws."""
+        """State the best protocol, its limitations, the cost of records, and bounds."""
         what = "squared error" if self.total is not None else "total epsilon"
         out = [self._lead(what), self._least()]
         first, record = self.protocols[0], self.best_with_records
@@ -338,18 +367,18 @@ class Allocation(TableResult):
         )
 
     def headline(self) -> str:
-        """Workload, total, the chosen protocol, and how near its error is to the lower bound."""
+        """Summarize workload, total, protocol and distance to the lower bound."""
         return (
             f"workload {self.workload.name} at total epsilon {epsilon_text(self.epsilon)} by {self.protocol.name}, "
             f"{nearness(self.error / self.error_bound) if np.isfinite(self.error) else 'not for every table'}"
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per protocol, with the names that the JSON has."""
+        """Convert to a table with one row per protocol and the JSON's names."""
         return pa.Table.from_pylist(self._rows())
 
     def _rows(self) -> list[dict[str, Any]]:
-        """Each protocol as plain values."""
+        """Return each protocol as plain values."""
         smallest = min(o.error for o in self.protocols)
         return [
             o.summary()
@@ -363,7 +392,7 @@ class Allocation(TableResult):
         ]
 
     def shown(self, most: int | None = None) -> Table:
-        """The protocols, the chosen one set off."""
+        """Build the printed table of protocols with the chosen one marked."""
         columns = ["name", "epsilon", "error", "error_over_bound", "standard_error", "keeps_records"]
         columns += ["conditional_epsilon", "pair_visibility"]
         rows = [[epsilon_text(row["epsilon"]) if c == "epsilon" else row[c] for c in columns] for row in self._rows()]
@@ -372,7 +401,7 @@ class Allocation(TableResult):
         return Table(heads, rows[:most], note=_COLUMNS, strong=[self.protocols.index(self.protocol)])
 
     def predicted(self) -> Table:
-        """What to expect of every table."""
+        """Build the table of predicted errors."""
         columns = ["weight", "cells", "error", "sampling_error", "standard_error", "required"]
         held = [[getattr(p, c) for c in columns] for p in self.predictions]
         used = [k for k, c in enumerate(columns) if any(row[k] not in (None, 1) for row in held)]
@@ -380,7 +409,7 @@ class Allocation(TableResult):
         return Table(["table", *(columns[k].replace("_", " ") for k in used)], rows, "predicted errors")
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """The protocols, the ε of each attribute if whole records are randomized, and predicted errors."""
+        """List protocols, attribute ε of whole records, and predicted errors."""
         tables = [self.shown()]
         if self.asking.budgets:
             tables.append(replace(cast(Design, self.asking).shown(most), title="epsilon per attribute, in nats"))
@@ -388,7 +417,10 @@ class Allocation(TableResult):
         return [*tables, predicted if most is None else predicted.first(most)]
 
     def plot(self) -> "Figure":
-        """The error of each protocol, the smallest on top; one that cannot estimate every table has no dot."""
+        """Plot the error of each protocol, the smallest on top.
+
+        A protocol that cannot estimate every table has no dot.
+        """
         shown = self.protocols[::-1]
         errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
         label = "workload error" if self.n is None else "typical standard error"
@@ -429,7 +461,9 @@ class Allocation(TableResult):
         return tuple(said)
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object: the chosen protocol's, a design's own keys among them, then every protocol's.
+        """Return the JSON object.
+
+        The chosen protocol's keys, with those of a design, then every protocol's.
 
         Where accuracies of tables were required, the lower bound is that of every law that reaches them; the design's own is
         that of its attributes' ε alone.
@@ -464,7 +498,10 @@ class Allocation(TableResult):
 
 
 def predictions(domain: Domain, workload: Workload, asking: Asking, n: int | None) -> Iterable[Prediction]:
-    """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
+    """Iterate over predictions for the tables of the workload.
+
+    One for each kind of alike tables if there are more than 5000.
+    """
     wanted = workload.tables
     if len(wanted) > MAX_LISTED:
         representatives = {frozenset(domain.names[i] for i in t) for t in workload.arrays(domain).tables}

@@ -87,7 +87,7 @@ _LISTED = 5
 
 
 def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Sequence[int]) -> list[IntArray]:
-    """The members of each subset that reports name, (n, k_i); ``parts`` are the r_i.
+    """Parse the members of each reported subset, (n, k_i); ``parts`` are r_i.
 
     A report that named more members than it may, or one twice, would count for more than one, so that a fake could move an
     estimate anywhere.
@@ -123,7 +123,10 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
 
 
 def _named_cells(subsets: Sequence[IntArray], sizes: Sequence[int]) -> FloatArray:
-    """How often each combination of one member of every subset was named, with as many axes as subsets."""
+    """Count each combination of one member of every subset.
+
+    With as many axes as subsets.
+    """
     out = np.zeros(tuple(sizes))
     step = max(1, _ENTRIES // max(1, math.prod(s.shape[1] for s in subsets)))
     for start in range(0, len(subsets[0]), step):
@@ -135,7 +138,10 @@ def _named_cells(subsets: Sequence[IntArray], sizes: Sequence[int]) -> FloatArra
 
 
 class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """One table as it stands in the file; without a report it is the most accurate one on all its cells."""
+    """One table of a file.
+
+    Without a report it has the most accurate one on all its cells.
+    """
 
     attributes: list[str]
     share: float
@@ -161,7 +167,9 @@ _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: ""
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledTables(Asking, TableResult):
-    """Tables of which each person answers one: how often each is asked, by which report, and the total ε.
+    """Tables of which each respondent answers one at random.
+
+    Their probabilities, their reports, and the total ε.
 
     Parameters
     ----------
@@ -238,7 +246,10 @@ class SampledTables(Asking, TableResult):
         total: float,
         reports: tuple[SubsetReport, ...] = (),
     ) -> "SampledTables":
-        """Answers that spend at most a total, in nats: made for it, a label that is rounded up may be above it."""
+        """Build a protocol whose stated total ε is at most ``total`` nats.
+
+        Rounding up could otherwise exceed it.
+        """
         made = cls(domain, tables, shares, total, reports)
         while made.epsilon > total > EPSILON_RANGE[0]:
             lower = made.answer_epsilon - 2 * (made.epsilon - total)
@@ -252,7 +263,9 @@ class SampledTables(Asking, TableResult):
 
     @cached_property
     def keeps_records(self) -> bool:
-        """Whether every effect of all attributes has energy in some question, so that any table can be estimated, now or later.
+        """Whether any table can be estimated, now or later.
+
+        Every effect of all attributes has energy in some query.
 
         Each person may still have told of a few attributes only; :meth:`table_error` says how accurate a table is.
         """
@@ -277,7 +290,10 @@ class SampledTables(Asking, TableResult):
     drawn = ("share",)
 
     def to_arrow(self) -> pa.Table:
-        """One row per table: attributes, share, subset_sizes, likely."""
+        """Convert to a table with one row per table.
+
+        Columns are attributes, share, subset_sizes, likely.
+        """
         rows = zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)
         return pa.Table.from_pylist(
             [{"attributes": t, "share": s, "subset_sizes": r.subset_sizes, "likely": r.likely} for t, s, r in rows]
@@ -285,11 +301,16 @@ class SampledTables(Asking, TableResult):
 
     @property
     def share_ends(self) -> NDArray[np.uint64]:
-        """Where the share of each table ends, shape (number of tables,), as whole numbers of 2^-32: what is drawn with."""
+        """Cumulative probabilities of the tables in units of 2^-32, as drawn.
+
+        Whole numbers, shape (number of tables,).
+        """
         return np.round(np.cumsum(self.shares) * 2.0**SHARE_BITS).astype(np.uint64)
 
     def table_error(self, names: str | Iterable[str]) -> float:
-        """What n E‖π̂ − π‖² tends to for a uniform population, and about what it is for others; ``inf`` without an estimate.
+        """Compute the limit of n E‖π̂ − π‖² for a uniform population.
+
+        Approximate for others; ``inf`` without an estimate.
 
         Every effect W adds c_W dim_W/e_W, e_W its energy over all tables asked.
         """
@@ -303,7 +324,10 @@ class SampledTables(Asking, TableResult):
 
     @cached_property
     def energies(self) -> tuple[FloatArray, ...]:
-        """e_S of each table's effects, by Σ 2^i over S's places in the table, 0 for what its report does not see."""
+        """e_S of each table's effects, by Σ 2^i over S's places in the table.
+
+        0 for effects that its report does not observe.
+        """
         each = zip(self.subset_reports, self.shapes, strict=True)
         return tuple(report.energies(shape, self.answer_epsilon) for report, shape in each)
 
@@ -322,13 +346,18 @@ class SampledTables(Asking, TableResult):
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
 
     def bounded(self, certify: Callable[[], ErrorCertificate]) -> "SampledTables":
-        """The same with a lower bound on any mechanism's error, and its proof, unless they are too many for one."""
+        """Add a lower bound on any mechanism's error, with its proof.
+
+        Unless the tables are too many for one.
+        """
         with suppress(InvalidProblem):
             return replace(self, bound=certify())
         return self
 
     def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
-        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written.
+        """Check the total ε, or a stated one, against the drawn thresholds.
+
+        ``intact`` states whether a file is unchanged.
 
         The bound on errors, too, where there is one.
         """
@@ -338,7 +367,10 @@ class SampledTables(Asking, TableResult):
         return Verification((total_check(said, self.epsilon, how), *bounds), intact, self.digest)
 
     def _bound_check(self, bound: ErrorCertificate) -> Check:
-        """Whether the multipliers prove it, for these attributes and mechanisms of at least this total."""
+        """Check that the multipliers prove the bound for these attributes.
+
+        For mechanisms of at least this total.
+        """
         how, value = "any mechanism's error, from multipliers in doubles with outward rounding", 0.0
         if bound.sizes == self.domain.sizes.tolist() and bound.total >= self.answer_epsilon * (1 - SAME):
             try:
@@ -348,7 +380,9 @@ class SampledTables(Asking, TableResult):
         return Check("error bound", repr(bound.bound), repr(value), how, bool(bound.bound <= value * (1 + SAME)))
 
     def randomize_frame(self, data: Any, random_state: RandomState = None) -> pa.Table:
-        """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
+        """Draw everybody's answer, one row per person in the order of the data.
+
+        Columns are ``table`` and ``cells``.
 
         No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
         shuffles. ``data`` is a data frame, a file's path or record batches, with one column per attribute; ``random_state``
@@ -369,7 +403,9 @@ class SampledTables(Asking, TableResult):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this protocol.
+        """Draw everybody's answer from one file into another, shuffled.
+
+        The file is complete or not written, and has provenance metadata.
 
         Columns that are no attributes are refused unless they are dropped, for the answers hold no others.
         """
@@ -397,7 +433,10 @@ class SampledTables(Asking, TableResult):
     def batches(
         self, data: Any, random_state: RandomState | BitSource = None, *, allow_extra: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
+        """Draw everybody's answer, batch by batch.
+
+        Time O(n R) for a table of R cells, memory for one batch.
+        """
         source, declared = as_source(random_state), None if allow_extra else self.domain
         return (self._answers(codes, source) for codes in encoded_batches(data, self.domain, declared))
 
@@ -417,12 +456,14 @@ class SampledTables(Asking, TableResult):
         )
 
     def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
-        """Which table each of n people is asked, shape (n,)."""
+        """Draw the tables of n people, shape (n,)."""
         words = source.words(n) >> np.uint64(64 - SHARE_BITS)
         return np.minimum(np.searchsorted(self.share_ends, words, side="right"), len(self.tables) - 1)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """Proportions of a table from the released answers, a frame or a file, of all tables asked that tell about it.
+        """Estimate a table from released answers, a frame or a file.
+
+        All informative tables are combined.
 
         Axes in the order of a table asked that is over these attributes, else in the domain's.
 
@@ -442,7 +483,9 @@ class SampledTables(Asking, TableResult):
         return out
 
     def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "EstimatedTable":
-        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.
+        """Estimate a table with its distribution, for measures and tests.
+
+        Axes are in this order; raises as :meth:`estimate` does.
 
         ``partly``: effects that no answer tells about are 0 and have no variance.
         """
@@ -455,7 +498,9 @@ class SampledTables(Asking, TableResult):
         return answered_table(domain, moved, partly)
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> "Poisoning":
-        """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.core.estimation.poisoned`).
+        """Compute the effect of ``fakes`` fake answers on each cell.
+
+        All are to this table; see :mod:`optrr.core.estimation.poisoned`.
 
         Raises InvalidInput as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes
         that is not below the number of answers to this table.
@@ -474,7 +519,7 @@ class SampledTables(Asking, TableResult):
     def _answered(
         self, reports: OpenedRecords, attributes: str | Iterable[str], partly: bool = False
     ) -> tuple[Domain, list[Answered]]:
-        """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
+        """Return a table's domain and the counts of all tables that share attributes."""
         wanted = sorted(self.domain.indices(attributes))
         order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
         domain = self.domain.subset([self.domain.names[i] for i in order])
@@ -519,7 +564,10 @@ class SampledTables(Asking, TableResult):
         return domain, answered
 
     def _sent(self, answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
-        """Batch by batch, which table was asked, from 0, and what was answered. Raises InvalidInput for any other table."""
+        """Iterate over batches of table numbers, from 0, and answers.
+
+        Raises InvalidInput for any other table.
+        """
         source = open_source(answers, _COLUMNS)
         checked_columns(source.column_names(), _COLUMNS, None)
         for batch in source.batches(SCHEMA.names):
@@ -535,7 +583,10 @@ class SampledTables(Asking, TableResult):
             yield asked, texts
 
     def _energies_of(self, wanted: Sequence[int]) -> FloatArray:
-        """Energies of a table's effects over all tables asked, by Σ 2^k over their places in it, (2^k,)."""
+        """Compute the energies of a table's effects over all tables, (2^k,).
+
+        By Σ 2^k over their places in it.
+        """
         out = np.zeros(1 << len(wanted))
         for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
             # of each effect its number in this table, and whether it has all of its attributes
@@ -547,13 +598,16 @@ class SampledTables(Asking, TableResult):
         return out
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
-        """The attributes of the smallest effect of a table that no report has energy on; none where each is seen."""
+        """Find the smallest effect of a table without energy; empty if all have some."""
         unseen = np.flatnonzero(self._energies_of(wanted)[1:] == 0) + 1
         smallest = min(unseen.tolist(), key=int.bit_count, default=0)
         return [i for k, i in enumerate(wanted) if smallest >> k & 1]
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
-        """How often each cell over the shared attributes of a table was named, in the table's order."""
+        """Count how often each cell over the shared attributes was named.
+
+        In the table's order.
+        """
         shape, members = self.shapes[place], self.indices[place]
         if len(subsets) == len(shape):
             kept = [members.index(i) for i in shared]
@@ -599,7 +653,7 @@ def load_sampled_tables(path: Given, *, limited: bool = True) -> SampledTables:
 
 
 def verify_sampled_tables(path: Given, *, limited: bool = True) -> Verification:
-    """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
+    """Recompute the total ε from the thresholds, and check the file's integrity.
 
     Raises InvalidInput where it cannot be read, or is malformed or of another version.
     """
@@ -627,7 +681,9 @@ def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
 
 
 def load_asking(path: Given) -> Design | SampledTables:
-    """The design, or the sampled tables, of a file: what ``optrr randomize`` and ``optrr estimate`` take.
+    """Load the design or the sampled tables of a file.
+
+    For ``optrr randomize`` and ``optrr estimate``.
 
     Raises InvalidInput where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """

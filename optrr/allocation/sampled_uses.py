@@ -28,7 +28,9 @@ _BITS = 64
 
 
 def questions_of(asking: SampledTables) -> DeployedQuestions:
-    """What devices draw by: each table is asked with its share, and answered with its threshold, as in memory.
+    """Build the queries that devices draw, with the same probabilities.
+
+    Each table's proportion and threshold are those in memory.
 
     The total ε is exact from these integers, rounded up in the 15th place.
 
@@ -58,7 +60,10 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
 
 
 def exports_of_questions(asking: SampledTables) -> list[DeployedQuestions]:
-    """The one content that an export can have; see :data:`optrr.core.provenance.formats.FORMATS`."""
+    """List the only possible content of an export.
+
+    See :data:`optrr.core.provenance.formats.FORMATS`.
+    """
     return [questions_of(asking)]
 
 
@@ -88,7 +93,10 @@ def export_questions(asking: SampledTables, path: str | Path, *, max_bytes: int 
 
 
 def questions_worksheet(asking: SampledTables, n: int) -> str:
-    """Answer an evaluator's questions as far as the file does; ``n`` is how many people will answer."""
+    """Answer an evaluator's questions as far as the file does.
+
+    ``n`` is the number of respondents.
+    """
     each = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True)
     tables = [
         (crossed(names), f"{share:.3g}", report.subset_sizes, report.parts(shape))
@@ -99,7 +107,9 @@ def questions_worksheet(asking: SampledTables, n: int) -> str:
 
 
 def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool = False) -> Any:
-    """Write everybody's answer to ``path`` (Parquet, new; columns ``table`` and ``cells``) and return the frame that reads it.
+    """Write everybody's answer to ``path`` and return the frame that reads it.
+
+    New Parquet with columns ``table`` and ``cells``.
 
     :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
     :func:`optrr.core.mechanisms.spark.randomize_once`.

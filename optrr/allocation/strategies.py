@@ -53,7 +53,9 @@ _LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Strategy:
-    """One protocol beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
+    """One protocol in a comparison at total ``epsilon``.
+
+    Its errors for the workload and its limitations.
 
     ``error`` is the workload's, ``inf`` where the protocol cannot estimate some table; ``conditional_epsilon`` the largest over
     attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many); ``suits``
@@ -87,16 +89,19 @@ class Strategy:
         return f"{self.name} ({self.title[0].lower()}{self.title[1:]})"
 
     def without(self, missing: str) -> "Strategy":
-        """The same, which does not have something that was asked for."""
+        """Return the protocol marked as lacking a requirement."""
         return replace(self, gives_up=(*self.gives_up, missing), suits=False)
 
     def summary(self) -> dict[str, Any]:
-        """As plain values; an impossible error is null."""
+        """Return plain values; an impossible error is null."""
         return named_in_json(self, [f.name for f in fields(self) if f.name != "build"])
 
 
 def comparable(number: float) -> float:
-    """Round to nine digits, so that options that differ by rounding only compare as equal and keep their order."""
+    """Round to nine digits.
+
+    Protocols that differ by rounding only then compare as equal and keep their order.
+    """
     return float(f"{number:.9g}")
 
 
@@ -107,7 +112,9 @@ def sufficient_ways(
     n: int | None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Strategy]:
-    """Those that reach the standard errors asked for with n people, each at the least total that was found for it.
+    """List protocols that reach the standard errors with n people.
+
+    Each at the least total found for it.
 
     Questions are looked for up to the problem's total.
     """
@@ -131,7 +138,7 @@ def sufficient_ways(
 
 
 def at_total(option: Strategy, wanted: Workload, total: float) -> Strategy:
-    """The same questions answered with another total."""
+    """Return the same queries at another total."""
     asked = cast(SampledTables, option.asking)
     asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
     error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
@@ -139,7 +146,7 @@ def at_total(option: Strategy, wanted: Workload, total: float) -> Strategy:
 
 
 def optimum(design: Design, wanted: Workload, error: float) -> Strategy:
-    """The most accurate law of change sets."""
+    """Build the protocol of the most accurate noise distribution."""
     conditional = float(design.conditional_epsilons.max())
     faint = design.faintest_pair
     gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
@@ -154,7 +161,10 @@ def optimum(design: Design, wanted: Workload, error: float) -> Strategy:
 
 
 def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
-    """Every attribute on its own: the total split as well as it can be, evenly where the best split is not found."""
+    """Build independent RR with the best split of the total.
+
+    Even if the best split is not found.
+    """
     arrays = wanted.arrays(domain)
     blocks = single_blocks(arrays)
     try:
@@ -166,7 +176,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
 
 
 def _on_its_own(domain: Domain, title: str, epsilons: FloatArray, error: float) -> Strategy:
-    """Every attribute on its own at these ε."""
+    """Build independent RR at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
     def build() -> Asking:
@@ -177,12 +187,15 @@ def _on_its_own(domain: Domain, title: str, epsilons: FloatArray, error: float) 
 
 
 def _within(split: Split, total: float) -> FloatArray:
-    """The split's ε with their sum at most ``total``, also as laws state it, who round up for every block."""
+    """Scale the split's ε so that their stated sum is at most ``total``.
+
+    Noise distributions round up for every block.
+    """
     return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-46)))
 
 
 def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
-    """One randomized response on the product of all attributes."""
+    """Build one randomized response on the product of all attributes."""
     # every attribute is a class of its own, as a block needs it
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
@@ -211,7 +224,9 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
 def sampling(
     domain: Domain, wanted: Workload, total: float, progress: Callable[[float], None] | None = None
 ) -> list[Strategy]:
-    """Each person answers one question drawn at random: a table, or one of a mixture.
+    """List protocols in which each person answers one random query.
+
+    A table, or one query of a mixture.
 
     The mixture is :func:`optrr_solvers.allocation.mixture.mixture`'s. Empty where one report cannot be on so many
     cells, or of so many nats.
@@ -242,12 +257,12 @@ def sampling(
 
 
 def _reportable(domain: Domain, wanted: Workload, total: float) -> bool:
-    """Whether one report can be on every table, and of so many nats."""
+    """Check that one report can be on every table and of so many nats."""
     return max(t.cells(domain) for t in wanted.tables) <= MAX_CELLS and EPSILON_RANGE[0] <= total <= EPSILON_RANGE[1]
 
 
 def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
-    """The workload with every attribute on its own, where questions about several can be searched."""
+    """Return the workload with single attributes, if queries can be searched."""
     if domain.m > MOST_EFFECTS:
         return None
     single = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
@@ -255,7 +270,7 @@ def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
 
 
 def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Strategy:
-    """Questions with their shares, as a protocol."""
+    """Build the protocol of queries with their proportions."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
     def build() -> Asking:
@@ -267,7 +282,10 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
 def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking], whole: bool
 ) -> Strategy:
-    """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
+    """Build the protocol of queries of which each person answers one.
+
+    ``whole`` states whether some are about all attributes.
+    """
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
         "mixture": "One random question per person, the most accurate ones",
@@ -299,7 +317,7 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
 
 
 def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:
-    """How often each kind of table is best asked, each answered in the most accurate way."""
+    """Compute the best proportions of tables, each answered most accurately."""
     arrays = wanted.arrays(domain)
     return best_shares(
         arrays, [Question(t, whole_table(domain.sizes[list(t)].tolist(), total)) for t in arrays.tables], total
@@ -307,7 +325,7 @@ def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestio
 
 
 def sampled_tables(domain: Domain, wanted: Workload, total: float) -> SampledTables:
-    """The workload's tables, one asked of each person, drawn with the best probabilities.
+    """Build sampled tables of the workload with the best probabilities.
 
     Each is reported in the most accurate way.
     """

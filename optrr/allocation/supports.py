@@ -26,18 +26,21 @@ _LAST = np.uint64((1 << 64) - 1)
 
 
 def unlikely_chance(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> float:
-    """How often a report has none of its likely patterns of matches."""
+    """Compute the probability that a report has no likely pattern of matches."""
     likely = report.likely_weight(sizes)
     return float(expit(log((prod(sizes) - likely) / likely) - epsilon))
 
 
 def unlikely_threshold(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> int:
-    """The same as the whole number of 2^-64 that is drawn with."""
+    """Compute that probability in units of 2^-64, as drawn."""
     return int(threshold(unlikely_chance(report, sizes, epsilon)))
 
 
 def reported_epsilon(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> float:
-    """ε in nats of a report on a table as :func:`report_subsets` draws it, in exact rationals, rounded up."""
+    """Compute ε in nats of a report as drawn, in exact rationals, rounded up.
+
+    As :func:`report_subsets` draws it.
+    """
     out, likely = Fraction(unlikely_threshold(report, sizes, epsilon), 1 << 64), report.likely_weight(sizes)
     ratio = (1 - out) / out * (prod(sizes) - likely) / likely
     return log_ceiling(max(ratio, 1 / ratio))
@@ -46,7 +49,7 @@ def reported_epsilon(report: SubsetReport, sizes: Sequence[int], epsilon: float)
 def _with_or_without(
     codes: IntArray, inside: NDArray[np.bool_], size: int, k: int, source: BitSource
 ) -> NDArray[np.uint8]:
-    """Subsets of k categories, uniform among those that hold the code, or that do not, shape (n, r)."""
+    """Draw uniform subsets of k categories with or without the code, (n, r)."""
     out = np.empty((codes.size, size), dtype=np.uint8)
     step = max(1, _WORDS // size)
     for start in range(0, codes.size, step):
@@ -62,7 +65,9 @@ def _with_or_without(
 def report_subsets(
     codes: IntArray, report: SubsetReport, sizes: Sequence[int], epsilon: float, source: BitSource
 ) -> list[IntArray]:
-    """Randomized reports on records, (n, t), of a table: of each subset the numbers of its categories, or cells, (n, k_i).
+    """Randomize records, (n, t), of a table.
+
+    Returns for each subset the numbers of its categories, or cells, (n, k_i).
 
     A pattern of matches is drawn, likely or not, in proportion to the number of records that it would fit; then, of each
     attribute, a subset that matches or does not, each as likely.
@@ -83,7 +88,7 @@ def report_subsets(
 
 
 def _named(codes: IntArray, inside: NDArray[np.bool_], size: int, k: int, source: BitSource) -> IntArray:
-    """The members of a subset of k categories that holds the code or not, in ascending order, shape (n, k)."""
+    """Draw subsets of k categories with or without the code, sorted, (n, k)."""
     if k == 1:
         other = (codes + 1 + bounded(source, codes.size, size - 1)) % size
         return np.asarray(np.where(inside, codes, other)[:, None], dtype=np.int64)
@@ -91,7 +96,10 @@ def _named(codes: IntArray, inside: NDArray[np.bool_], size: int, k: int, source
 
 
 def _distinct(source: BitSource, rows: int, size: int) -> NDArray[np.uint64]:
-    """Uniform words between 1 and the last but one, shape (rows, size); a row that has two alike is drawn anew."""
+    """Draw uniform words without repeats in a row, shape (rows, size).
+
+    Between 1 and the last but one; a row with repeats is drawn again.
+    """
     words = source.words(rows * size).reshape(rows, size)
     redo = np.arange(rows)
     while redo.size:

@@ -37,7 +37,10 @@ _LEAST_ERROR = 1e-9
 
 @dataclass(frozen=True)
 class WantedTable:
-    """A table over ``attributes``; its error counts ``weight`` times; ``standard_error`` is the most it may be, if given."""
+    """A table over ``attributes`` of a workload.
+
+    Its error counts ``weight`` times; ``standard_error`` is its maximum, if given.
+    """
 
     attributes: tuple[str, ...]
     weight: float = 1.0
@@ -58,7 +61,7 @@ class WantedTable:
         return " × ".join(self.attributes)
 
     def cells(self, domain: Domain) -> int:
-        """Π r_i."""
+        """Compute Π r_i."""
         return prod(domain[name].size for name in self.attributes)
 
 
@@ -72,7 +75,9 @@ WORKLOADS: dict[str, type["Workload"]] = {}
 
 @dataclass(frozen=True)
 class Workload:
-    """Tables to be learned; a subclass with a ``word`` makes its own for any domain, and is meant by that word.
+    """Tables to be estimated.
+
+    A subclass with a ``word`` builds its tables for any domain, and is selected by that word.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class Workload:
 
     @classmethod
     def of(cls, domain: Domain) -> Self:
-        """The workload that the word means for this domain. Raises InvalidInput where it means none."""
+        """Build the workload of the word; raise InvalidInput if there is none."""
         raise NotImplementedError(f"{cls.__name__} has no tables of its own for a domain")
 
     @property
@@ -106,45 +111,62 @@ class Workload:
         return any(t.standard_error is not None for t in self.tables)
 
     def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
-        """The workload as arrays; where its tables treat attributes alike, those of equal ``keys`` may make one class."""
+        """Return the workload as arrays.
+
+        If its tables treat attributes alike, those of equal ``keys`` may form one class.
+        """
         del keys
         tables = tuple(domain.indices(t.attributes) for t in self.tables)
         weights = np.asarray([t.weight for t in self.tables])
         return TableWorkload(domain.sizes, singles(domain.m), tables, weights)
 
     def counts(self, domain: Domain) -> FloatArray:
-        """How many tables each of the arrays' stands for."""
+        """Count the tables that each table of the arrays represents."""
         return np.ones(len(self.arrays(domain).tables))
 
     def requiring(self, standard_error: float | None) -> "Workload":
-        """The same tables, each with this standard error to reach where it has none of its own."""
+        """Require this standard error of tables without one."""
         if standard_error is None:
             return self
         own = (t.standard_error if t.standard_error is not None else standard_error for t in self.tables)
         return replace(self, tables=tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
 
     def error_bound(self, domain: Domain, total: float) -> float:
-        """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocation.any_mechanism`)."""
+        """Compute the lower bound of the error of any mechanism of this total ε.
+
+        See :mod:`optrr_solvers.allocation.any_mechanism`.
+        """
         return error_bound(self.arrays(domain), total)
 
     def error_certificate(self, domain: Domain, total: float) -> ErrorCertificate:
-        """The same with the multipliers that prove it. Raises InvalidProblem where the tables are too many for one."""
+        """Compute the lower bound with the multipliers that prove it.
+
+        Raises InvalidProblem if the tables are too many for one.
+        """
         tables = [list(domain.indices(t.attributes)) for t in self.tables]
         return error_certificate(domain.sizes.tolist(), tables, [float(t.weight) for t in self.tables], total)
 
     def total_bound(self, domain: Domain, n: int | None, progress: Callable[[float], None] | None = None) -> float:
-        """Total ε below which no mechanism has the standard errors required with n people (same module)."""
+        """Compute the lower bound of the total ε for the required standard errors.
+
+        For any mechanism with n people (same module).
+        """
         arrays = self.arrays(domain)
         return accuracy_bound(arrays, self.limits(domain, arrays, n), progress)
 
     def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
-        """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""
+        """Compute the weighted root mean square error over all cells.
+
+        None without n or a finite one.
+        """
         if n is None or not np.isfinite(error):
             return None
         return float(np.sqrt(error / (n * sum(t.weight * t.cells(domain) for t in self.tables))))
 
     def limits(self, domain: Domain, arrays: TableWorkload, n: int | None) -> FloatArray:
-        """Largest n E‖π̂_U − π_U‖² allowed for every table of ``arrays``, ``inf`` where nothing is required.
+        """Compute the largest n E‖π̂_U − π_U‖² allowed for every table.
+
+        ``inf`` if nothing is required.
 
         Raises InvalidInput where n is needed and missing; Infeasible where sampling alone leaves more, naming the standard
         error and the number of people that would do.
@@ -178,15 +200,15 @@ class Marginals(Workload):
 
     @classmethod
     def of(cls, domain: Domain) -> Self:
-        """One table an attribute."""
+        """Build one table per attribute."""
         return cls(tuple(WantedTable((name,)) for name in domain.names))
 
     def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
-        """One table for each class of attributes of equal sizes and ``keys``."""
+        """Build one table per class of attributes of equal sizes and ``keys``."""
         return marginals(domain.sizes, alike([domain.sizes.astype(np.float64), *keys]))
 
     def counts(self, domain: Domain) -> FloatArray:
-        """How many attributes each class has."""
+        """Count the attributes of each class."""
         return self.arrays(domain).weights
 
 
@@ -197,7 +219,7 @@ class Pairs(Workload):
 
     @classmethod
     def of(cls, domain: Domain) -> Self:
-        """One table a pair."""
+        """Build one table per pair."""
         if domain.m < 2:
             raise InvalidInput("one attribute has no pairs; ask for the workload 'marginals'")
         if domain.m * (domain.m + 1) // 2 > MAX_EFFECTS:
@@ -207,11 +229,11 @@ class Pairs(Workload):
         return cls(tuple(WantedTable(pair) for pair in combinations(domain.names, 2)))
 
     def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
-        """One table for each two classes of attributes of equal sizes and ``keys``."""
+        """Build one table for each two classes of equal sizes and ``keys``."""
         return pairs(domain.sizes, alike([domain.sizes.astype(np.float64), *keys]))
 
     def counts(self, domain: Domain) -> FloatArray:
-        """How many pairs each table stands for."""
+        """Count the pairs that each table represents."""
         return self.arrays(domain).weights
 
 
@@ -219,7 +241,9 @@ WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, objec
 
 
 def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
-    """The workload meant by "marginals", "pairs", a file's path, or tables, checked against the domain.
+    """Convert "marginals", "pairs", a file's path, or tables to a workload.
+
+    It is checked against the domain.
 
     Raises InvalidInput for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
     """
@@ -287,7 +311,10 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
 
 
 def read_workload(path: str | Path, domain: Domain) -> Workload:
-    """The workload of a TOML or JSON file. Raises InvalidInput with the place in the file and the remedy."""
+    """Read the workload of a TOML or JSON file.
+
+    Raises InvalidInput with the place in the file and the remedy.
+    """
     source = Path(path)
     spec = _converted(read_declared(source, "workload", "tables"), f"workload {source}", _FileSpec)
     try:

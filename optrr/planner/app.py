@@ -56,7 +56,9 @@ Save = Callable[[Question, str, Sequence[Preview]], list[str]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
-    """The application that shows this question first, at ``address`` (host and port), to whoever has the token.
+    """Create the application that shows this question first.
+
+    At ``address`` (host and port), to users with the token.
 
     ``work`` computes points; by default a thread of its own does.
     """
@@ -91,7 +93,7 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
 
 
 class _OwnAddress:
-    """Refuses requests that name another host, or come from the page of another address."""
+    """Middleware that refuses requests for other hosts or from other pages."""
 
     def __init__(self, app: ASGIApp, address: str) -> None:
         self._app, self._host, self._origin = app, [address.encode()], f"http://{address}".encode()
@@ -114,7 +116,7 @@ def _same(token: str, given: str) -> bool:
 
 
 def _answered(answer: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
-    """The answer to a body. Raises HTTPRefusal with one line."""
+    """Answer a body; raise HTTPRefusal with one line."""
     try:
         return answer(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -133,7 +135,9 @@ def _file(name: str) -> Callable[[Request], Any]:
 
 
 def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str], None], *, browser: bool) -> None:
-    """Serve the page, which saves plans into a folder, until SIGINT or SIGTERM; its address is said, and opened in a browser.
+    """Serve the page until SIGINT or SIGTERM.
+
+    It saves plans into a folder; its address is printed, and opened in a browser.
 
     Raises InvalidInput for a port in use.
     """
@@ -152,7 +156,10 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
 
 
 def redirect(url: str, private: Path) -> Path:
-    """A file that only this user can read and that leads to an address, whose token a list of processes would show."""
+    """Write a file that leads to an address; only this user can read it.
+
+    A list of processes would show the token in the address.
+    """
     place, target = private / "plan.html", escape(url)
     place.touch(mode=0o600)
     place.write_text(
@@ -168,7 +175,10 @@ _PER_DOUBLE = 20
 
 
 def slider_totals() -> list[float]:
-    """Totals in nats that the slider stands for, evenly in their logarithms, in three digits; from end to end of the ladder."""
+    """List the totals of the slider in nats.
+
+    Evenly spaced in logarithms, with three digits, over the ladder.
+    """
     steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
     return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
 
@@ -178,7 +188,7 @@ _FEWEST, _DECADES, _PER_TEN = 10, 5, 12
 
 
 def slider_people() -> list[int]:
-    """Numbers of people that the slider stands for."""
+    """List the numbers of people of the slider."""
     steps = range(_DECADES * _PER_TEN + 1)
     return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
 
@@ -188,7 +198,7 @@ _PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
 
 def page_markup(question: Question) -> str:
-    """The page as HTML."""
+    """Render the page as HTML."""
     return (
         page_environment("optrr.planner")
         .get_template("plan.html")
@@ -240,7 +250,10 @@ class PageAnswers:
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
 
     def preview(self, body: bytes) -> dict[str, Any]:
-        """Fragments of the page by place, a status line, whether numbers are exact and more are on their way, and an error."""
+        """Return fragments of the page by place, the status and an error.
+
+        The status states whether numbers are exact and whether more follow.
+        """
         asked = msgspec.json.decode(body, type=_AskedPreview)
         question = Question.from_state(asked.question)
         known = self._work.ask(question, asked.rests)
@@ -259,7 +272,10 @@ class PageAnswers:
         }
 
     def required(self, body: bytes) -> dict[str, Any]:
-        """The least total and the fewest people for the question's margin, None where there is none, each in a sentence."""
+        """Return the least total and the fewest people for the margin.
+
+        Each in a sentence; None if there is none.
+        """
         question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
         if question.margin is None:
             raise InvalidInput("no margin is wished; say how many points ± would do")
@@ -282,7 +298,7 @@ class PageAnswers:
         }
 
     def save(self, body: bytes) -> dict[str, Any]:
-        """What was written, a line each."""
+        """Save the plan and list the files, a line each."""
         asked = msgspec.json.decode(body, type=_AskedSave)
         question = Question.from_state(asked.question)
         with self._lock:

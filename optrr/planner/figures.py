@@ -39,7 +39,7 @@ class Figures:
     exact: bool
 
     def number(self, value: float | None) -> str | None:
-        """A number that is not negative; None where there is none, in words where it is infinite."""
+        """Format a nonnegative number; None if missing, words if infinite."""
         if value is None:
             return None
         if math.isinf(value):
@@ -47,19 +47,25 @@ class Figures:
         return digits(value, _EXACT) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
 
     def points(self, value: float | None) -> str | None:
-        """± percentage points."""
+        """Format ± percentage points."""
         said = self.number(value)
         if value is None or said is None or math.isinf(value):
             return "cannot be estimated" if value is not None else None
         return f"{PLUS_MINUS}{said}" if self.exact else f"≈\u00a0{PLUS_MINUS}{said.removeprefix(_ABOUT)}"
 
     def epsilon(self, value: float) -> str:
-        """An ε in nats, rounded up where it is exact: what is read is never below what is spent."""
+        """Format ε in nats, rounded up if exact.
+
+        The text is never below the privacy loss.
+        """
         return epsilon_text(value, _DECIMALS) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
 
 
 def digits(value: float, count: int) -> str:
-    """A number with so many significant digits, without an exponent from a ten thousandth to a million million."""
+    """Format a number with so many significant digits.
+
+    Without an exponent between 10^-4 and 10^12.
+    """
     rounded = float(f"{value:.{count}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e12:
         return f"{rounded:.{count}g}"
@@ -69,7 +75,7 @@ def digits(value: float, count: int) -> str:
 
 
 def interval_text(share: float, margin: float) -> str:
-    """An interval around a share as people would read it off a chart, both in percent, rounded outwards."""
+    """Format an interval around a proportion in percent, rounded outwards."""
     lower, upper = max(share - margin, 0.0), min(share + margin, 100.0)
     # an interval narrower than two points needs a decimal to be one
     scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
@@ -78,7 +84,9 @@ def interval_text(share: float, margin: float) -> str:
 
 
 def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:
-    """± percentage points against the total, both on logarithmic axes, with the bound of any mechanism.
+    """Plot ± percentage points against the total on logarithmic axes.
+
+    With the lower bound for any mechanism.
 
     Curves are totals with their margins; what logarithms do not have is left out. ``chosen`` is the present total with its
     margin, None where that is not known; ``ends`` are the totals at which the axis begins and ends.
@@ -113,12 +121,15 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
 
 
 def _drawable(curve: Sequence[_At]) -> list[_At]:
-    """What has a place on logarithmic axes."""
+    """Select the points that logarithmic axes can show."""
     return [(total, margin) for total, margin in curve if 0 < margin < math.inf]
 
 
 def dots_chart(before: int, after: int, what: str) -> Chart:
-    """100 dots twice, side by side: how many are filled before, and how many after; ``what`` says of whom in a sentence."""
+    """Plot 100 dots twice, with those filled before and after.
+
+    ``what`` describes them in a sentence.
+    """
     side = _DOTS * _APART
     start, height = _WIDTH - 20 - side, side + 24
     out = [
@@ -134,7 +145,10 @@ def dots_chart(before: int, after: int, what: str) -> Chart:
 
 
 def _svg(width: int, height: int, inner: Iterable[str], attributes: str = "") -> str:
-    """The root has no class and no label: :class:`optrr.core.display.parts.Chart` gives it both."""
+    """Build the SVG without class and label on the root.
+
+    :class:`optrr.core.display.parts.Chart` adds both.
+    """
     # the attributes stand last, because the part writes its own at the beginning
     return f'<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"{attributes}>{"".join(inner)}</svg>'
 
@@ -163,12 +177,15 @@ def _logarithmic(low: float, high: float, start: float, end: float) -> Callable[
 
 
 def _doubles(low: float, high: float) -> list[float]:
-    """Powers of 2 from low to high."""
+    """List powers of 2 from low to high."""
     return [2.0**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)]
 
 
 def _nice(low: float, high: float) -> list[float]:
-    """Few round numbers from low to high: 1, 2 and 5 times powers of ten, or powers alone where there are many."""
+    """List a few round numbers from low to high.
+
+    1, 2 and 5 times powers of ten, or only powers if there are many.
+    """
     powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     numbers = [lead * 10.0**p for p in powers for lead in (1, 2, 5)]
     inside = [n for n in numbers if low <= n <= high]

@@ -33,7 +33,9 @@ WantedErrors = tuple[int, float, float]
 
 
 def surest(prior: float, epsilon: float, releases: int = 1) -> float:
-    """The largest probability to which anybody's belief in a statement about a person can rise from ``prior``.
+    """Compute the largest posterior probability of a statement about a person.
+
+    The prior is ``prior``.
 
     Exact but for rounding to doubles, and reached by a report that takes only two values. ``prior`` is the probability before
     any report, above 0 and below 1; the person sends ``releases`` reports of ``epsilon`` nats each, at least 0.
@@ -45,7 +47,7 @@ def surest(prior: float, epsilon: float, releases: int = 1) -> float:
 
 
 def least(prior: float, epsilon: float, releases: int = 1) -> float:
-    """The smallest probability to which a belief can fall; parameters and errors as of :func:`surest`."""
+    """Compute the smallest posterior probability; see :func:`surest`."""
     _check_prior(prior)
     shrunk = prior * math.exp(-_in_all(epsilon, releases))
     return shrunk / (1 - prior + shrunk)
@@ -53,7 +55,9 @@ def least(prior: float, epsilon: float, releases: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a total ε means for somebody with a prior belief, and for somebody who knows all other answers, too.
+    """Effect of a total ε on an attacker's belief.
+
+    For a prior belief, and for an attacker who knows all other answers.
 
     ``total`` is the nats of one report on a whole record, of which the person sends ``releases``. ``conditional`` is what one
     attribute's answer gives away to whoever knows all the others, in nats; None where that is not told apart. A value above the
@@ -83,7 +87,10 @@ class Meaning:
 
     @property
     def conditional_bounds(self) -> tuple[float, float] | None:
-        """Least and surest belief of somebody who knows all other answers, after all releases."""
+        """Bounds of the belief of an attacker who knows all other answers.
+
+        After all releases.
+        """
         if self.conditional is None:
             return None
         spent = min(self.conditional, self.total)
@@ -91,7 +98,10 @@ class Meaning:
 
     @property
     def out_of(self) -> int:
-        """Of how many people the sentences speak: the first of 100, 1,000, … of which the prior is a whole number, else 100."""
+        """Number of people in the sentences: a power of ten from 100 on.
+
+        The first of which the prior is a whole number, else 100.
+        """
         for people in _PEOPLE:
             share = self.prior * people
             if round(share) >= 1 and abs(share - round(share)) < _WHOLE:
@@ -100,7 +110,7 @@ class Meaning:
 
     @property
     def people(self) -> tuple[int, int]:
-        """``bounds`` as whole people of ``out_of``: the least rounded down, the surest up."""
+        """``bounds`` as whole people of ``out_of``, rounded outwards."""
         return self._whole(self.bounds)
 
     @property
@@ -109,7 +119,7 @@ class Meaning:
         return None if self.conditional_bounds is None else self._whole(self.conditional_bounds)
 
     def sentences(self) -> tuple[str, ...]:
-        """The same in plain words, for those who are asked."""
+        """State the bounds in plain words for respondents."""
         (fewest, most), of = self.people, f"{self.out_of:,}"
         before = f"{self.prior * self.out_of:,.6g} of {of} people like you had done this"
         answers = "your answer" if self.releases == 1 else f"all {self.releases} answers of yours"
@@ -133,7 +143,7 @@ class Meaning:
 
 
 def _in_all(epsilon: float, releases: int) -> float:
-    """What all releases cost together, not rounded below their sum."""
+    """Sum ε over all releases, not rounded below the sum."""
     _check_epsilon(epsilon)
     if not (1 <= releases < math.inf and releases == int(releases)):
         raise InvalidInput(f"{releases} is no number of releases; give a whole number from 1")
@@ -151,7 +161,9 @@ def _check_prior(prior: float) -> None:
 
 
 def curator(tables: Sequence[WantedErrors], n: int) -> float:
-    """The ε, rounded up, with which Laplace noise of a trusted curator on every count of these tables has the same errors.
+    """Compute the ε of a trusted curator with the same errors, rounded up.
+
+    Laplace noise on every count of these tables.
 
     One person's record, exchanged for another, changes two counts of each table by one. Noise of standard deviation
     n√(se² − sampling²) on a table's counts gives its shares their error, and each table gets just the noise it may have, so no

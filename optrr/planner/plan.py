@@ -61,7 +61,10 @@ _TOTAL, _PEOPLE = 1.0, 1000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A decision, recorded: a question, what an allocation says of it, the reason, and what else was looked at."""
+    """A recorded decision.
+
+    A question, its allocation, the reason, and the alternatives considered.
+    """
 
     question: Question
     point: Point
@@ -72,7 +75,7 @@ class Plan(Result):
 
     @classmethod
     def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> "Plan":
-        """The plan of a question, by an allocation. Raises as :func:`optrr.allocate`."""
+        """Build the plan of a question; raise as :func:`optrr.allocate` does."""
         made = allocated(question)
         out = cls(question, point(question, made), reason, tuple(seen))
         # what was just computed need not be computed again
@@ -81,7 +84,10 @@ class Plan(Result):
 
     @cached_property
     def allocation(self) -> Allocation:
-        """Every protocol that was compared, the chosen one first of all; computed again where it is not known."""
+        """All compared protocols, the chosen one first.
+
+        Computed again if not known.
+        """
         return allocated(self.question)
 
     @property
@@ -95,7 +101,10 @@ class Plan(Result):
         return Preview(self.question, self.point)
 
     def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
-        """The same plan for an attacker's prior belief of 0.001..0.999 about a person, and a number of releases."""
+        """Change the attacker's prior belief and the number of releases.
+
+        The belief about a person is in 0.001..0.999.
+        """
         out = replace(self, question=replace(self.question, prior=prior, releases=releases))
         out.__dict__["allocation"] = self.allocation
         return out
@@ -116,14 +125,17 @@ class Plan(Result):
         return (*self.point.warnings, f"{needed}; raise the total, or ask more people")
 
     def headline(self) -> str:
-        """Who spends how much, by which protocol, and how accurate that is."""
+        """Summarize respondents, privacy budget, protocol and accuracy."""
         return (
             f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by {self.point.way.name}: "
             f"typically ± {self.preview.typical_margin:.3g} points, {nearness(self.preview.over_bound)}"
         )
 
     def summary(self) -> dict[str, Any]:
-        """As plain values for JSON: the question, the choice with its numbers, what was seen, and what to expect."""
+        """Return plain values for JSON.
+
+        The question, the choice with its numbers, the alternatives, and predicted errors.
+        """
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
@@ -136,7 +148,10 @@ class Plan(Result):
         }
 
     def to_arrow(self) -> "pa.Table":
-        """One row per wanted table: cells, and ± percentage points (95 % confidence) in all and by sampling alone."""
+        """Convert to a table with one row per required table.
+
+        Cells, and ± percentage points (95 % confidence) in all and by sampling alone.
+        """
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
         tables = self.preview.tables
@@ -153,21 +168,24 @@ class Plan(Result):
         return "± percentage points", None
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """What to expect of each table."""
+        """List the predicted errors of each table."""
         rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
         table = Table(["table", "cells", "± points", "by sampling alone"], rows)
         return [table if most is None else table.first(most)]
 
     def sentences(self) -> Sequence[str]:
-        """What the total means for one person."""
+        """State the meaning of the total for one person."""
         return self.meaning.sentences()
 
     def statement(self) -> Page:
-        """One statement for an ethics board; its HTML (:func:`optrr.core.display.parts.page_html`) prints on two sheets."""
+        """Build the statement for an ethics board.
+
+        Its HTML (:func:`optrr.core.display.parts.page_html`) prints on two sheets.
+        """
         return statement(self.preview, self.asking, self.seen, self.reason)
 
     def to_toml(self) -> str:
-        """The decision as ``plan.toml`` holds it."""
+        """Format the decision as ``plan.toml``."""
         return plan_toml(self.preview, self.asking, self.seen, self.reason)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
@@ -195,7 +213,9 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     margin: float | None = None,
     reason: str = "",
 ) -> Plan:
-    """Choose a total ε for a margin of error, or what a total buys, and record the decision.
+    """Choose a total ε for a margin of error and record the decision.
+
+    Or record the accuracy of a given total.
 
     Parameters
     ----------
@@ -259,14 +279,20 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
 
 def specification_of(given: Declared) -> Specification:
-    """The specification that is meant: itself, a file's, that of a plan's file, or of a domain."""
+    """Return the specification of the argument.
+
+    Itself, a file's, that of a plan's file, or of a domain.
+    """
     if is_file(given) and is_plan(path_of(given)):
         return read_plan(path_of(given)).question.specification
     return Specification.of(given)
 
 
 def load_plan(path: Given, *, limited: bool = True) -> Plan:
-    """The plan of a file, recomputed; see :func:`optrr.load`. Raises InvalidInput where a number differs."""
+    """Load and recompute a plan; see :func:`optrr.load`.
+
+    Raises InvalidInput if a number differs.
+    """
     result = verify_plan(path, limited=limited)
     if not result.holds:
         raise InvalidInput(f"plan {path} does not hold: {result.headline()}; make it again with optrr.plan")
@@ -275,7 +301,9 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
 
 
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
-    """The plan with the least total at which some way gives every table this margin, rounded up to the sixth decimal.
+    """Find the plan with the least total at which a protocol has this margin.
+
+    For every table, rounded up to the sixth decimal.
 
     An allocation with the errors required says where to begin. Where all ways, as they are best on average at that total, leave
     some table with more, higher totals are tried, and where one has less, lower ones. Questions that are best for the largest
@@ -309,7 +337,10 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
 
 
 def _closest(question: Question, reason: str) -> Plan:
-    """The plan of the way whose largest margin is smallest; the best on average where that is as good."""
+    """Find the plan of the protocol with the smallest largest margin.
+
+    The best on average if it is as good.
+    """
     made = Plan.of(question, reason)
     best = min(_points(made), key=lambda each: _worst_margin(question, each))
     way = _way(made, best)
@@ -321,7 +352,10 @@ def _worst_margin(question: Question, each: Point) -> float:
 
 
 def _points(made: Plan) -> list[Point]:
-    """The chosen way's point, and where no way was asked for those of all others that have what was asked for."""
+    """List the chosen protocol's point, or those of all admissible ones.
+
+    All if no protocol was chosen.
+    """
     question, allocation = made.question, made.allocation
     if question.way is not None:
         return [made.point]
@@ -331,7 +365,7 @@ def _points(made: Plan) -> list[Point]:
 
 
 def _way(made: Plan, best: Point) -> str | None:
-    """What names the way of a point: nothing where it is the chosen one."""
+    """Name the protocol of a point; None if it is the chosen one."""
     return made.question.way if best is made.point else best.way.name
 
 
@@ -368,7 +402,9 @@ _NAMES = (
 def hand_over(
     folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
 ) -> tuple[Path, ...]:
-    """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
+    """Write everything into a folder and return the files, the plan first.
+
+    The folder is created if it is missing.
 
     Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
     stands there.
@@ -402,7 +438,10 @@ def hand_over(
 
 
 def refuse_foreign(place: Path, digest: str | None = None) -> None:
-    """Raise InvalidInput where what no plan wrote would be lost, or, given a digest, another design that reports may need."""
+    """Raise InvalidInput if a file would be lost that no plan wrote.
+
+    Given a digest, also another design that reports may need.
+    """
     if place.exists() and not place.is_dir():
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
     there = [name for name in _NAMES if (place / name).exists()]

@@ -43,7 +43,9 @@ _DESIGN = "design.json"
 
 
 class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An alternative for the same attributes and tables that was looked at, with numbers of an allocation.
+    """An alternative for the same attributes and tables that was considered.
+
+    With numbers of an allocation.
 
     ``total`` is ε in nats; ``margin`` typical ± percentage points, 95 %, ``inf`` where some table cannot be estimated;
     ``over_bound`` its error over what no mechanism of this total can have less of than.
@@ -57,7 +59,7 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, preview: Preview) -> "SeenWay":
-        """What an exact preview shows."""
+        """Record what an exact preview shows."""
         return cls(
             float(preview.question.total),
             preview.n,
@@ -68,14 +70,17 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def meaning_of(preview: Preview) -> Meaning:
-    """What the total, as it is drawn, means for one person; of whole records also to whoever knows all other answers."""
+    """Compute the meaning of the drawn total for one person.
+
+    Of whole records also for an attacker who knows all other answers.
+    """
     question, labels = preview.question, preview.point.labels
     conditional = max(label.conditional_epsilon for label in labels) if labels else None
     return Meaning(preview.point.epsilon, question.prior, conditional, question.releases)
 
 
 def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
-    """The choice with its numbers, as plain values for TOML and JSON."""
+    """Return the choice with its numbers as plain values for TOML and JSON."""
     point = preview.point
     return {
         "total": float(point.epsilon),
@@ -97,7 +102,7 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
 
 
 def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> str:
-    """The whole file."""
+    """Format the whole file."""
     return toml_text(
         {
             "format": FORMAT,
@@ -111,7 +116,10 @@ def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
 
 
 def _question_digest(question: Question) -> str:
-    """Of everything that was asked, also what moves no number, such as texts; catches accidents, as digests in files do."""
+    """Compute the digest of all inputs, also of texts.
+
+    It detects accidental changes, as digests in files do.
+    """
     canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
@@ -142,7 +150,7 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class RecordedPlan:
-    """What a file says; ``choice`` holds its numbers as they are stated, which nobody has recomputed."""
+    """Content of a file; the numbers in ``choice`` are stated, not recomputed."""
 
     question: Question
     reason: str
@@ -152,7 +160,7 @@ class RecordedPlan:
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a file names itself a plan; what cannot be read is none."""
+    """Check whether a file states that it is a plan; unreadable files are not."""
     try:
         raw = read_declared(path, "plan", "keys of a plan")
     except (OptrrError, OSError):
@@ -161,7 +169,10 @@ def is_plan(path: Path) -> bool:
 
 
 def read_plan(path: Given) -> RecordedPlan:
-    """Read a plan. Raises InvalidInput, in one line, for what is no plan, malformed, or asks for what nobody can ask."""
+    """Read a plan.
+
+    Raises InvalidInput, in one line, if it is no plan, malformed, or impossible.
+    """
     raw = read_declared(path, "plan", "keys of a plan")
     stated = raw.get("format") if isinstance(raw, Mapping) else None
     if stated != FORMAT:
@@ -184,7 +195,7 @@ def read_plan(path: Given) -> RecordedPlan:
 
 
 def verify_plan(path: Given, *, limited: bool = True) -> Verification:
-    """Recompute everything that a plan says from its question, and compare; see :func:`optrr.verify`.
+    """Recompute a plan from its question and compare; see :func:`optrr.verify`.
 
     Where ``design.json`` stands beside the plan, it must be the protocol that the plan names.
 
@@ -217,7 +228,10 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
 
 
 def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Name, recorded and recomputed value of every entry; what stands on one side alone is None on the other."""
+    """Iterate over name, recorded and recomputed value of every entry.
+
+    None if an entry is on one side only.
+    """
     if isinstance(recorded, dict) and isinstance(recomputed, dict):
         for key in dict.fromkeys([*recomputed, *recorded]):
             yield from _leaves(recorded.get(key), recomputed.get(key), f"{name}.{key}" if name else key)
@@ -236,14 +250,17 @@ def _same(recorded: Any, recomputed: Any) -> bool:
 
 
 def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
-    """Whether two protocols have the same attributes, total and errors."""
+    """Check whether two protocols have the same attributes, total and errors."""
     pairs = [(saved.epsilon, made.epsilon)]
     pairs += [(saved.table_error(t.attributes), t.error) for t in preview.point.tables]
     return saved.domain == made.domain and all(_same(*pair) for pair in pairs)
 
 
 def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
-    """Margin and error over the bound of every alternative, each total allocated once."""
+    """Recompute margin and error ratio of every alternative.
+
+    Each total is allocated once.
+    """
     points: dict[float, Point] = {}
     for k, seen in enumerate(recorded.seen, 1):
         # every way is compared, whichever is chosen
@@ -264,7 +281,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(content: Mapping[str, Any]) -> str:
-    """Plain values as TOML, in their order: a mapping becomes a table, and a list of mappings one table for each.
+    """Format plain values as TOML, in their order.
+
+    A mapping becomes a table, and a list of mappings one table each.
 
     What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
     """

@@ -38,7 +38,9 @@ _LEVEL, _POWER = 0.05, 0.8
 
 @dataclass(frozen=True)
 class TableErrors:
-    """One table: n times its expected squared error, summed over its cells, and what of a pair's association is kept.
+    """Errors of one table.
+
+    n times its expected squared error, summed over its cells, and the visibility of a pair's association.
 
     ``kept`` is the share of the noncentrality of a test of independence that randomization leaves; None for other tables.
     """
@@ -56,7 +58,10 @@ class TableErrors:
 
 @dataclass(frozen=True)
 class AttributeLabel:
-    """What one attribute is promised in a design of whole records: its accuracy, and the ε to whoever knows all others."""
+    """Privacy statement of one attribute in a design of whole records.
+
+    Its accuracy, and its conditional ε.
+    """
 
     name: str
     epsilon: float
@@ -65,7 +70,9 @@ class AttributeLabel:
 
 @dataclass(frozen=True)
 class Point:
-    """What is known at one total: every way, and the chosen one's tables; ``exact`` where an allocation said so.
+    """Results at one total: every protocol, and the chosen one's tables.
+
+    ``exact`` if an allocation computed them.
 
     ``epsilon`` is the label of what would be drawn; ``labels`` are those of attributes, empty where single questions are asked.
     """
@@ -84,7 +91,7 @@ class Point:
 
 
 def allocated(question: Question, progress: Progress | None = None) -> Allocation:
-    """The protocols that the question's choices leave, the chosen one set off."""
+    """Allocate for the question's choices, with the chosen protocol marked."""
     return allocate(
         question.specification,
         question.total,
@@ -96,7 +103,7 @@ def allocated(question: Question, progress: Progress | None = None) -> Allocatio
 
 
 def point(question: Question, made: Allocation | None = None) -> Point:
-    """The point of the question's total, by an allocation: this one, where it is there already."""
+    """Build the point of the question's total, from an allocation if given."""
     made = made or allocated(question)
     asking, domain = made.asking, question.domain
     wanted = question.learn.tables[:MOST_TABLES]
@@ -127,7 +134,10 @@ def _table_errors(asking: Asking, domain: Domain, wanted: Sequence[WantedTable])
 
 
 def between(low: Point, high: Point, total: float) -> Point:
-    """A preview of the point at a total from two that enclose it: errors, labels and what is kept, each interpolated."""
+    """Interpolate a preview between two points that enclose a total.
+
+    Errors, labels and visibilities.
+    """
     share = math.log(total / low.total) / math.log(high.total / low.total)
     near = low if share < 0.5 else high
 
@@ -170,7 +180,10 @@ def between(low: Point, high: Point, total: float) -> Point:
 
 
 def nearest(points: Sequence[Point], question: Question) -> Point | None:
-    """The point at the question's total: computed, between two that were computed, or None where there are none around it."""
+    """Return the point at the question's total, computed or interpolated.
+
+    None if no points enclose it.
+    """
     total = question.total
     known = sorted(points, key=lambda each: each.total)
     exact = next((p for p in known if p.total == total), None)
@@ -224,7 +237,7 @@ class Preview:
 
     @property
     def over_bound(self) -> float:
-        """The chosen way's error over what no mechanism of this total can have less of than."""
+        """The chosen protocol's error over the lower bound for any mechanism."""
         return self.point.way.error / self.point.error_bound
 
     @property
@@ -233,7 +246,7 @@ class Preview:
         return self.margin_of(self.point.way)
 
     def margin_of(self, way: Strategy) -> float:
-        """The same of another way; ``inf`` where it cannot estimate every table."""
+        """Compute the margin of another protocol; ``inf`` if a table is impossible."""
         return typical_margin(self.question, way.error)
 
     @property
@@ -242,19 +255,25 @@ class Preview:
         return typical_margin(self.question, self.point.error_bound)
 
     def people_for(self, margin: float) -> int | None:
-        """How many people every wanted table needs to be known to ± this many points; None where no number would do."""
+        """Compute how many people every required table needs for this margin.
+
+        ± percentage points; None if no number suffices.
+        """
         needed = [table.error / table.cells * (POINTS / margin) ** 2 for table in self.point.tables]
         return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
 
 
 def typical_margin(question: Question, error: float) -> float:
-    """± percentage points, 95 %, as a root mean square over all cells of all tables, of this error of the workload."""
+    """Compute ± percentage points, 95 %, of this workload error.
+
+    A root mean square over all cells of all tables.
+    """
     cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
     return POINTS * math.sqrt(error / (question.n * cells))
 
 
 def expected(table: TableErrors, n: int) -> Expected:
-    """What to expect of a table with n people."""
+    """Predict a table with n people."""
     standard_error = math.sqrt(table.error / (n * table.cells))
     sampling = math.sqrt((1 - 1 / table.cells) / (n * table.cells))
     difference = odds_ratio = None
@@ -277,7 +296,10 @@ def expected(table: TableErrors, n: int) -> Expected:
 
 @cache
 def _noncentrality(degrees: int) -> float:
-    """Of χ² with so many degrees of freedom, what a test at the level needs to reject with the power."""
+    """Compute the noncentrality of χ² at which a test has the power.
+
+    With so many degrees of freedom, at the level.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
     from scipy.stats import chi2, ncx2  # noqa: PLC0415 (slow to import)
 
@@ -286,7 +308,9 @@ def _noncentrality(degrees: int) -> float:
 
 
 def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
-    """The least total, in three digits and rounded up, at which n people give ± this many points everywhere.
+    """Find the least total at which n people give this margin everywhere.
+
+    In three digits, rounded up.
 
     Interpolated between the points; None where the largest of them does not reach it.
     """

@@ -26,7 +26,9 @@ MOST_RELEASES = 100
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a plan answers: what :func:`optrr.plan` takes, all of it settled, by the keys of ``plan.toml``.
+    """A question that a plan answers.
+
+    The arguments of :func:`optrr.plan`, with all defaults, by the keys of ``plan.toml``.
 
     ``total`` is ε in nats that each person spends, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` ± percentage
     points, 95 %, that one would like to have, None where nobody said; ``way`` names a protocol of
@@ -65,7 +67,10 @@ class Question:
 
     @classmethod
     def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":
-        """The question with tables by name or as :func:`optrr.allocate` takes them; ``choices`` are the other fields."""
+        """Build the question with tables by name or as :func:`optrr.allocate`.
+
+        ``choices`` are the other fields.
+        """
         if any(None in a.categories[:-1] for a in specification.domain):
             # a plan's file has a missing value behind all other categories
             specification = declared(specification.record())
@@ -73,7 +78,10 @@ class Question:
 
     @classmethod
     def from_state(cls, state: Any) -> "Question":
-        """What :meth:`state` made, or a stranger wrote. Raises InvalidInput with the key, what it holds and what it should."""
+        """Parse the output of :meth:`state`, or untrusted input.
+
+        Raises InvalidInput with the key, its value and the expected one.
+        """
         if not isinstance(state, Mapping):
             raise InvalidInput("a question is an object with attributes; give the one that the page holds")
         given = dict(state)
@@ -89,7 +97,7 @@ class Question:
         return cls.of(specification, _tables(learn, specification.domain), **choices)
 
     def state(self) -> dict[str, Any]:
-        """As plain values for JSON and TOML; what nobody chose is left out."""
+        """Return plain values for JSON and TOML without defaults."""
         learn: Any = self.learn.word or [list(t.attributes) for t in self.learn.tables]
         chosen = {name: getattr(self, name) for name in _CHOICES}
         return {
@@ -104,7 +112,7 @@ class Question:
         return self.specification.domain
 
     def at(self, total: float) -> "Question":
-        """The same question with another total."""
+        """Return the question with another total."""
         return replace(self, total=total)
 
 
@@ -114,7 +122,10 @@ _SPECIFIED = ("attributes", "title", "asker", "introduction", "language", "publi
 
 
 def _tables(learn: object, domain: Domain) -> WorkloadLike:
-    """Tables as a state has them: two words, or lists of names; a path would be read from this machine's disk."""
+    """Parse tables of a state: two words, or lists of names.
+
+    A path is refused, as it would be read from this machine's disk.
+    """
     if isinstance(learn, str) and learn in WORKLOADS:
         return learn
     if not isinstance(learn, list) or not all(

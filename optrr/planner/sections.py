@@ -48,7 +48,7 @@ _MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class Shown:
-    """A question, what is known at its total (None where nothing is yet), and the points of its curve."""
+    """A question, the results at its total (or None), and its curve."""
 
     question: Question
     preview: Preview | None
@@ -61,7 +61,7 @@ class Shown:
         return Figures(self.preview is not None and self.preview.point.exact)
 
     def fragments(self) -> dict[str, str]:
-        """HTML by the place where it stands.
+        """Render HTML by its place in the page.
 
         The protocols are left out while they are computed, so that those that are there, one of which was perhaps just
         chosen, stay.
@@ -171,7 +171,7 @@ def _beside(preview: Preview, way: Strategy, title: str, figures: Figures) -> tu
 
 
 def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
-    """Every protocol, to choose from; the best alone where nothing is known yet."""
+    """Render every protocol as a choice, or only the best before results."""
     template = page_environment("optrr.planner").get_template("ways.html")
     if preview is None:
         return template.render(ways=[], best="", chosen=question.way)
@@ -197,7 +197,7 @@ def _refused(preview: Preview, way: Strategy) -> str:
 
 
 def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
-    """What the same margins would come to with a trusted curator, and without any protection."""
+    """List the margins with a trusted curator and without privacy."""
     wanted = [
         (t.cells, t.standard_error, t.sampling_margin / POINTS)
         for t in preview.tables
@@ -221,7 +221,7 @@ def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
 
 
 def _typical(standard_errors: Sequence[float]) -> float:
-    """Root mean square, as half of a 95 % interval in points."""
+    """Compute the root mean square half-width of 95 % intervals in points."""
     return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
 
 
@@ -240,7 +240,7 @@ _OF_PAIRS = (
 
 
 def table_parts(preview: Preview, figures: Figures) -> list[Part]:
-    """A sentence that can be pictured, a remedy where nothing can be learned, and a row for each table."""
+    """List an example sentence, a remedy if needed, and a row for each table."""
     parts: list[Part] = []
     if useless := [table for table in preview.tables if table.margin > _USELESS]:
         parts.append(Text(_remedy(preview, useless), warning=True))
@@ -296,7 +296,7 @@ def _wish(preview: Preview, wished: float, figures: Figures) -> str:
 
 
 def python_lines(question: Question) -> list[str]:
-    """The plan in Python, of the specification that it is saved with."""
+    """Format the plan in Python, with its saved specification."""
     arguments = ['"specification.toml"', repr(question.total), f"n={question.n}"]
     if question.learn.word != "marginals":
         wanted = question.learn.word or [list(table.attributes) for table in question.learn.tables]

@@ -79,7 +79,7 @@ _ONE_QUESTION = (
 
 
 def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> Page:
-    """The statement of a choice, of the alternatives that were ``seen`` and of the ``reason``."""
+    """Build the statement of a choice, with alternatives and the reason."""
     question, wording = preview.question, preview.question.specification.wording
     public, line = question.specification.public, "_" * 24
     unprotected = [f"{name}. {text}" for name, text in NOT_PROMISED.items()]
@@ -123,7 +123,7 @@ def device_numbers(asking: Asking) -> dict[str, Any]:
 
 
 def for_you(reason: str) -> list[str]:
-    """At most six questions that neither a design nor its plan can answer."""
+    """List at most six questions that neither design nor plan can answer."""
     small = "For what harm to people is this epsilon small enough, and which of the answers are sensitive?"
     return [
         small if reason.strip() else f"Who chose this epsilon, and why? {small}",
@@ -136,17 +136,17 @@ def for_you(reason: str) -> list[str]:
 
 
 def margin_text(points: float) -> str:
-    """± percentage points with four digits; in words where a table cannot be estimated."""
+    """Format ± percentage points with four digits, or words if impossible."""
     return f"{points:.4g}" if math.isfinite(points) else "not known"
 
 
 def more_of(count: int, shown: int, noun: str) -> str:
-    """The note below a table that shows so many of them."""
+    """Write the note below a table that shows only some rows."""
     return f"And {amount(count - shown, f'more {noun}')}, listed in plan.toml." if count > shown else ""
 
 
 def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
-    """The protocols compared at this total, then what was looked at beside it."""
+    """List the protocols at this total, then the alternatives considered."""
     point = preview.point
     # what was seen takes the places of the last ways
     most = max(_LEAST_WAYS, _COMPARED - len(seen))
@@ -263,7 +263,7 @@ def _promised(preview: Preview, asking: Asking) -> list[Part]:
 
 
 def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
-    """The sheet's entries, shortened: attributes and errors stand in the tables above."""
+    """List the worksheet's entries, without attributes and errors shown above."""
     n = preview.n
     entries = entries_of(worksheet(asking, n))
     answers: dict[str, Sequence[str]] = {question: entry.holds for question, entry in entries.items()}
@@ -275,7 +275,10 @@ def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
 
 
 def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> dict[str, Sequence[str]]:
-    """Answers that differ from the sheet's, by question; what the plan knows beside the design among them."""
+    """List answers that differ from the worksheet's, by question.
+
+    The plan knows more than the design.
+    """
     believed, released = (
         next(q for q in entries if q.startswith(begin)) for begin in ("Why believe", "What else is released")
     )

@@ -23,7 +23,10 @@ _QUESTIONS = 8
 
 
 def key_of(question: Question) -> tuple[Hashable, str | None]:
-    """What decides the points of a question: of its allocation, and the way; not texts, n, prior, releases or margin."""
+    """Return what determines the points of a question.
+
+    Its allocation and protocol; not texts, n, prior, releases or margin.
+    """
     domain, public = question.domain, repr(question.specification.public)
     learn = question.learn.name, question.learn.tables
     return (domain.names, tuple(domain.sizes.tolist()), learn, question.keep, public), question.way
@@ -44,7 +47,10 @@ class Points:
         self._allocations: OrderedDict[Hashable, Allocation] = OrderedDict()
 
     def __call__(self, question: Question, proceed: Callable[[], None]) -> Point:
-        """The point of the question's total. Raises as :func:`optrr.allocate`, and what ``proceed`` raises."""
+        """Compute the point of the question's total.
+
+        Raises as :func:`optrr.allocate` does, and what ``proceed`` raises.
+        """
         key = key_of(question)[0], question.total
         if key not in self._allocations:
             self._allocations[key] = allocated(replace(question, way=None), lambda *_: proceed())
@@ -71,7 +77,10 @@ class Known:
 
 @dataclass
 class _Asked:
-    """One question, with its points and errors by total; ``wanted`` is the total that is asked for beside the ladder."""
+    """One question with its points and errors by total.
+
+    ``wanted`` is the total requested besides the ladder.
+    """
 
     question: Question
     wanted: float
@@ -79,24 +88,30 @@ class _Asked:
     errors: dict[float, str] = field(default_factory=dict)
 
     def next_total(self) -> float | None:
-        """What to compute next: the wanted total, then the ladder outward from it; None where all is there."""
+        """Return the next total to compute: wanted, then the ladder outward.
+
+        None if all are there.
+        """
         totals = (self.wanted, *_outward(self.wanted))
         return next((total for total in totals if total not in self.points and total not in self.errors), None)
 
     def known(self, total: float) -> Known:
-        """What is known of the question with this total."""
+        """Return the results for the question with this total."""
         points = tuple(sorted(self.points.values(), key=lambda p: p.total))
         done = sum(rung in self.points or rung in self.errors for rung in LADDER)
         return Known(points, done, len(LADDER), self.errors.get(total), self.next_total() is not None)
 
 
 def _outward(total: float) -> list[float]:
-    """The ladder from its rung nearest to a total."""
+    """Sort the ladder by distance from a total."""
     return sorted(LADDER, key=lambda rung: max(rung / total, total / rung))
 
 
 class PlanWork:
-    """Points of the question that was asked last, computed in the background; may be used from several threads."""
+    """Points of the last question, computed in the background.
+
+    Can be used from several threads.
+    """
 
     def __init__(self, computing: Computing | None = None) -> None:
         self._computing = computing or Points()
@@ -107,7 +122,7 @@ class PlanWork:
         self._thread.start()
 
     def ask(self, question: Question, rests: bool = True) -> Known:
-        """What is known of the question; what is not will be computed.
+        """Return known results; the others will be computed.
 
         ``rests`` says that its total is to stay, so that the exact point is wanted; otherwise only the ladder is, and a total
         that was wanted before and has not begun is dropped.
@@ -154,14 +169,17 @@ class PlanWork:
                     asked.points[total] = made
 
     def _proceed(self, question: Question) -> None:
-        """Raise Superseded if nobody waits for the question; of another protocol the same, its allocation is useful."""
+        """Raise Superseded if nobody waits for the question.
+
+        The same question with another protocol shares its allocation.
+        """
         with self._changed:
             latest = next(reversed(self._asked))
             if self._closed or key_of(self._asked[latest].question)[0] != key_of(question)[0]:
                 raise Superseded
 
     def _next(self) -> tuple[_Asked, float] | None:
-        """The next point of the question that was asked last."""
+        """Return the next point of the last question."""
         asked = next(reversed(self._asked.values()), None)
         total = None if asked is None else asked.next_total()
         return None if asked is None or total is None else (asked, total)

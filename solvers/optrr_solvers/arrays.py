@@ -11,13 +11,16 @@ IntArray = NDArray[np.int64]
 
 
 def in_a_row(at: IntArray) -> slice | IntArray:
-    """These places as a slice, which copies nothing, where they follow each other; else as they are."""
+    """Convert consecutive places to a slice, which copies nothing."""
     follow = at.size > 0 and bool(np.all(np.diff(at) == 1))
     return slice(int(at[0]), int(at[-1]) + 1) if follow else at
 
 
 def real(value: object) -> float:
-    """A number as a double; NaN for what is none: texts, truth values, and whole numbers beyond the largest double."""
+    """Convert a number to a double; NaN for anything else.
+
+    Texts, truth values, and whole numbers beyond the largest double.
+    """
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:

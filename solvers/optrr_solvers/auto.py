@@ -46,7 +46,10 @@ _OPTIMAL = 1e-3
 
 
 def best_blocks(problem: Problem, solver: Solver, seconds: float) -> BlockLaw | None:
-    """The product of blocks that ``solver`` finds in about ``seconds``; None where no cut suits."""
+    """Find a good product of blocks with ``solver`` in about ``seconds``.
+
+    None if no cut is suitable.
+    """
     order = np.argsort(-problem.epsilons, kind="stable")
     cuts = _cuts(problem, order)
     if not cuts:
@@ -63,7 +66,10 @@ def best_blocks(problem: Problem, solver: Solver, seconds: float) -> BlockLaw | 
 
 
 def _cuts(problem: Problem, order: IntArray) -> list[int]:
-    """Positions in the sorted ε_i where a new block begins: where they fall most, or after so many as have caps together."""
+    """Choose where new blocks begin in the sorted ε_i.
+
+    At the largest decreases, or after as many as have caps together.
+    """
     if problem.caps is not None:
         return list(range(_CAPPED_BLOCK, problem.m, _CAPPED_BLOCK))
     falls = -np.diff(np.log(problem.epsilons[order]))
@@ -71,7 +77,10 @@ def _cuts(problem: Problem, order: IntArray) -> list[int]:
 
 
 def restricted(problem: Problem, members: IntArray) -> Problem:
-    """The problem of these attributes alone, in this order, with the pairs and caps among them."""
+    """Restrict the problem to these attributes, in this order.
+
+    With the pairs and caps among them.
+    """
     position = {int(i): k for k, i in enumerate(members)}
     return replace(
         problem,
@@ -123,7 +132,7 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
 
 
 def _exact(problem: Problem, options: SolveOptions, failures: list[str]) -> Solution | None:
-    """The first exact method's answer; None where none takes the problem, or double precision cannot solve its program."""
+    """Solve with the first exact method; None if none applies or it fails."""
     for method in METHODS.values():
         if method.guarantee is Guarantee.EXACT and method.takes(problem) and method.automatic(problem):
             try:
@@ -137,7 +146,7 @@ def _exact(problem: Problem, options: SolveOptions, failures: list[str]) -> Solu
 
 
 def _heeded(method: Method, options: SolveOptions) -> SolveOptions:
-    """The options without those that the method does not have."""
+    """Drop the options that the method does not have."""
     return SolveOptions(
         tolerance=options.tolerance if "tolerance" in method.options else None,
         time_limit=options.time_limit if "time_limit" in method.options else None,
@@ -147,7 +156,7 @@ def _heeded(method: Method, options: SolveOptions) -> SolveOptions:
 
 @dataclass
 class _Tried:
-    """The best law and the best lower bound of everything tried so far, and why the rest failed."""
+    """Best noise distribution and lower bound so far, with reasons of failures."""
 
     problem: Problem
     failures: list[str]
@@ -171,7 +180,10 @@ class _Tried:
             self.best = solution
 
     def answer(self, options: SolveOptions, started: float) -> Solution:
-        """The best law beside the best bound. Raises SolveFailed where nothing meets every requirement."""
+        """Combine the best distribution with the best bound.
+
+        Raises SolveFailed if nothing meets every requirement.
+        """
         if self.best is None:
             why = self.failures[0] if self.failures else "auto: no method takes this problem"
             raise SolveFailed(why)
@@ -195,7 +207,10 @@ class _Tried:
 
 
 def _relaxed(tried: _Tried, options: SolveOptions, deadline: float) -> None:
-    """The problem without its caps, then without its pairs: lower bounds hold with them, and laws may keep them already."""
+    """Solve without caps, then without pairs.
+
+    Lower bounds remain valid, and solutions may satisfy them anyway.
+    """
     problem = tried.problem
     without_caps = replace(problem, caps=None)
     for dropped, relaxed in (
@@ -215,7 +230,7 @@ def _certified_methods() -> list[Method]:
 
 
 def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
-    """Every certified method in turn, with a share of the time limit left for products of blocks."""
+    """Run certified methods in turn, reserving time for products of blocks."""
     for method in _certified_methods():
         left = deadline - time.perf_counter()
         if not method.automatic(tried.problem) or left < _LEAST_SECONDS:
@@ -233,7 +248,7 @@ def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
 
 
 def _blocks(tried: _Tried, deadline: float) -> None:
-    """Products of blocks, where that can be better than what there is."""
+    """Try products of blocks if they can be better."""
     left = deadline - time.perf_counter()
     seconds = _BLOCK_SECONDS if left == math.inf else 0.8 * left
     if seconds < _LEAST_SECONDS or (tried.problem.pairs and tried.problem.kappa > 1):
@@ -248,7 +263,7 @@ def _blocks(tried: _Tried, deadline: float) -> None:
 
 
 def _block(problem: Problem, options: SolveOptions) -> Solution:
-    """One block: by the first exact method or else the first certified one; no products of products."""
+    """Solve one block by the first exact or certified method, without products."""
     exact = _exact(problem, options, failures=[])
     if exact is not None:
         return exact

@@ -44,7 +44,9 @@ from optrr_solvers.solution import Solution, checked
 
 
 def solve_kronecker(problem: Problem) -> Solution:
-    """ProductLaw with every ε_i as asked, and the KL lower bound; status BASELINE, O(m), any m.
+    """Build independent RR at the requested ε_i with the KL lower bound.
+
+    A ProductLaw; status BASELINE, O(m), any m.
 
     Meets every cap, and every pair requirement with κ ≤ 1. Raises InvalidProblem for pairs with κ > 1.
     """
@@ -63,7 +65,9 @@ CHANGED = 1e-9
 
 
 def solve_inductive(problem: Problem) -> Solution:
-    """POR's near-optimal law with the KL lower bound; status BASELINE, O(m), any m.
+    """Build POR's near-optimal heuristic with the KL lower bound.
+
+    Status BASELINE, O(m), any m.
 
     The attributes are taken in the order given, as POR does. Sorting is not offered: the order decides which ε_i are
     replaced, so no order is better for every total and every accuracy. The achieved ε_i are the law's; ``notes`` says
@@ -78,7 +82,7 @@ def solve_inductive(problem: Problem) -> Solution:
 
 
 def few_changes(problem: Problem) -> FewChangesLaw:
-    """The law of POR's Algorithm 3 for m ≥ 2 attributes."""
+    """Build the distribution of POR's Algorithm 3 for m ≥ 2 attributes."""
     none, single = masses(problem)
     log_outputs = np.log(problem.sizes).sum()
     with np.errstate(divide="ignore"):
@@ -87,7 +91,7 @@ def few_changes(problem: Problem) -> FewChangesLaw:
 
 
 def masses(problem: Problem) -> tuple[float, FloatArray]:
-    """e_0 and e_j, shape (m,), all ≥ 0, relative to a uniform part of 1."""
+    """Compute e_0 and e_j ≥ 0, shape (m,), relative to a uniform part of 1."""
     none, first, second = _first_two(problem)
     total = none + first + second
     wanted = problem.flips * total - problem.gaps
@@ -106,14 +110,17 @@ def masses(problem: Problem) -> tuple[float, FloatArray]:
 
 
 def _first_two(problem: Problem) -> tuple[float, float, float]:
-    """e_0, e_1, e_2 of the optimum for the first two attributes alone."""
+    """Compute e_0, e_1, e_2 of the optimum for the first two attributes."""
     a, b = problem.sizes[:2].astype(float)
     table = np.expm1(two_attributes(Problem(problem.sizes[:2], problem.epsilons[:2]))) / (a * b)
     return float(table[0, 0]), float(table[1, 0] * (a - 1)), float(table[0, 1] * (b - 1))
 
 
 def changed_epsilons(problem: Problem, law: Law) -> tuple[str, ...]:
-    """One sentence on how many ε_i differ from the request and by how much; empty where none does."""
+    """State how many ε_i differ from the request, and by how much.
+
+    Empty if none does.
+    """
     difference = law.attribute_epsilons() - problem.epsilons
     changed = np.abs(difference) > CHANGED * (1 + problem.epsilons)
     if not changed.any():
@@ -132,7 +139,9 @@ MOST_BY_PROGRAM = 11
 
 
 def solve_por(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-    """POR's law: optimal up to eleven attributes, status BASELINE with the heuristic beyond; O(m) there.
+    """Build POR's solution: optimal up to eleven attributes.
+
+    Beyond, status BASELINE with the heuristic in O(m).
 
     The first note says which method it was and whether every ε_i is the requested one; the achieved ones are the law's.
     Raises InvalidProblem where pairs or caps are asked for, SolveFailed where the program's answer fails its check.

@@ -41,7 +41,10 @@ class ScaledSolution:
 
 
 def scale_range(ratios: FloatArray) -> tuple[float, float]:
-    """The scales at which every s · ratio_i is an ε that can be solved for; none where the first exceeds the second."""
+    """Compute the scales at which every s · ratio_i is a solvable ε.
+
+    Empty if the first exceeds the second.
+    """
     low, high = EPSILON_RANGE
     return low / float(np.min(ratios)) * (1 + _INSIDE), high / float(np.max(ratios)) * (1 - _INSIDE)
 
@@ -55,7 +58,7 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
     tolerance: float = TOLERANCE,
     scan: bool = False,
 ) -> ScaledSolution:
-    """The largest scale in ``scales`` whose solution has a total ε of at most ``total`` nats.
+    """Find the largest scale in ``scales`` with total ε at most ``total`` nats.
 
     Its total is within ``tolerance`` (relative) below ``total``, unless the last scale fits as a whole or the total jumps.
     Cost: about ten calls of ``solve_at``.
@@ -80,7 +83,10 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
 
 
 class _Bracket:
-    """The largest scale that fits, the smallest that does not, and how far each is from the total."""
+    """Largest scale that fits, smallest that does not, and their distances.
+
+    From the total.
+    """
 
     def __init__(self, solve_at: SolveAt, total: float, tolerance: float) -> None:
         self.solve_at, self.total, self.tolerance = solve_at, total, tolerance
@@ -111,7 +117,7 @@ class _Bracket:
         return False
 
     def bracket(self, start: float, ends: tuple[float, float]) -> None:
-        """From a first guess outwards, until one scale fits and one does not, or the range ends."""
+        """Search outwards from a guess until one scale fits and one does not."""
         direction = 1 if self.fits(start) else -1
         at, step = start, _STEP
         while not (math.isfinite(self.low) and math.isfinite(self.high)):
@@ -122,7 +128,7 @@ class _Bracket:
             self.fits(at)
 
     def scanned(self, ends: tuple[float, float]) -> None:
-        """The largest of many scales that fits, and the next above it."""
+        """Find the largest of many scales that fits, and the next above it."""
         tried = np.linspace(*ends, _SCANNED).tolist()
         fit = [at for at in tried if self.fits(at)]
         above = [at for at in tried if not fit or at > fit[-1]]
@@ -142,7 +148,10 @@ class _Bracket:
         )
 
     def step(self) -> None:
-        """One scale inside the bracket: the secant's, drawn a little below the total, or the middle."""
+        """Try one scale inside the bracket, by the secant method or bisection.
+
+        The secant aims slightly below the total.
+        """
         middle = (self.low + self.high) / 2
         at = middle
         # every third step halves the bracket, so that a kink cannot stall the secant
@@ -153,7 +162,7 @@ class _Bracket:
         self.fits(at)
 
     def answer(self) -> ScaledSolution:
-        """The solution of largest scale that fits; raises where none does."""
+        """Return the solution of the largest scale that fits; raise if none does."""
         if self.best is not None:
             return ScaledSolution(self.best, math.exp(self.low))
         if self.failure is not None and math.isinf(self.least):

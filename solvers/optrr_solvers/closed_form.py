@@ -40,7 +40,9 @@ _WEIGHT_BITS = 52
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-    """Optimal law and certificate: ProductLaw for m = 1, TableLaw for m = 2, CountLaw for m alike attributes; O(m).
+    """Compute the optimal distribution and certificate in closed form; O(m).
+
+    ProductLaw for m = 1, TableLaw for m = 2, CountLaw for m alike attributes.
 
     Raises MethodTooLarge for three or more attributes that differ, InvalidProblem where pairs or caps are asked for,
     SolveFailed where the answer does not survive its check.
@@ -66,17 +68,20 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
 
 
 def applies(problem: Problem) -> bool:
-    """Whether :func:`solve` takes this problem."""
+    """Check whether :func:`solve` takes this problem."""
     return not problem.constrained and (problem.m <= 2 or alike(problem))
 
 
 def alike(problem: Problem) -> bool:
-    """Whether all attributes have the same size and ε."""
+    """Check whether all attributes have the same size and ε."""
     return bool(np.ptp(problem.sizes) == 0 and np.ptp(problem.epsilons) == 0)
 
 
 def two_attributes(problem: Problem) -> FloatArray:
-    """ln x of POR's four cases, shape (2, 2): [0, 0] nothing changes, [1, 0] only the first, [0, 1] only the second."""
+    """Compute ln x of POR's four cases, shape (2, 2).
+
+    [0, 0] nothing changes, [1, 0] only the first, [0, 1] only the second.
+    """
     (a, b), (e, g) = problem.sizes.astype(float).tolist(), problem.epsilons.tolist()
     # cases I and II: cd ≥ (a−1)(b−1)
     small = bool(problem.epsilons.sum() >= np.log(problem.sizes - 1.0).sum())
@@ -89,12 +94,12 @@ def two_attributes(problem: Problem) -> FloatArray:
 
 
 def _excess_ratio(size: float, epsilon: float) -> float:
-    """(e^ε − 1)/r."""
+    """Compute (e^ε − 1)/r."""
     return math.expm1(epsilon) / size
 
 
 def _small_case(a: float, b: float, e: float, g: float) -> FloatArray:
-    """Case I, in nats above "both change"."""
+    """Compute case I, in nats above "both change"."""
     c, d1 = math.exp(e), math.expm1(g)
     below = d1 + b
     none = (b * c * d1 + b * math.expm1(e) + ((a - 1) * (b - 1) - 1) * d1) / below
@@ -103,7 +108,7 @@ def _small_case(a: float, b: float, e: float, g: float) -> FloatArray:
 
 
 def _large_case(a: float, b: float, e: float, g: float) -> FloatArray:
-    """Case III, in nats above "both change"."""
+    """Compute case III, in nats above "both change"."""
     c, d1, both = math.exp(e), math.expm1(g), (a - 1) * (b - 1)
     below = (a - 1) + c + both * -math.expm1(e + g - math.log(a - 1) - math.log(b - 1))
     none = (a * math.expm1(e + g) + math.expm1(e) * (both - 1)) / below
@@ -112,7 +117,9 @@ def _large_case(a: float, b: float, e: float, g: float) -> FloatArray:
 
 
 def two_weights(problem: Problem) -> Certificate:
-    """The certificate's weights: the one change set with a density between 1 and Q lies on the border of the weighted ball.
+    """Compute the certificate's weights.
+
+    The one flip pattern with a density between 1 and Q lies on the border of the weighted ball.
 
     That is w_2 = w·f for "only the second changes" (cases I and IV), w_1 = w·f for "only the first" (II and III).
     """
@@ -127,7 +134,10 @@ def two_weights(problem: Problem) -> Certificate:
 
 
 def alike_attributes(problem: Problem) -> FloatArray:
-    """ln of the optimal density by number of changes, shape (m+1,): ln Q below mf, 0 from there on."""
+    """Compute ln of the optimal density by number of changes, shape (m+1,).
+
+    ln Q below mf, 0 from there on.
+    """
     m, r = problem.m, int(problem.sizes[0])
     below = _distance_below(m, float(problem.flips[0]), float(problem.keeps[0]))
     inside = below > 0
@@ -137,6 +147,9 @@ def alike_attributes(problem: Problem) -> FloatArray:
 
 
 def _distance_below(m: int, flip: float, keep: float) -> FloatArray:
-    """Mf − k for k = 0..m, from whichever of f and 1 − f is small, since the other has lost digits."""
+    """Compute mf − k for k = 0..m from the smaller of f and 1 − f.
+
+    The other has lost digits.
+    """
     k = np.arange(m + 1.0)
     return m * flip - k if flip <= 0.5 else (m - k) - m * keep

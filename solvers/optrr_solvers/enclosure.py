@@ -24,36 +24,42 @@ FLIP_BITS = 192
 
 
 def exp_bounds(x: float) -> tuple[Fraction, Fraction]:
-    """Rationals around e^x for a double x, relative width 2e-58."""
+    """Enclose e^x of a double x in rationals, relative width 2e-58."""
     middle = Fraction(_CONTEXT.exp(Decimal(x)))
     return middle * (1 - _ULP), middle * (1 + _ULP)
 
 
 def flip_ceiling(size: int, epsilon: float) -> int:
-    """Smallest integer k known to have f = (r−1)/(r−1+e^ε) ≤ k/2^192."""
+    """Find a small integer k with f = (r−1)/(r−1+e^ε) ≤ k/2^192.
+
+    The smallest that is proved.
+    """
     low, _ = exp_bounds(epsilon)
     return math.ceil((size - 1) / (size - 1 + low) * (1 << FLIP_BITS))
 
 
 def sum_ceiling(parts: Sequence[float]) -> float:
-    """Smallest double not below the exact sum of the given ones."""
+    """Compute the smallest double not below the exact sum."""
     near = math.fsum(parts)
     # fsum rounds the exact sum once, so the sign of what is left over is right
     return near if math.fsum([*parts, -near]) <= 0 else math.nextafter(near, math.inf)
 
 
 def log_floor(value: Fraction) -> float:
-    """Largest convenient double not above ln(value); value positive."""
+    """Compute a large double not above ln(value); value positive."""
     return _outward(value, -math.inf)
 
 
 def log_ceiling(value: Fraction) -> float:
-    """Smallest convenient double not below ln(value); value positive."""
+    """Compute a small double not below ln(value); value positive."""
     return _outward(value, math.inf)
 
 
 def log_ceiling_decimal(value: Decimal) -> float:
-    """Smallest convenient double not below ln(value), the decimal taken as exact; value positive."""
+    """Compute a small double not below ln(value) of an exact decimal.
+
+    The value is positive.
+    """
     logarithm = _CONTEXT.next_plus(_CONTEXT.ln(value))
     near = float(logarithm)
     return near if Decimal(near) >= logarithm else math.nextafter(near, math.inf)
@@ -75,7 +81,10 @@ EXACT_CELLS = 1 << 12
 def attribute_epsilon_bounds(
     sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Proven lower and upper bounds of every ε_i, shape (m,), from densities over counts; None above 2^12 cells."""
+    """Bound every ε_i, shape (m,), from densities over counts.
+
+    Proven; None above 2^12 cells.
+    """
     if log_density.size > EXACT_CELLS:
         return None
     outputs = [1]

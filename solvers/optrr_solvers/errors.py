@@ -19,7 +19,7 @@ _OURS = ("optrr", "optrr_solvers")
 
 
 class OptrrError(Exception):
-    """Anything that optrr refuses or could not do; the message is one line for the user.
+    """Base class of errors; the message is one line for the user.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class OptrrError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that notebooks (IPython) show: where the user's own code came in, and the message.
+        """Return the lines that notebooks show: the user's own code and the message.
 
         What the package did in between says nothing to whoever mends the input; ``traceback.print_exc()`` still has it.
         """
@@ -43,7 +43,7 @@ class OptrrError(Exception):
 
 
 class InvalidInput(OptrrError, ValueError):
-    """Data or a specification cannot be used; the message says what was received, where, and the remedy.
+    """Unusable data or specification; the message has place, problem and remedy.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class InvalidInput(OptrrError, ValueError):
 
 
 class InvalidProblem(InvalidInput):
-    """The specification cannot be a design problem; the message names the attribute, the value and the remedy.
+    """Invalid design problem; the message has attribute, value and remedy.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class SolveFailed(OptrrError, RuntimeError):
 
 
 def written(value: object, most: int = 60) -> str:
-    """A value as Python writes it, on one line and cut where it is long, for messages."""
+    """Format a value for messages as Python does, on one line, cut if long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:

@@ -76,7 +76,7 @@ class Method:
     automatic: Callable[[Problem], bool] = lambda problem: True
 
     def takes(self, problem: Problem) -> bool:
-        """Whether the method can be expected to solve this problem in reasonable time."""
+        """Check whether the method should solve this problem in reasonable time."""
         return (
             self.fewest <= problem.m <= self.most
             and (self.pairs or not problem.pairs)
@@ -85,7 +85,10 @@ class Method:
         )
 
     def solve(self, problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-        """Run it. Raises InvalidProblem where an option is given that the method does not have, and what the solver raises."""
+        """Run the method.
+
+        Raises InvalidProblem if an option is given that the method does not have, and what the solver raises.
+        """
         for field in ("tolerance", "time_limit"):
             if getattr(options, field) is not None and field not in self.options:
                 what = field.replace("_", " ")
@@ -179,7 +182,10 @@ METHODS: dict[str, Method] = {
 
 
 def applicable(problem: Problem) -> tuple[str, ...]:
-    """Names of the methods that take this problem, for comparisons; the exact ones first."""
+    """List the methods that take this problem, exact ones first.
+
+    For comparisons.
+    """
     return tuple(name for name, method in METHODS.items() if method.takes(problem))
 
 

@@ -33,9 +33,12 @@ class SolveOptions:
                 raise InvalidProblem(f"``{what}``: {written(value)}; give a finite number of {unit} above 0")
 
     def deadline(self, started: float) -> float:
-        """When the time limit ends for work that ``started`` then, by time.perf_counter; infinite without a limit."""
+        """Compute the end of the time limit of work that ``started`` then.
+
+        By time.perf_counter; infinite without a limit.
+        """
         return math.inf if self.time_limit is None else started + self.time_limit
 
     def tolerance_or(self, usual: float) -> float:
-        """The tolerance asked for, or the method's usual one."""
+        """Return the requested tolerance, or the method's default."""
         return usual if self.tolerance is None else self.tolerance

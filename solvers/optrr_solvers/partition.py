@@ -54,7 +54,7 @@ class Partition(Sequence[IntArray]):
 
 
 def partition(groups: Iterable[Sequence[int] | ArrayLike], m: int, what: str = "classes") -> Partition:
-    """The groups as index arrays; ``what`` they are is for the message.
+    """Convert groups to index arrays; ``what`` they are is for messages.
 
     Raises InvalidInput where a group is empty, or they do not hold every attribute 0..m−1 exactly once.
     """
@@ -77,12 +77,15 @@ def partition(groups: Iterable[Sequence[int] | ArrayLike], m: int, what: str = "
 
 
 def singles(m: int) -> Partition:
-    """Every attribute a group of its own."""
+    """Put every attribute in its own group."""
     return Partition(np.arange(m), np.ones(m, dtype=np.int64))
 
 
 def alike(keys: Sequence[ArrayLike]) -> Partition:
-    """Attributes that agree in every key, each of shape (m,), grouped by first appearance; O(m log m)."""
+    """Group attributes that agree in every key, by first appearance.
+
+    Keys have shape (m,); O(m log m).
+    """
     rows = np.stack([np.asarray(key, dtype=np.float64) for key in keys])
     order = np.lexsort(rows)
     rows = rows[:, order]

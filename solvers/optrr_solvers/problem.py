@@ -26,19 +26,28 @@ MAX_ATTRIBUTES = 1_000_000
 
 
 def flip_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
-    """f_i = (r_i−1)/(r_i−1+e^{ε_i}), without cancellation; shape of the broadcast inputs, in (0, d_i]."""
+    """Compute f_i = (r_i−1)/(r_i−1+e^{ε_i}) without cancellation.
+
+    Shape of the broadcast inputs, in (0, d_i].
+    """
     r = np.asarray(sizes, dtype=np.float64)
     return np.asarray(expit(np.log(r - 1) - np.asarray(epsilons, dtype=np.float64)))
 
 
 def keep_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
-    """1 − f_i = e^{ε_i}/(r_i−1+e^{ε_i}), without cancellation at large r_i; shape of the broadcast inputs."""
+    """Compute 1 − f_i = e^{ε_i}/(r_i−1+e^{ε_i}) without cancellation.
+
+    Accurate at large r_i; shape of the broadcast inputs.
+    """
     r = np.asarray(sizes, dtype=np.float64)
     return np.asarray(expit(np.asarray(epsilons, dtype=np.float64) - np.log(r - 1)))
 
 
 def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
-    """d_i − f_i, computed without the cancellation of the plain difference at small ε (design §3.3, Ranges)."""
+    """Compute d_i − f_i without cancellation at small ε.
+
+    See design §3.3, Ranges.
+    """
     r = np.asarray(sizes, dtype=np.float64)
     e = np.asarray(epsilons, dtype=np.float64)
     return np.asarray((r - 1) * -np.expm1(-e) / (r * ((r - 1) * np.exp(-e) + 1)))
@@ -46,7 +55,9 @@ def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to design for: smallest total ε such that attribute i is as accurate as randomized response at ε_i.
+    """A design problem.
+
+    Find the smallest total ε such that attribute i is as accurate as randomized response at ε_i.
 
     Parameters
     ----------
@@ -128,7 +139,7 @@ class Problem:
         object.__setattr__(self, "caps", caps if np.isfinite(caps).any() else None)
 
     def name(self, i: int) -> str:
-        """How messages call attribute i."""
+        """Return the name of attribute i for messages."""
         return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
 
     @property
@@ -168,7 +179,10 @@ class Problem:
 
     @cached_property
     def classes(self) -> Partition:
-        """Indices of alike attributes (same size, ε and cap), by first appearance. O(m log m)."""
+        """Indices of alike attributes (same size, ε and cap), by first appearance.
+
+        O(m log m).
+        """
         keys = [self.sizes, self.epsilons]
         if self.caps is not None:
             keys.append(self.caps)

@@ -29,12 +29,15 @@ class BitSource(Protocol):
     """Anything that hands out independent uniform 64-bit words."""
 
     def words(self, count: int) -> Words:
-        """``count`` uniform uint64 values, shape (count,)."""
+        """Draw ``count`` uniform uint64 values, shape (count,)."""
         ...
 
 
 class SystemSource:
-    """AES-256 in counter mode, keyed once with random bits of the operating system."""
+    """AES-256 in counter mode, keyed once.
+
+    With random bits of the operating system, or by 48 bytes of another such stream.
+    """
 
     def __init__(self) -> None:
         self._start()
@@ -44,13 +47,13 @@ class SystemSource:
         self._stream = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:])).encryptor()
 
     def words(self, count: int) -> Words:
-        """``count`` uniform uint64 values, shape (count,)."""
+        """Draw ``count`` uniform uint64 values, shape (count,)."""
         out = np.empty(count, dtype=np.uint64)
         self.fill(out)
         return out
 
     def fill(self, out: Words) -> None:
-        """As :meth:`words`, into a contiguous array that is there already."""
+        """Fill a contiguous array as :meth:`words` does."""
         if os.getpid() != self._process:
             # a process that was forked would repeat its parent's stream
             self._start()
@@ -61,18 +64,21 @@ class SystemSource:
 
 
 class SeededSource:
-    """A numpy Generator as a bit source: repeatable, for studies only, not for protecting people."""
+    """A numpy Generator as a bit source: reproducible, for studies only.
+
+    It does not protect people.
+    """
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
 
     def words(self, count: int) -> Words:
-        """``count`` uniform uint64 values, shape (count,)."""
+        """Draw ``count`` uniform uint64 values, shape (count,)."""
         return self._generator.integers(0, 1 << 64, size=count, dtype=np.uint64)
 
 
 def fill(source: BitSource, out: Words) -> None:
-    """Uniform 64-bit words into a contiguous array that is there already."""
+    """Fill a contiguous array with uniform 64-bit words."""
     if isinstance(source, SystemSource):
         source.fill(out)
     else:
@@ -80,7 +86,10 @@ def fill(source: BitSource, out: Words) -> None:
 
 
 def as_source(random_state: RandomState | BitSource) -> BitSource:
-    """None: random bits of the operating system; an int or a numpy Generator: a repeatable stream; a source: itself."""
+    """Convert to a bit source.
+
+    None: random bits of the operating system; an int or a numpy Generator: a reproducible stream; a source: itself.
+    """
     if random_state is None:
         return SystemSource()
     if isinstance(random_state, np.random.Generator):
@@ -93,7 +102,9 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
 
 
 def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer]:
-    """``count`` integers uniform on 0..bound−1, exactly, from 16 random bits each for bounds up to 4096; shape (count,).
+    """Draw ``count`` integers uniform on 0..bound−1, exactly, shape (count,).
+
+    From 16 random bits each for bounds up to 4096.
 
     Multiply and shift, with rejection of the products that would favour a value (Lemire 2019).
     """
@@ -109,18 +120,24 @@ def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer
 
 
 def _products(source: BitSource, count: int, bound: int) -> NDArray[np.uint32]:
-    """16 random bits times the bound, for each number."""
+    """Multiply 16 random bits by the bound, for each number."""
     short = source.words(-(-count // 4)).view(np.uint16)[:count]
     return np.multiply(short, bound, dtype=np.uint32)
 
 
 def threshold(probability: float) -> np.uint64:
-    """⌈p·2^64⌉ capped at 2^64−1: ``words < threshold`` happens with probability at least p, within 2^-64 of it."""
+    """Compute ⌈p·2^64⌉ capped at 2^64−1.
+
+    ``words < threshold`` has probability at least p, within 2^-64 of it.
+    """
     return np.uint64(min(int(-((-probability * 2.0**64) // 1)), (1 << 64) - 1))
 
 
 def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
-    """``count`` integers uniform on 0..bound−1, exactly (rejection of the uneven last stretch), shape (count,)."""
+    """Draw ``count`` integers uniform on 0..bound−1, exactly, shape (count,).
+
+    By rejection of the uneven last interval.
+    """
     if bound == 1:
         return np.zeros(count, dtype=np.int64)
     if bound & (bound - 1) == 0:
@@ -135,7 +152,10 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
 
 
 def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
-    """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words; alike words are drawn again."""
+    """Draw a uniform permutation of 0..count−1, exactly, shape (count,).
+
+    The order of random words; equal words are drawn again.
+    """
     while True:
         words = source.words(count)
         order = np.argsort(words)

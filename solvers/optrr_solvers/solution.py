@@ -131,7 +131,10 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
 
 
 def shortfalls(problem: Problem, law: Law) -> FloatArray:
-    """By how many nats each achieved ε_i is below the requested one, 0 where by rounding only, shape (m,)."""
+    """Compute by how many nats each achieved ε_i is too small, shape (m,).
+
+    0 if only by rounding.
+    """
     # what is drawn decides where it is quickly known: sums of doubles lose accuracies of 20 nats and more
     achieved = law.labels.attribute if law.m <= _DRAWN else law.attribute_epsilons()
     short = problem.epsilons - achieved
@@ -139,7 +142,10 @@ def shortfalls(problem: Problem, law: Law) -> FloatArray:
 
 
 def require(problem: Problem, method: str, law: Law) -> None:
-    """Raise SolveFailed unless ``law`` meets every accuracy, pair and cap of ``problem``."""
+    """Check that ``law`` meets every accuracy, pair and cap of ``problem``.
+
+    Raises SolveFailed.
+    """
     short = shortfalls(problem, law)
     if short.any():
         worst = int(np.argmax(short / (1 + problem.epsilons)))

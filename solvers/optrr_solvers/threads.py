@@ -27,7 +27,10 @@ def one_thread(solve: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The BLAS libraries of this process, found once, in 20 ms, after SciPy has loaded its own."""
+    """Find the BLAS libraries of this process once, in 20 ms.
+
+    After SciPy has loaded its own.
+    """
     import scipy.linalg  # noqa: F401, PLC0415 (its library must be there to be found)
 
     return ThreadpoolController()

@@ -28,6 +28,9 @@ class Work:
 
 
 def of_states(states: float, nats: float) -> Work:
-    """An automaton of so many states, for densities so many nats apart."""
+    """Estimate the work of an automaton with so many states.
+
+    Densities are ``nats`` apart.
+    """
     words = 2 + min(nats / WORD_NATS, MOST_WORDS)
     return Work(states * (STATE + STATE_WORD * words**2), states * (60 + 24 * words))

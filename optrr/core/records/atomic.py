@@ -28,7 +28,9 @@ _PRIVATE = 0o700
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A path to write to, of the target's name; moved to ``target`` when the block ends, removed when it fails.
+    """Yield a path to write, moved to ``target`` on success and removed on failure.
+
+    It has the target's name.
 
     An existing target stays untouched until then, and hands on its permissions, also to new files beside it. Raises
     InvalidInput where the system does not let the file be written (no such directory, no permission, no space), or another run
@@ -40,7 +42,9 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_files(targets: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """A path for each of several files in one directory, the target first; all are moved into place at the end.
+    """Yield a path for each of several files in one directory, the target first.
+
+    All are moved into place at the end.
 
     Where the block fails none is; where a move fails, those before it are removed, and the old set is gone.
 
@@ -70,7 +74,7 @@ _held: list[tuple[ExitStack, list[Callable[[], None]]]] = []
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """No file that is written in this block is moved into place before its end, and none where the block fails.
+    """Move files written in this block into place only when it succeeds.
 
     Inside another such block, that one's end is waited for.
     """
@@ -88,13 +92,16 @@ def held_back() -> Iterator[None]:
 
 
 def refuse_replacing(target: Path, inputs: Iterable[Path], message: str) -> None:
-    """Raise InvalidInput with this message where the target is one of the files that were read."""
+    """Raise InvalidInput if the target is one of the files that were read."""
     if target.exists() and any(path.exists() and target.samefile(path) for path in inputs):
         raise InvalidInput(message)
 
 
 def check_target(path: Path) -> None:
-    """Raise InvalidInput where no file can be moved to ``path``, as far as that is known before anything is written."""
+    """Raise InvalidInput if no file can be moved to ``path``.
+
+    As far as that is known before anything is written.
+    """
     if not path.name or path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
     if path.is_symlink():
@@ -110,7 +117,7 @@ def check_target(path: Path) -> None:
 
 
 def was_killed(target: Path) -> bool:
-    """Whether a run was killed between removing the target and moving another into its place."""
+    """Check whether a run was killed between removing and replacing the target."""
     return not target.exists() and target.with_name(f".{target.name}.partial").is_dir()
 
 
@@ -122,13 +129,13 @@ _when_moved: list[Callable[[], None]] = []
 
 
 def remove_unfinished() -> None:
-    """Remove what is being written, at whatever moment: for the handler of a signal that ends the process."""
+    """Remove unfinished files; safe in a signal handler."""
     for folder, target, held in _unfinished:
         _clean(folder, target, held)
 
 
 def when_moved(do: Callable[[], None]) -> None:
-    """Do something now, or once all files that are being moved into place are there."""
+    """Call a function now, or once all files of the block are in place."""
     if _moving:
         _when_moved.append(do)
     else:
@@ -137,7 +144,7 @@ def when_moved(do: Callable[[], None]) -> None:
 
 @contextmanager
 def _private_folder(target: Path) -> Iterator[Path]:
-    """The target's own folder, empty and locked; removed in the end."""
+    """Yield the target's own folder, empty and locked; remove it at the end."""
     folder = target.with_name(f".{target.name}.partial")
     held: list[int] = []
     cleaned = False
@@ -158,7 +165,10 @@ def _private_folder(target: Path) -> Iterator[Path]:
 
 
 def _clean(folder: Path, target: Path, held: list[int]) -> None:
-    """Remove the folder, unless another run holds it; a run that was ended while it asked for the lock asks again."""
+    """Remove the folder unless another run holds it.
+
+    A run that was ended while it waited for the lock waits again.
+    """
     if not folder.is_dir():
         return
     with suppress(OSError, InvalidInput):
@@ -168,7 +178,9 @@ def _clean(folder: Path, target: Path, held: list[int]) -> None:
 
 
 def _lock(folder: Path, target: Path, held: list[int]) -> None:
-    """Make the folder and hold its lock; its handle is in ``held`` before it locks, so that no interrupt leaves one locked.
+    """Create the folder and lock it.
+
+    Its handle is in ``held`` before it locks, so that no interrupt leaves it locked.
 
     Raises InvalidInput where another run holds it, and where something else stands in the folder's place.
     """
@@ -215,7 +227,10 @@ def _empty(folder: Path) -> None:
 
 
 def _move(folder: Path, targets: Sequence[Path]) -> None:
-    """Permissions, the moves, and all of it on disk; where a move fails, none of the new files stays."""
+    """Set permissions, move the files and sync them to disk.
+
+    If a move fails, none of the new files stays.
+    """
     first, *beside = targets
     for path in targets:
         new = folder / path.name

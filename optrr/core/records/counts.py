@@ -37,7 +37,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 
 def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
-    """Record batches with the columns of ``domain``, from whatever ``open_source`` takes.
+    """Iterate over record batches with the columns of ``domain``.
+
+    ``data`` is anything that ``open_source`` takes.
 
     Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
     undeclared columns, and what :func:`open_source` refuses.
@@ -48,7 +50,9 @@ def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterat
 
 
 def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDArray[np.int32]]:
-    """Codes of each batch, shape (n, m), in the order of the data, from whatever holds it; empty batches are left out.
+    """Iterate over codes of each batch, shape (n, m), in the order of the data.
+
+    Empty batches are left out.
 
     Other columns and refusals are those of :func:`record_batches`; also refused is an undeclared value, with the first record
     that it stands in.
@@ -62,7 +66,10 @@ def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Itera
 
 
 def encoded(data: Any, domain: Domain) -> NDArray[np.int32]:
-    """Codes of all records, shape (N, m), of data that may have other columns, too. Raises InvalidInput as above."""
+    """Convert all records to codes, shape (N, m); other columns are allowed.
+
+    Raises InvalidInput as :func:`encoded_batches` does.
+    """
     empty = np.zeros((0, domain.m), dtype=np.int32)
     return np.concatenate([empty, *encoded_batches(data, domain, None)])
 
@@ -75,7 +82,9 @@ _MOST_RECORDS = 1 << 62
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts(CellsResult):
-    """A table of counts: ``table`` has the shape of ``domain.sizes``, int64, read-only.
+    """A table of counts.
+
+    ``table`` has the shape of ``domain.sizes``, int64, read-only.
 
     ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
     from codes, which can say nothing.
@@ -117,11 +126,11 @@ class Counts(CellsResult):
         object.__setattr__(self, "table", table)
 
     def headline(self) -> str:
-        """Which table, of how many records."""
+        """Summarize the table and the number of records."""
         return f"{' × '.join(self.domain.names)}, {self.n} record{'' if self.n == 1 else 's'}"
 
     def numbers(self) -> dict[str, IntArray]:
-        """The counts."""
+        """Return the counts."""
         return {"count": self.table}
 
     @property
@@ -137,7 +146,7 @@ class Counts(CellsResult):
         return np.asarray(self.table / self.n)
 
     def marginal(self, names: str | Iterable[str]) -> "Counts":
-        """Counts of these attributes only, axes in the order asked for."""
+        """Sum the counts to these attributes, axes in the order given."""
         chosen = self.domain.indices(names)
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         table = np.transpose(self.table.sum(axis=rest), np.argsort(np.argsort(chosen)))
@@ -153,7 +162,7 @@ class Counts(CellsResult):
 
 
 def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extra: bool = False) -> Counts:
-    """Counts of one attribute set; see :func:`count_many`.
+    """Count one table; see :func:`count_many`.
 
     Examples
     --------
@@ -171,7 +180,7 @@ def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extr
 def count_many(
     data: Any, domain: Domain, attribute_sets: Iterable[Sequence[str]], allow_extra: bool = False
 ) -> dict[tuple[str, ...], Counts]:
-    """Counts of every attribute set, in one pass over the data.
+    """Count every table in one pass over the data.
 
     Raises InvalidInput for unknown categories, undeclared missing values, missing or undeclared columns, no records, or tables
     of more than 2^27 cells together.
@@ -216,7 +225,7 @@ def count_many(
 
 
 def _cells_of(domain: Domain, sets: Sequence[tuple[str, ...]], batches: Iterator[pa.RecordBatch]) -> IntArray:
-    """The cells of all tables, counted by a worker of Spark in its records."""
+    """Count the cells of all tables in a Spark worker's records."""
     counted, codec = _Tally(domain, sets), None
     for batch in batches:
         codec = codec or FrameCodec(domain, batch.schema)
@@ -225,7 +234,9 @@ def _cells_of(domain: Domain, sets: Sequence[tuple[str, ...]], batches: Iterator
 
 
 def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
-    """Distinct records over all attributes, sorted, as codes (N, m), and their numbers (N,); in one pass over the data.
+    """Count distinct records in one pass over the data.
+
+    Sorted codes (N, m) over all attributes, and their numbers (N,).
 
     Memory is O(N m), and of small domains their cells: these are counted without sorting any record. ``data`` and what is
     raised are those of :func:`count_many`, counts excepted.
@@ -244,7 +255,7 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
 
 
 class _Tally:
-    """Tables of several attribute sets, flat and in a row in ``cells``, filled chunk by chunk."""
+    """Flat tables of several attribute sets in ``cells``, filled chunk by chunk."""
 
     def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]]) -> None:
         self.domain, self.sets = domain, sets
@@ -279,7 +290,7 @@ class _Tally:
 def _code_chunks(
     data: Any, domain: Domain, needed: Sequence[str], declared: Domain | None
 ) -> Iterator[NDArray[np.integer]]:
-    """Codes of the needed attributes, chunk by chunk."""
+    """Iterate over codes of the needed attributes, chunk by chunk."""
     if isinstance(data, np.ndarray):
         codes = checked_codes(data, domain)
         columns = list(domain.indices(needed))
@@ -291,7 +302,10 @@ def _code_chunks(
 
 
 class Asked(Protocol):
-    """What people were asked by, such as a design: the attributes, and what tells its records from those of another."""
+    """A protocol such as a design.
+
+    The attributes, and the identity of its records.
+    """
 
     @property
     def domain(self) -> Domain:
@@ -308,7 +322,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OpenedRecords:
-    """Randomized records that are read together, or compared, and what they were asked by.
+    """Randomized records that are read together or compared, with their protocol.
 
     What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
     frame may have changed since, or a file have grown. ``kept`` caches tables by their attributes, for a command's one run;
@@ -321,7 +335,9 @@ class OpenedRecords:
 
     @classmethod
     def of(cls, asking: Asked, *given: Any) -> Self:
-        """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
+        """Open the reports of each argument.
+
+        Whatever :func:`optrr.count` takes, or opened reports.
 
         Raises InvalidInput once they are used: for records of another design
         (:func:`optrr.core.provenance.provenance.require_design`), and for a place that is named twice.
@@ -346,7 +362,7 @@ class OpenedRecords:
         return tuple(tuple(different(self._said_by(each, places))) for each in self.given)
 
     def _said_by(self, given: Any, places: set[Any]) -> Iterator[Origin]:
-        """What one that is given says, and the ``places`` that were read so far."""
+        """Iterate over the origins of an argument and of the ``places`` read so far."""
         where, known = place_of(given), dict[str, str]()
         for one in [given] if where is None else [replace(where, place=place) for place in where.named]:
             for file in () if where is None else each_file(one) or [one]:
@@ -380,7 +396,10 @@ class OpenedRecords:
 
     @property
     def mechanism(self) -> Any:
-        """What randomized them, as reports with collapsed categories show it; None for answers to questions."""
+        """Mechanism that randomized the records; None for answers to queries.
+
+        With collapsed categories, as the records show it.
+        """
         return getattr(self.asking, "mechanism", None)
 
     @property
@@ -390,7 +409,10 @@ class OpenedRecords:
 
     @cached_property
     def unbound(self) -> list[str]:
-        """Warnings about where records come from: no provenance metadata, drawn from a seed, one release in two groups."""
+        """Warnings about the origin of records.
+
+        No provenance metadata, drawn from a seed, one release in two groups.
+        """
         lines = [line for each in self.origins for origin in each for line in doubts(origin)]
         groups = [{o.provenance.release.id for o in each if o.provenance is not None} - {""} for each in self.origins]
         if any(one & other for one, other in combinations(groups, 2)):
@@ -401,14 +423,17 @@ class OpenedRecords:
 
     @property
     def public(self) -> PublicColumns:
-        """The public columns that were asked for, and those that the releases name; these win, as they did there."""
+        """Public columns requested and those that the releases name.
+
+        The latter take precedence, as they did in the release.
+        """
         known = self.asking.public
         for each in self.stated:
             known = known.merged(each.public)
         return known
 
     def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
-        """The public columns, where all say the same of what is not ``asked`` for.
+        """Return the public columns if all releases agree on those not ``asked`` for.
 
         Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
         """
@@ -424,21 +449,24 @@ class OpenedRecords:
 
     @property
     def unweighted_doubts(self) -> list[str]:
-        """The doubts, and that the sample is ignored: for whatever takes no account of weights, strata and clusters."""
+        """Doubts, and that the sample is ignored.
+
+        For results that do not use weights, strata and clusters.
+        """
         return [*self.doubts, *self.public.ignored()]
 
     @property
     def places(self) -> list[Any]:
-        """Each that is given, for whatever reads records, once none is found to be of another design."""
+        """All given data for readers, after checking that none is of another design."""
         return [given for given, _ in zip(self.given, self.origins, strict=True)]
 
     def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
-        """Counts of these attributes in each that is given, which is read for it, unless they are ``kept``."""
+        """Count these attributes in each argument, unless they are ``kept``."""
         domain = self.asking.domain
         return self.once(names, lambda wanted: tuple(count(x, domain, wanted, allow_extra=True) for x in self.places))
 
     def once(self, names: str | Iterable[str], made: Callable[[tuple[str, ...]], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """The tables of these attributes that ``made`` reads, or those that are ``kept`` of an earlier time."""
+        """Return the tables that ``made`` reads, or those ``kept`` earlier."""
         wanted = (names,) if isinstance(names, str) else tuple(names)
         if self.kept is None:
             return made(wanted)

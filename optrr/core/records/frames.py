@@ -48,7 +48,9 @@ _EVEN_CELLS = 1 << 22
 
 
 def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | None) -> None:
-    """Refuse repeated columns, missing ones of ``wanted``, and, unless ``declared`` is None, ones not declared in it.
+    """Refuse repeated, missing and undeclared columns.
+
+    Columns in ``wanted`` must be there; if ``declared`` is not None, others must be in it.
 
     Raises InvalidInput naming the column.
     """
@@ -80,7 +82,7 @@ def checked_names(present: Sequence[str]) -> None:
 
 
 def _instead(name: str, present: Sequence[str]) -> str:
-    """What the data has instead of a column: the same name in another form where there is one."""
+    """Find the same column name in another form."""
     form = unicodedata.normalize("NFKC", name)
     twins = [p for p in present if unicodedata.normalize("NFKC", p) == form]
     if twins:
@@ -89,7 +91,9 @@ def _instead(name: str, present: Sequence[str]) -> str:
 
 
 class FrameCodec:
-    """Record batches of one schema to code matrices and back; the matrix has the domain's attribute order.
+    """Converter between record batches of one schema and code matrices.
+
+    The matrix has the domain's attribute order.
 
     ``public`` columns go through as they are. ``records`` counts those encoded so far, so that errors can say which record is
     bad.
@@ -121,7 +125,7 @@ class FrameCodec:
         return pa.schema([pa.field(f.name, own[f.name]) if f.name in own else f.remove_metadata() for f in self.schema])
 
     def encode(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
-        """Codes, shape (n, m), column-major."""
+        """Convert to codes, shape (n, m), column-major."""
         if self.public:
             _checked_public(batch, self.public, self.records)
         out = np.empty((batch.num_rows, self.domain.m), dtype=np.int32, order="F")
@@ -135,7 +139,7 @@ class FrameCodec:
         return out
 
     def decode(self, codes: NDArray[np.integer], beside: Iterable[pa.Array] = ()) -> pa.RecordBatch:
-        """A batch of ``written_schema``; ``beside`` are its public columns, in order."""
+        """Convert to a batch of ``output_schema`` with public columns ``beside``."""
         own = {name: self.released[name].encoded(codes[:, i]) for i, name in enumerate(self.domain.names)}
         return self._batch(own, beside, self.written_schema)
 
@@ -152,7 +156,10 @@ class FrameCodec:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def packed(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
-        """As :meth:`recode`, not decoded yet: a column with each record's codes in few bytes, then the public columns."""
+        """Randomize and pack a batch.
+
+        A column with each record's codes in few bytes, then the public columns.
+        """
         codes = self.encode(batch)
         kernel(codes)
         rows = np.ascontiguousarray(codes, dtype=self._narrow)
@@ -162,7 +169,7 @@ class FrameCodec:
         return pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
 
     def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of ``written_schema`` from a packed one."""
+        """Convert a packed batch to ``output_schema``."""
         column = batch.column(0)
         width = column.type.byte_width
         flat = np.frombuffer(column.buffers()[1], self._narrow, len(batch) * self.domain.m, column.offset * width)
@@ -178,14 +185,20 @@ class FrameCodec:
 
 
 def _checked_public(batch: pa.RecordBatch, public: PublicColumns, start: int) -> None:
-    """Refuse what no estimate could use: after a release it cannot be mended without another one, which spends again."""
+    """Refuse values that no estimate could use.
+
+    After a release they cannot be repaired without another privacy loss.
+    """
     public_weights(batch, public.weight, start)
     for name in (public.stratum, public.cluster):
         PublicNames(name).add(batch, start, missing=False)
 
 
 def public_weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
-    """A column of weights, (n,), all 1 without one. Raises InvalidInput for what is neither 0 nor from 1e-50 to 1e50."""
+    """Read a column of weights, (n,), all 1 without one.
+
+    Raises InvalidInput for values other than 0 and 1e-50 to 1e50.
+    """
     if name is None:
         return np.ones(batch.num_rows)
     try:
@@ -243,12 +256,15 @@ class PublicNames:
         return list(self._numbers)
 
     def codes(self) -> IntArray:
-        """(n,)."""
+        """Return the codes, shape (n,)."""
         return np.concatenate(self._codes)
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A column of a type that Arrow can encode and convert: no dictionary, and no views of texts."""
+    """Convert a column to a type that Arrow can encode and convert.
+
+    No dictionary, and no string views.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
@@ -263,7 +279,10 @@ def _text(value: Any) -> str | None:
 
 
 def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -> list[str]:
-    """The columns that are not public. Raises InvalidInput where a public column is an attribute, or is not there."""
+    """List the columns that are not public.
+
+    Raises InvalidInput if a public column is an attribute, or is not there.
+    """
     missing = [name for name in public.apart_from(domain).names if name not in present]
     if missing:
         raise InvalidInput(
@@ -274,7 +293,9 @@ def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -
 
 
 def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: PublicColumns | None = None) -> Frame:
-    """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
+    """Apply ``kernel`` to the codes of a frame; return the same kind of frame.
+
+    Public columns are unchanged.
 
     The columns' types are the domain's, whatever those of the data.
 
@@ -302,7 +323,9 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
 
 
 def frame_of(data: Any) -> "nw.DataFrame[Any]":
-    """A frame in memory as narwhals sees it: columns have texts for names, and values that Arrow has types for.
+    """Wrap a frame in memory by narwhals.
+
+    Column names are texts, and values have Arrow types.
 
     Raises InvalidInput for what is none.
     """
@@ -331,13 +354,18 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
 
 
 def speaks_arrow(data: object) -> bool:
-    """Whether this is a table or a batch that speaks Arrow each time it is asked; a reader is used up by the first."""
+    """Check for a table or batch that exports Arrow repeatedly.
+
+    A reader is used up by the first export.
+    """
     spoken = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     return spoken and not isinstance(data, pa.RecordBatchReader)
 
 
 def _plain_pandas(data: Any) -> Any:
-    """A pandas frame without its index, its intervals and periods as text (``(18, 30]``, ``2024-01``).
+    """Convert a pandas frame: no index, intervals and periods as text.
+
+    ``(18, 30]``, ``2024-01``.
 
     Raises InvalidInput for two columns of one name.
     """
@@ -356,7 +384,7 @@ def _plain_pandas(data: Any) -> Any:
 
 
 def frame_batches(frame: "nw.DataFrame[Any]", columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """These columns of a frame, as record batches of at most 131,072 records.
+    """Iterate over these columns as batches of at most 131,072 records.
 
     The frame is converted piece by piece, so that columns of Python objects are never copied whole.
     """
@@ -385,13 +413,19 @@ def _arrow(frame: "nw.DataFrame[Any]") -> pa.Table:
 
 
 def frame_schema(frame: "nw.DataFrame[Any]") -> pa.Schema:
-    """Names and types of a frame's columns; columns of Python objects have the types of the first records."""
+    """Return names and types of a frame's columns.
+
+    Columns of Python objects have the types of the first records.
+    """
     objects = any(str(kind) == "object" for kind in getattr(frame.to_native(), "dtypes", ()))
     return _arrow(frame[: RECORDS if objects else 1]).schema
 
 
 def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "nw.DataFrame[Any]":
-    """The randomized records as a frame of the library that they were given in, in types that follow from the domain."""
+    """Convert randomized records to a frame of the given library.
+
+    Types follow from the domain.
+    """
     import narwhals as nw  # noqa: PLC0415 (as above)
 
     if given.implementation.is_pandas():
@@ -411,7 +445,10 @@ def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "
 
 
 def _like(data: Any, result: Any, domain: Domain) -> Any:
-    """The randomized frame as what was given: a record batch, or with a pandas frame's labels."""
+    """Convert the randomized frame to the kind given.
+
+    A record batch, or with a pandas frame's labels.
+    """
     if isinstance(data, pa.RecordBatch):
         return result.combine_chunks().to_batches()[0]
     if hasattr(data, "index") and hasattr(result, "set_axis"):
@@ -429,7 +466,10 @@ def _like(data: Any, result: Any, domain: Domain) -> Any:
 
 
 def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
-    """The frame with what it says of itself, where its library keeps that: Arrow's metadata, ``attrs`` of pandas."""
+    """Add provenance to a frame, if its library keeps metadata.
+
+    Arrow's metadata, ``attrs`` of pandas.
+    """
     if isinstance(frame, pa.Table | pa.RecordBatch):
         return cast(Frame, frame.replace_schema_metadata(provenance().metadata()))
     if isinstance(attrs := getattr(frame, "attrs", None), dict):
@@ -438,7 +478,9 @@ def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
 
 
 def even(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same records in batches whose size depends on the number of columns alone, the last one aside.
+    """Rebatch records so that sizes depend on the number of columns only.
+
+    The last batch may be smaller.
 
     The size of a batch that was read may follow from the length of true values.
     """

@@ -17,7 +17,10 @@ from optrr.core.errors import InvalidInput, in_one_line
 
 
 def asked_columns(domain: Domain, present: Sequence[str]) -> dict[str, list[Attribute]]:
-    """The attributes of each multi-select column that is there, where the data has not their own columns already."""
+    """Find the attributes of each multi-select column in the data.
+
+    Unless the data has a column for each option.
+    """
     out: dict[str, list[Attribute]] = {}
     for attribute in domain:
         chosen = attribute.multi_select
@@ -27,14 +30,16 @@ def asked_columns(domain: Domain, present: Sequence[str]) -> dict[str, list[Attr
 
 
 def split_schema(schema: pa.Schema, domain: Domain) -> pa.Schema:
-    """The schema with the options in place of each multi-select column."""
+    """Replace each multi-select column of the schema by its options."""
     asked = asked_columns(domain, schema.names)
     fields = [[pa.field(a.name, pa.string()) for a in asked.get(f.name, ())] or [f] for f in schema]
     return pa.schema([field for each in fields for field in each], metadata=schema.metadata)
 
 
 def split_batch(batch: pa.RecordBatch, domain: Domain, start: int = 0) -> pa.RecordBatch:
-    """The batch with the options in place of each multi-select column; ``start`` records stand before it, for messages.
+    """Replace each multi-select column of the batch by its options.
+
+    ``start`` is the number of records before it, for messages.
 
     Raises InvalidInput naming the place, never the value, of an option that is not declared.
     """
@@ -48,7 +53,7 @@ def split_batch(batch: pa.RecordBatch, domain: Domain, start: int = 0) -> pa.Rec
 
 
 def answers(column: pa.Array, separator: str) -> pa.ListArray:
-    """The texts of every cell, null where it is missing; a column of lists has them already."""
+    """Split each cell into its answers, null if missing; lists are kept."""
     if not separator:
         raise InvalidInput("``multi_select``: the separator is empty; give what stands between answers, such as ';'")
     try:

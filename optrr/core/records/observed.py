@@ -21,7 +21,9 @@ _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": 
 
 
 def observed_domain(data: Any, columns: Sequence[str], missing: Iterable[str] = ()) -> Domain:
-    """The categories that occur in PUBLIC or reference data: never use it on the records to be protected.
+    """Infer a domain from PUBLIC or reference data.
+
+    Never use it on the records to be protected.
 
     A domain read off protected records publishes which categories somebody has, before any randomization, and no
     ε covers that. ``data`` is whatever :func:`optrr.core.records.counts.count` takes; ``missing`` are the texts that stand for
@@ -42,7 +44,7 @@ def observed_domain(data: Any, columns: Sequence[str], missing: Iterable[str] = 
 
 
 class ObservedColumn:
-    """The values of one column with how often each occurs, and their order where the column has one."""
+    """Values of one column with their frequencies, and their order if any."""
 
     def __init__(self, name: str, missing: Iterable[str] = ()) -> None:
         self.name, self.missing = name, tuple(missing)
@@ -52,7 +54,7 @@ class ObservedColumn:
         self._held = 0
 
     def add(self, values: pa.Array) -> None:
-        """Count a batch; above the number of categories that an attribute can have, or what they may take, no more of it."""
+        """Count a batch, up to the maximum number or size of categories."""
         if self.full:
             return
         kind = values.type
@@ -74,7 +76,7 @@ class ObservedColumn:
         self.full = len(self.counts) > SIZE_RANGE[1] or self._held > _MOST_HELD
 
     def holds(self, mark: str) -> bool:
-        """Whether this text, or the number it is, occurs."""
+        """Check whether this text, or the number it represents, occurs."""
         return mark in self.counts or mark in map(number_text_of, self.counts)
 
     @property
@@ -84,7 +86,10 @@ class ObservedColumn:
         return bool(known) and all(isinstance(v, date) or (isinstance(v, str) and _is_date(v)) for v in known)
 
     def typed(self) -> dict[Category, int]:
-        """Categories in order, with how often each occurs: numbers and booleans also where the column holds their texts."""
+        """List categories in order with their frequencies.
+
+        Numbers and booleans also if the column holds their texts.
+        """
         plain: dict[Any, int] = {}
         for value, n in self.counts.items():
             key = None if value in self.missing or number_text_of(value) in self.missing else value
@@ -98,7 +103,7 @@ class ObservedColumn:
         return ordered | ({None: plain[None]} if None in plain else {})
 
     def attribute(self) -> Attribute:
-        """The attribute with these categories. Raises InvalidInput where they are too many."""
+        """Build the attribute; raise InvalidInput if categories are too many."""
         if self.full:
             raise InvalidInput(
                 f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values, or very long ones; give it bins, or leave "
@@ -109,17 +114,17 @@ class ObservedColumn:
 
 
 def _counted(values: pa.Array) -> pa.StructArray:
-    """How often each value occurs."""
+    """Count each value."""
     return pc.value_counts(values.cast(pa.string()) if pa.types.is_string_view(values.type) else values)
 
 
 def number_text_of(value: Any) -> str | None:
-    """The text of a number; None for anything else."""
+    """Format a number; None for other values."""
     return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _reader(values: Sequence[Any]) -> Any:
-    """What turns a value of the column into a category."""
+    """Choose the converter from the column's values to categories."""
     if values and all(isinstance(v, str) for v in values):
         if all(v in _BOOLEANS for v in values):
             return _BOOLEANS.__getitem__
@@ -137,7 +142,10 @@ def _plain(value: Any) -> Category:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is how programs write this number: no leading zeros, which would be lost."""
+    """Check that a text is a number as programs write it.
+
+    Leading zeros would be lost.
+    """
     try:
         number = float(text)
     except ValueError:

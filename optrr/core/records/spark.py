@@ -20,14 +20,17 @@ from optrr_solvers.arrays import IntArray
 
 
 def is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark data frame."""
+    """Check whether this is a Spark data frame."""
     return "pyspark" in sys.modules and any(
         kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame" for kind in type(data).__mro__
     )
 
 
 def refuse_spark_frame(data: object) -> None:
-    """Refuse what would be collected into the driver. Raises InvalidInput naming what to use instead."""
+    """Raise InvalidInput for a Spark frame, which would be collected into memory.
+
+    The message names the alternative.
+    """
     if is_spark_frame(data):
         raise InvalidInput(
             "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
@@ -51,13 +54,13 @@ _INTERPRETER = "PYSPARK_PYTHON (spark.pyspark.python)"
 
 
 def arrow_schema(frame: Any) -> pa.Schema:
-    """The frame's columns as Arrow types."""
+    """Return the frame's columns as Arrow types."""
     # an optional dependency, there when the caller has a Spark frame
     return import_module("pyspark.sql.pandas.types").to_arrow_schema(frame.schema)
 
 
 def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, schema: Any) -> Any:
-    """The lazy frame of what ``kernel`` makes of each partition's batches of these columns.
+    """Apply ``kernel`` lazily to each partition's batches of these columns.
 
     A refusal on a worker names the partition: records are counted within it, for Spark numbers no others.
     """
@@ -78,7 +81,9 @@ def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, 
 
 @contextmanager
 def _own_interpreter(frame: Any) -> Iterator[None]:
-    """On one machine, workers run what runs here, where nobody names another Python: Spark would take the first ``python3``.
+    """Let local workers use this interpreter unless another one is configured.
+
+    Spark would take the first ``python3``.
 
     What is defined meanwhile keeps the interpreter; what others define in this session does not.
     """
@@ -96,7 +101,7 @@ def _own_interpreter(frame: Any) -> Iterator[None]:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what a worker refused, or lacks, into one line here; Spark wraps it in its own traceback."""
+    """Convert a worker's error to one line; Spark wraps it in its own traceback."""
     try:
         yield
     except InvalidInput:
@@ -117,7 +122,9 @@ def refusals() -> Iterator[None]:
 def summed(
     frame: Any, columns: Sequence[str], cells: int, tally: Callable[[Iterator[pa.RecordBatch]], IntArray]
 ) -> IntArray:
-    """Σ over partitions of ``tally``, which turns a partition's batches into an array of ``cells`` whole numbers.
+    """Sum ``tally`` over partitions.
+
+    It converts a partition's batches to an array of ``cells`` whole numbers.
 
     Workers send the cells that are not zero; Spark adds them up before they reach the driver.
     """

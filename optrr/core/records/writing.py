@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
-    """The table with an apostrophe before every name and text that a spreadsheet would compute."""
+    """Prefix an apostrophe to names and texts that spreadsheets would compute."""
     columns = []
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -64,7 +64,10 @@ def _as_text(text: str) -> str:
 
 
 def formula_doubts(path: Path, domain: Domain) -> list[str]:
-    """The warning about a CSV file of records, which programs read as well: there, names and categories stay as they are."""
+    """Warn about a CSV file of records.
+
+    Programs read it as well, so names and categories stay as they are.
+    """
     texts = [*domain.names, *(text for attribute in domain for text in attribute.texts)]
     computed = [text for text in texts if text is not None and _as_text(text) != text]
     if not computed or path.suffix.lower() != ".csv":
@@ -82,7 +85,9 @@ def refuse_input_as_target(target: Path, source: Source) -> None:
 
 
 class RecordWriter:
-    """Writes record batches of one schema to a file of any format that records are written in, in ``folder``.
+    """Writer of record batches of one schema to a file in ``folder``.
+
+    In any output format of records.
 
     The sizes of Parquet's row groups follow from the number of columns and of records, not from those of the batches.
     """
@@ -92,7 +97,7 @@ class RecordWriter:
         self._writer = format_to_write(path).create(path, schema)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all records, and return how many there are; their metadata is of no account."""
+        """Write all records and return their number; their metadata is ignored."""
         records = 0
         for batch in even(batches):
             self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
@@ -108,7 +113,9 @@ class RecordWriter:
 
 @contextmanager
 def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
-    """A writer of randomized records to ``target``: the file appears, with its provenance, when the block ends, or not.
+    """Yield a writer of randomized records to ``target``.
+
+    The file appears, with its provenance, when the block succeeds, or not at all.
 
     Parquet has it in its metadata, CSV in a sidecar (:mod:`optrr.core.provenance.provenance`). Raises InvalidInput for another
     suffix, or where the system does not let the file be written.
@@ -135,7 +142,9 @@ _TAKEN_AS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 def shuffled(
     batches: Iterable[pa.RecordBatch], bits: BitSource, folder: str | os.PathLike[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of batches of one schema in a random order, every order equally likely; batches of at most 131,072.
+    """Shuffle the records of batches of one schema.
+
+    Every order is equally likely; batches of at most 131,072.
 
     Nothing comes before everything has been read. Time O(n); up to a million records stay in memory, more of them go through a
     temporary file of about the size of the records, in ``folder`` or the system's place for such files. Raises OSError where it
@@ -161,7 +170,7 @@ def shuffled(
 
 
 def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]:
-    """All records in tables that fit into memory, and whether each is full, so that others may follow."""
+    """Iterate over tables of records that fit in memory, and whether each is full."""
     held: list[pa.RecordBatch] = []
     records = size = 0
     for batch in batches:

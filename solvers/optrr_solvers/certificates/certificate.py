@@ -79,7 +79,7 @@ class Certificate:
 
     @property
     def cells(self) -> int:
-        """How many vectors of counts the classes have, counted up to 2^64 or a little above."""
+        """Number of vectors of counts of the classes, up to about 2^64."""
         cells = 1
         for c in self.classes:
             if cells > _MOST_COUNTED:
@@ -88,7 +88,7 @@ class Certificate:
         return cells
 
     def work(self) -> Work:
-        """What computing the bound may take, never too low."""
+        """Bound the work of computing the lower bound."""
         cells, m = self.cells, sum(len(c) for c in self.classes)
 
         def largest(values: Sequence[int]) -> int:
@@ -108,7 +108,10 @@ class Certificate:
         return Work(rows * (STEP * cells + INTEGER_STEP * whole), 64.0 * cells + 4.0 * INTEGER_BYTES * whole)
 
     def check(self, problem: Problem) -> None:
-        """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
+        """Check that every multiplier belongs to a requirement of ``problem``.
+
+        Raises InvalidCertificate.
+        """
         try:
             classes = partition(self.classes, problem.m, "certificate's classes")
         except InvalidInput as error:
@@ -160,7 +163,9 @@ class Certificate:
 
 
 def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
-    """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
+    """Compute the lower bound of ε in nats for any mechanism of ``problem``.
+
+    Rounded down; never negative.
 
     With multipliers: the bound by duality, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
     O(m).
@@ -209,7 +214,10 @@ def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
 
 
 def kl_bound(problem: Problem) -> float:
-    """Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down: holds for every mechanism (design §3.3)."""
+    """Compute Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down.
+
+    A lower bound for every mechanism (design §3.3).
+    """
     f, d, gap = problem.flips, problem.uniform_flips, problem.gaps
     # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -221,7 +229,10 @@ def kl_bound(problem: Problem) -> float:
 
 
 def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
-    """H as integers over the counts, its rational constant (rounded up), and −E_μ h with that constant."""
+    """Compute H as integers over the counts.
+
+    Also its rational constant (rounded up), and −E_μ h with that constant.
+    """
     shape = tuple(len(c) + 1 for c in certificate.classes)
     # few cells: Python's integers, so that weights may differ by any factor; many: int64, checked against overflow
     kind = object if math.prod(shape) <= EXACT_CELLS else np.int64
@@ -251,7 +262,7 @@ def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray
 
 
 class _Budget:
-    """Bounds the integers met so far; raises InvalidCertificate before one could overflow."""
+    """Bound of the integers so far; raises InvalidCertificate before overflow."""
 
     def __init__(self, limit: float) -> None:
         self._limit, self._spent = limit, 0
@@ -269,7 +280,10 @@ def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
 
 
 def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int, kind: type) -> tuple[int, IntArray, Fraction]:
-    """Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j."""
+    """Compute the row of a pair of classes.
+
+    Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j.
+    """
     ndim = len(certificate.classes)
     scaled, floors = [], []
     for g in (a, b):
@@ -288,7 +302,7 @@ def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int, kind: 
 
 
 def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> tuple[IntArray, Fraction, int]:
-    """Contribution of the cap multipliers to h, to E_μ h, and the largest integer met."""
+    """Compute the cap multipliers' part of h and E_μ h, and the largest integer."""
     assert problem.caps is not None
     out = np.zeros(shape, dtype=object)
     flat = out.reshape(-1)
@@ -309,7 +323,10 @@ def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]
 
 
 def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> list[int]:
-    """How many outputs each cell holds, exactly, in flat order: Π C(m_g, k_g) (r_g−1)^{k_g}."""
+    """Count the outputs of each cell exactly: Π C(m_g, k_g) (r_g−1)^{k_g}.
+
+    In flat order.
+    """
     out = [1]
     for members, _ in zip(certificate.classes, shape, strict=True):
         n, r = len(members), int(problem.sizes[members[0]])

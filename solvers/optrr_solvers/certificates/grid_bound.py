@@ -72,7 +72,10 @@ _SUM_ERROR = 2.0**-28
 
 @dataclass(frozen=True, eq=False)
 class WeightedClasses:
-    """The certificate's classes: sizes r and counts n, shape (G,), weights w of any size, and their ε."""
+    """Classes of the certificate.
+
+    Sizes r and counts n, shape (G,), weights w of any size, and their ε.
+    """
 
     sizes: IntArray
     counts: IntArray
@@ -83,7 +86,7 @@ class WeightedClasses:
     def of(
         cls, problem: Problem, classes: Sequence[Sequence[int] | IntArray], weights: tuple[int, ...]
     ) -> "WeightedClasses":
-        """One entry a class, in the certificate's order."""
+        """Build one entry per class, in the certificate's order."""
         groups = partition(classes, problem.m)
         first = groups.first
         return cls(problem.sizes[first], groups.counts, weights, problem.epsilons[first])
@@ -95,7 +98,9 @@ class WeightedClasses:
 
     @cached_property
     def capped(self) -> IntArray:
-        """min(w, end), shape (G,): one change with the end as its weight leaves (K−X)⁺ at 0, as any larger weight does.
+        """min(w, end), shape (G,).
+
+        One change with weight end gives (K−X)⁺ = 0, as any larger weight does.
 
         Raises WindowTooWide where sums of them would overflow.
         """
@@ -127,7 +132,10 @@ class WeightedClasses:
 
     @cached_property
     def advantage(self) -> Fraction:
-        """A lower bound of w·d − K⁺: d is rounded down to 192 bits, since exact fractions of many sizes have no small sum."""
+        """Lower bound of w·d − K⁺, with d rounded down to 192 bits.
+
+        Exact fractions of many sizes have a large common denominator.
+        """
         if self._totals is not None:
             return _sum(self._totals * (1 - 1 / self.sizes), 1 - _FLIP_ERROR) - Fraction(self.threshold, _UNIT)
         parts = zip(self.counts.tolist(), self.weights, self.sizes.tolist(), strict=True)
@@ -140,7 +148,7 @@ def _sum(values: FloatArray, factor: float) -> Fraction:
 
 
 def lower_bound(classes: WeightedClasses) -> float:
-    """ε in nats, rounded down; 0 where the weights prove nothing.
+    """Compute the bound of ε in nats, rounded down; 0 if the weights prove nothing.
 
     O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million attributes.
     Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
@@ -163,7 +171,7 @@ def lower_bound(classes: WeightedClasses) -> float:
 
 
 def _exact_mean(classes: WeightedClasses, threshold: int) -> Fraction:
-    """E_μ[(K−X)⁺] from the number of outputs at each total."""
+    """Compute E_μ[(K−X)⁺] from the number of outputs at each total."""
     end = -(-threshold // _UNIT)
     outputs = np.zeros(end, dtype=object)
     outputs[0] = 1
@@ -178,7 +186,7 @@ def _exact_mean(classes: WeightedClasses, threshold: int) -> Fraction:
 
 
 def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
-    """ln E_μ[(K−X)⁺], rounded up."""
+    """Compute ln E_μ[(K−X)⁺], rounded up."""
     log_odds, counts = np.log(classes.sizes - 1.0), classes.counts.astype(np.float64)
     weights = classes.capped.astype(np.float64)
     # at the integrand's saddle point 2/θ stands where a probability's has 1/θ; every θ is valid, and this one is close
@@ -199,7 +207,10 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
 
 
 def _log_sum_ceiling(row: TotalsRow, theta: float, threshold: int) -> float:
-    """ln Σ_x N(x) e^{−θ(end−x)} (K−x)⁺ with end = ⌈K⌉, rounded up, the dropped mass included."""
+    """Compute ln Σ_x N(x) e^{−θ(end−x)} (K−x)⁺ with end = ⌈K⌉, rounded up.
+
+    The dropped mass is included.
+    """
     end = -(-threshold // _UNIT)
     below = threshold - (end - 1) * _UNIT
     fraction = math.nextafter(below / _UNIT, math.inf)
@@ -214,7 +225,10 @@ def _log_sum_ceiling(row: TotalsRow, theta: float, threshold: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Tilted:
-    """Classes under the tilt: counts n, weights w, 4z/(1+z)² and its relative error, shape (G,); order of work."""
+    """Tilted classes in order of work.
+
+    Counts n, weights w, 4z/(1+z)² and its relative error, shape (G,).
+    """
 
     counts: FloatArray
     weights: FloatArray
@@ -232,7 +246,7 @@ class _Tilted:
         return cls(counts[order], weights[order], swing[order], error[order])
 
     def log_moduli(self, rows: slice, t: FloatArray) -> FloatArray:
-        """Σ n ln|φ| over these classes for each frequency, rounded up, shape of ``t``."""
+        """Compute Σ n ln|φ| for each frequency, rounded up, shape of ``t``."""
         angle = np.multiply.outer(0.5 * self.weights[rows], t)
         sines = np.sin(angle) ** 2
         # sin² moves by at most 2·error of its angle
@@ -247,14 +261,19 @@ class _Tilted:
 
 
 def spread(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
-    """θσ: how many natural units the tilted total spreads over; ``log_odds`` = ln(r−1), all of shape (G,)."""
+    """Compute θσ, the spread of the tilted total in natural units.
+
+    ``log_odds`` = ln(r−1), all of shape (G,).
+    """
     theta = _tilt(log_odds, counts, weights, radius)
     odds = np.exp(-np.abs(log_odds - theta * weights))
     return theta * math.sqrt(float(counts @ (weights**2 * odds / (1 + odds) ** 2)))
 
 
 def modulus_log_mean_ceiling(sizes: IntArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
-    """ln E_μ[(K−X)⁺], rounded up, for any K ≤ ``radius``·(1 + 2^-52); arrays of shape (G,), whole weights below 2^53.
+    """Compute ln E_μ[(K−X)⁺], rounded up, for any K ≤ ``radius``·(1 + 2^-52).
+
+    Arrays of shape (G,), whole weights below 2^53.
 
     O(G × frequencies that matter) time, 50 MB and a few vectors of G.
     """
@@ -275,12 +294,15 @@ def modulus_log_mean_ceiling(sizes: IntArray, counts: FloatArray, weights: Float
 
 
 def _tilt(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
-    """Where the sum's own terms turn least: Σ n p w + 2/θ = K, which is the usual saddle point at half of both."""
+    """Find the minimum of the sum's terms: Σ n p w + 2/θ = K.
+
+    It is the usual saddle point at half of both.
+    """
     return saddle_point(log_odds, counts / 2, weights, radius / 2)
 
 
 def _terms(tilted: _Tilted, logs: FloatArray, t: FloatArray) -> FloatArray:
-    """Upper bounds of |ĝ| Π |φ|; most frequencies are final after the first rows."""
+    """Bound |ĝ| Π |φ| from above; most frequencies stop after the first rows."""
     final: list[FloatArray] = []
     silent = logs[0] + math.log(_SILENT / t.size)
     start = 0
@@ -300,7 +322,7 @@ def _terms(tilted: _Tilted, logs: FloatArray, t: FloatArray) -> FloatArray:
 def _log_base(  # noqa: PLR0913 (one sum, all of it needed)
     sizes: IntArray, counts: FloatArray, weights: FloatArray, log_odds: FloatArray, theta: float, radius: float
 ) -> float:
-    """θK + Σ n ln((1+z)/r), rounded up."""
+    """Compute θK + Σ n ln((1+z)/r), rounded up."""
     odds = log_odds - theta * weights
     log_sizes, grown = np.log(sizes.astype(np.float64)), np.logaddexp(0.0, odds)
     value = math.fsum((counts * grown).tolist()) - math.fsum((counts * log_sizes).tolist()) + theta * radius

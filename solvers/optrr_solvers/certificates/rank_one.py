@@ -35,12 +35,15 @@ _ROUNDINGS = 8
 
 
 class TooManyTotals(ValueError):
-    """The integers are too large for the table of totals; the message says how many there would be."""
+    """The integers are too large for the table; the message has the number."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankOne:
-    """Classes of alike attributes: sizes r, counts n, ε, integers u (any sign) and b ≥ 0, shape (G,); U ≥ 1; κ."""
+    """Classes of alike attributes with integer multipliers.
+
+    Sizes r, counts n, ε, integers u (any sign) and b ≥ 0, shape (G,); U ≥ 1; κ.
+    """
 
     sizes: IntArray
     counts: IntArray
@@ -51,7 +54,7 @@ class RankOne:
     kappa: float
 
     def weights(self) -> list[Fraction]:
-        """w_g = u_g + b_g² (1 − 2/r_g)/(2U); a certificate needs them to be at least 0."""
+        """Compute w_g = u_g + b_g² (1 − 2/r_g)/(2U); certificates need w_g ≥ 0."""
         return [
             u + Fraction(b * b * (r - 2), 2 * self.unit * r)
             for u, b, r in zip(self.totals, self.effects, self.sizes.tolist(), strict=True)
@@ -59,7 +62,10 @@ class RankOne:
 
 
 def lower_bound(dual: RankOne) -> float:
-    """ε in nats, rounded down; 0 where the multipliers prove nothing. Raises TooManyTotals."""
+    """Compute the bound of ε in nats, rounded down; 0 if nothing is proved.
+
+    Raises TooManyTotals.
+    """
     constant, gain = _constants(dual)
     if gain <= 0:
         return 0.0
@@ -69,7 +75,7 @@ def lower_bound(dual: RankOne) -> float:
 
 
 def _constants(dual: RankOne) -> tuple[Fraction, Fraction]:
-    """C, rounded up, and −E_μ h, rounded down."""
+    """Compute C, rounded up, and −E_μ h, rounded down."""
     accuracy, squares = Fraction(0), Fraction(0)
     gain, effect, effect_squares = Fraction(0), Fraction(0), Fraction(0)
     parts = zip(
@@ -91,7 +97,10 @@ def _constants(dual: RankOne) -> tuple[Fraction, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class _TotalsTable:
-    """N(x, y) for x = first, …: the tilted law of both totals; ``log_base``: ln of what the tilt left out."""
+    """N(x, y) for x = first, …: the tilted distribution of both totals.
+
+    ``log_base`` is ln of the factor that the tilt left out.
+    """
 
     first: int
     values: FloatArray
@@ -102,7 +111,7 @@ class _TotalsTable:
 
 
 def log_mean_ceiling(dual: RankOne, constant: Fraction) -> float:
-    """ln E_μ[h⁺], rounded up. O(m × cells) time."""
+    """Compute ln E_μ[h⁺], rounded up; O(m × cells) time."""
     mean = Fraction(0)
     for n, b, r in zip(dual.counts.tolist(), dual.effects, dual.sizes.tolist(), strict=True):
         mean += Fraction(n * b * (r - 1), r)
@@ -161,14 +170,14 @@ def _table(dual: RankOne, end: int) -> _TotalsTable:
 
 
 def _size(theta: float, integers: IntArray) -> FloatArray:
-    """|θ u|, which an exponent's rounding is relative to."""
+    """Compute |θ u|, to which an exponent's rounding is relative."""
     return np.abs(theta * integers.astype(np.float64))
 
 
 def _step(  # noqa: PLR0913 (one recurrence, all of it needed)
     values: FloatArray, u: int, b: int, kept: float, changed: float, rows: int
 ) -> FloatArray:
-    """One attribute more; a falling total has its room already."""
+    """Add one attribute; a decreasing total already has its room."""
     old_x, old_y = values.shape
     new = np.zeros((min(old_x + max(u, 0), rows), old_y + b))
     n = min(old_x, new.shape[0])
@@ -183,7 +192,10 @@ def _step(  # noqa: PLR0913 (one recurrence, all of it needed)
 
 
 def _tilt(dual: RankOne) -> tuple[float, float]:
-    """(θ, φ) under which both totals have the means they have at the requested flips, by damped Newton steps."""
+    """Find (θ, φ) with the means of both totals at the requested flips.
+
+    By damped Newton steps.
+    """
     u, b = np.array(dual.totals, dtype=np.float64), np.array(dual.effects, dtype=np.float64)
     log_odds, n = np.log(dual.sizes - 1.0), dual.counts.astype(np.float64)
     f = expit(log_odds - dual.epsilons)

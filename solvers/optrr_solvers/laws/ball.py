@@ -82,13 +82,13 @@ class MixedBallRecord(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, mixed: MixedBall) -> "MixedBallRecord":
-        """The record of a ball."""
+        """Build the record of a ball."""
         ball = mixed.ball
         numbers = (ball.floors.tolist(), ball.fractions.tolist(), ball.knots.tolist(), ball.levels.tolist())
         return cls(mixed.share, *numbers)
 
     def mixed(self) -> MixedBall:
-        """The ball of a record."""
+        """Build the ball of a record."""
         # as integers and doubles explicitly: a value beyond 64 bits is refused here and not wrapped
         floors, knots = np.array(self.floors, dtype=np.int64), np.array(self.knots, dtype=np.int64)
         return MixedBall(self.share, WeightedBall(floors, np.array(self.fractions), knots, np.array(self.levels)))
@@ -144,28 +144,28 @@ class BallLaw(Law):
     Record = BallRecord
 
     def to_record(self) -> BallRecord:
-        """Classes, balls, ln Q."""
+        """Return the classes, balls and ln Q."""
         return BallRecord(
             [c.tolist() for c in self.classes], [MixedBallRecord.of(x) for x in self.balls], self.log_ratio
         )
 
     @classmethod
     def from_record(cls, record: BallRecord, sizes: IntArray) -> "BallLaw":
-        """The law of a record."""
+        """Build the noise distribution of a record."""
         balls = [x.mixed() for x in record.balls]
         log_ratio = float(bounded_nats([record.log_ratio], sizes.size)[0])
         return cls(sizes, record.classes, balls, log_ratio)
 
     def epsilon_parts(self) -> list[float]:
-        """ln Q."""
+        """Return ln Q."""
         return [self.log_ratio]
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """One marginal a class."""
+        """Compute λ_ic from one marginal per class."""
         return joint_by_class(self, self.class_of, others, center)
 
     def sharpened(self, epsilon: float) -> "BallLaw":
-        """The same balls mixed for another ln Q."""
+        """Mix the same balls for another ln Q, keeping computed properties."""
         return BallLaw(self.sizes, self.classes, self.balls, epsilon)
 
     @cached_property
@@ -195,7 +195,10 @@ class BallLaw(Law):
 
     @cached_property
     def _log_excess(self) -> FloatArray:
-        """ln of each ball's mass above the uniform answer's, before normalising: (Q−1) p_k E_μ[t_k], shape (K,)."""
+        """ln of each ball's unnormalized mass above the uniform distribution, (K,).
+
+        (Q−1) p_k E_μ[t_k].
+        """
         masses = np.array([np.log(x.share) + part.log_mass for x, part in zip(self.balls, self.inside, strict=True)])
         return masses + self._log_gain
 
@@ -215,12 +218,12 @@ class BallLaw(Law):
         return np.asarray(out)
 
     def one_way(self) -> FloatArray:
-        """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
+        """Compute Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
         changed = self._changed[self.class_of]
         return np.stack([1 - changed, changed], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Shape (2,)*k; time O(2^k × nodes) for each ball."""
+        """Compute the marginal, shape (2,)*k; O(2^k × nodes) time per ball."""
         chosen = checked_subset(subset, self.m)
         alpha, shares = self.mixture
         out = uniform_marginal(self.sizes[list(chosen)], alpha)
@@ -229,7 +232,10 @@ class BallLaw(Law):
         return np.asarray(out)
 
     def class_pair_eigenvalues(self) -> FloatArray:
-        """λ_ij for i in class g and another j in class h, shape (G, G); classes of one have no pair inside."""
+        """Compute λ_ij for i in class g and another j in class h, shape (G, G).
+
+        A class of one attribute has no pair inside.
+        """
         # the uniform answer's pair eigenvalues are 0
         _, shares = self.mixture
         out = np.zeros((self.counts.size, self.counts.size))
@@ -240,7 +246,10 @@ class BallLaw(Law):
         return out
 
     def pair_eigenvalues(self) -> FloatArray:
-        """λ_ij off the diagonal, λ_i on it: one matrix product over classes, spread over the members."""
+        """Compute λ_ij off the diagonal and λ_i on it.
+
+        One matrix product over classes, repeated for the members.
+        """
         if self.m > MAX_PAIR_TABLE:
             raise ValueError(
                 f"a table of all pairs of {self.m} attributes does not fit; ask for eigenvalues((i, j)), "
@@ -251,11 +260,13 @@ class BallLaw(Law):
         return out
 
     def log_density_range(self) -> tuple[float, float]:
-        """0 and ln Q: t never leaves [0, 1]."""
+        """Return 0 and ln Q, as t is always in [0, 1]."""
         return 0.0, self.log_ratio
 
     def conditional_epsilons(self) -> FloatArray:
-        """Upper bounds, rounded up, shape (m,): the largest step of each ball's profile over the attribute's weight.
+        """Bound the conditional ε from above, rounded up, shape (m,).
+
+        By the largest step of each ball's profile over the attribute's weight.
 
         A mixture's ratio is at most the largest ratio of its parts. Totals of other attributes that cannot occur are
         counted in, so that the true conditional ε may be smaller; it is never above ``log_ratio``. Exact where change
@@ -270,14 +281,19 @@ class BallLaw(Law):
 
     @cached_property
     def counted(self) -> CountLaw | None:
-        """The same law as densities of all vectors of counts, where they are few; None otherwise."""
+        """The same distribution as densities of all vectors of counts.
+
+        None if they are many.
+        """
         if not all(countable(x.ball, self.classes) for x in self.balls):
             return None
         inside = sum(x.share * x.ball.profile(totals_of(self.counts, x.ball)) for x in self.balls)
         return CountLaw(self.sizes, self.classes, self._log_density(np.asarray(inside)))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """A choice of ball, then one state for every total, apart from totals that no longer decide anything.
+        """Build a choice of ball, then one state for every total.
+
+        Totals that no longer matter share a state.
 
         Among several shells, or roundings of one, no change set need have the largest density of each, so that the ε of a
         choice would only be bounded. Where change sets are few, their own densities are drawn from instead: their ε is exact.
@@ -304,7 +320,10 @@ class BallLaw(Law):
 
     @cached_property
     def _visited(self) -> IntArray:
-        """Attributes in the order in which they are visited: heavy ones first, so that few states are left for the others."""
+        """Attributes in the order of visits: heavy ones first.
+
+        Few states then remain for the others.
+        """
         return np.argsort(-self.balls[0].ball.weights[self.class_of], kind="stable")
 
     def _ball_diagram(self, ball: WeightedBall, most: int) -> Diagram | None:
@@ -320,13 +339,16 @@ class BallLaw(Law):
         return totals_diagram(totals, most, self._visited)
 
     def _log_density(self, inside: FloatArray) -> FloatArray:
-        """ln(1 + (Q−1) t) for degrees t, of any shape."""
+        """Compute ln(1 + (Q−1) t) for degrees t, of any shape."""
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(0.0, np.log(inside) + self._log_gain)
         return np.minimum(logs, self.log_ratio)
 
     def work(self) -> Work:
-        """The sums of one ball are done when those of the next begin; then the totals that are reached, and their automaton."""
+        """Estimate the work of the sums, then of the totals' automaton.
+
+        The sums of one ball finish before those of the next begin.
+        """
         sums = [self._work_of_sums(x.ball) for x in self.balls]
         out = Work(sum(x.seconds for x in sums), max(x.memory for x in sums))
         if self.m > MOST_LAYERS:
@@ -341,7 +363,7 @@ class BallLaw(Law):
         return out + Work(STATE * states) + of_states(min(states, MOST_STATES), self.log_ratio)
 
     def pair_work(self) -> Work:
-        """One matrix product over the frequencies of each ball."""
+        """Estimate the work of one matrix product over the frequencies of each ball."""
         nodes = sum(self._most_nodes(x.ball) for x in self.balls)
         return Work(STEP * len(self.classes) ** 2 * nodes, 32.0 * self.m**2)
 
@@ -356,13 +378,16 @@ class BallLaw(Law):
         return sums + Work(_BALL + _LAYER * min(self.m, MOST_LAYERS))
 
     def _most_nodes(self, ball: WeightedBall) -> float:
-        """At least as many frequencies as the ball's transform has."""
+        """Bound the number of frequencies of the ball's transform."""
         reach = min(float(self.counts @ (ball.floors + 1.0)), 4.0 * MAX_NODES)
         return min(1.1 * (reach + 2 * float(ball.knots[-1] - min(int(ball.knots[0]), 0)) + 64), MAX_NODES)
 
     @cached_property
     def labels(self) -> Labels:
-        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
+        """Stated ε, as for every noise distribution.
+
+        Without an automaton accuracies include the sampler's rounding.
+        """
         if self.automaton is not None:
             return super().labels
         own = self.conditional_epsilons()
@@ -376,14 +401,17 @@ class BallLaw(Law):
         return BallSampler(self.sizes, self.class_of, [(x.share, x.ball) for x in self.balls], self.log_ratio)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`ball_sampler`)."""
+        """Draw uniform answers and balls.
+
+        The sampled mechanism's ε is never above the stored one (:mod:`ball_sampler`).
+        """
         if self.counted is not None:
             return self.counted.sample(n, source)
         return self._sampler.draw(n, source)
 
 
 def _degrees(law: BallLaw) -> FloatArray:
-    """t of every change set, over all roundings of the weights: shape (2,)*m."""
+    """Compute t of every flip pattern over all roundings of the weights, (2,)*m."""
     out = np.zeros(1 << law.m)
     for x in law.balls:
         # attribute after attribute: totals without what is rounded up, and the chances of so much more, shape (sets, m + 1)
@@ -399,7 +427,10 @@ def _degrees(law: BallLaw) -> FloatArray:
 
 
 def _largest_steps(ball: WeightedBall, log_ratio: float) -> FloatArray:
-    """max over totals x of |ln q(x) − ln q(x + w)| with either rounding of w, for q = 1 + (Q−1)G, shape (G,)."""
+    """Compute max over totals x of |ln q(x) − ln q(x + w)|, shape (G,).
+
+    With either rounding of w, for q = 1 + (Q−1)G.
+    """
     with np.errstate(divide="ignore"):
         levels = np.logaddexp(0.0, np.log(ball.levels) + log_expm1(np.asarray(log_ratio)))
     if levels[0] == levels.max() and np.all(np.diff(levels) <= 0):

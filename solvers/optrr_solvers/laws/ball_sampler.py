@@ -52,12 +52,18 @@ _GAIN = 2.0**-30
 
 
 def most_gain(m: int) -> float:
-    """How much more often than under the law the answer is uniform, at most, for m attributes."""
+    """Bound how much more often the answer is uniform than intended.
+
+    For m attributes.
+    """
     return _GAIN * math.pow(m / 100, 0.75)
 
 
 class BallTable:
-    """Forward program of one ball; ``log_mass`` is ln E_μ[t] and ``error`` bounds its error."""
+    """Forward program of one ball.
+
+    ``log_mass`` is ln E_μ[t] and ``error`` bounds its error.
+    """
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, class_of: IntArray) -> None:
         odds = np.log(sizes - 1.0)
@@ -79,7 +85,7 @@ class BallTable:
         self._finish(ball, sizes)
 
     def _rows(self, block: IntArray) -> Iterator[TotalsRow]:
-        """The row before each attribute of the block, and after the last."""
+        """Iterate over the rows before each attribute of the block and after the last."""
         yield first_row()
         yield from rows(self._steps.of_these(block), self._end, first_row(), 0, block.size)
 
@@ -113,7 +119,10 @@ class BallTable:
         )
 
     def draw(self, n: int, source: BitSource) -> BoolArray:
-        """``n`` change sets of the ball, shape (n, m); one pass over the blocks' rows and O(n m)."""
+        """Draw ``n`` flip patterns of the ball, shape (n, m).
+
+        One pass over the blocks' rows, and O(n m).
+        """
         out = np.empty((n, len(self._steps)), dtype=np.bool_)
         totals = self._tree.split(self._totals[pick_alike(self._final, n, source)], source)
         for k, block in enumerate(self._blocks):
@@ -123,7 +132,7 @@ class BallTable:
         return out
 
     def _undo(self, i: int, before: TotalsRow, state: IntArray, words: Words) -> tuple[BoolArray, IntArray]:
-        """Whether attribute i changed, and the total before it, for every draw."""
+        """Draw whether attribute i changed, and the total before it."""
         steps = self._steps
         a = int(steps.floors[i])
         kept = before.at(state) * steps.kept[i]
@@ -134,7 +143,9 @@ class BallTable:
 
 
 def _branch(words: Words, parts: FloatArray, a: int) -> tuple[BoolArray, IntArray]:
-    """Split [0, 2^64) among "kept", "changed by a" and "changed by a + 1"; the largest takes what rounding leaves.
+    """Split [0, 2^64) among "kept", "changed by a" and "changed by a + 1".
+
+    The largest gets the remainder of rounding.
 
     ``parts`` has shape (3, n); returns whether the attribute changed, and by how much the total grew.
     """
@@ -175,14 +186,14 @@ class BallSampler:
             )
 
     def _table(self, k: int) -> BallTable:
-        """The table of one ball. It is built when it is needed and only the last one is kept, because each may be large."""
+        """Build the table of one ball and cache the last one; each may be large."""
         if k not in self._tables:
             self._tables.clear()
             self._tables[k] = BallTable(self._balls[k], self._sizes, self._class_of)
         return self._tables[k]
 
     def draw(self, n: int, source: BitSource) -> BoolArray:
-        """``n`` change sets, shape (n, m)."""
+        """Draw ``n`` flip patterns, shape (n, m)."""
         cells = self._choice.draw(n, source)
         out = np.empty((n, self._sizes.size), dtype=np.bool_)
         for k in range(len(self._balls)):

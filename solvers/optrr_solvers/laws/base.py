@@ -50,7 +50,9 @@ _LARGEST = 500.0
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """ε in nats of what is drawn: total and conditional, (m,), never below it; accuracies, (m,), never above it.
+    """Stated ε in nats of what is drawn.
+
+    Total and conditional, (m,), never below it; accuracies, (m,), never above it.
 
     Without an automaton accuracies are sums of doubles, and right to their last places.
     """
@@ -90,40 +92,54 @@ class Law(ABC):
         return int(self.sizes.size)
 
     def to_record(self) -> Any:
-        """The law's numbers as an instance of ``Record``."""
+        """Return the distribution's numbers as an instance of ``Record``."""
         raise NotImplementedError(f"a {type(self).__name__} has no record")
 
     @classmethod
     def from_record(cls, record: Any, sizes: IntArray) -> Self:
-        """The law of a record. Raises ValueError where it does not fit attributes of these sizes."""
+        """Build the distribution of a record.
+
+        Raises ValueError if it does not fit attributes of these sizes.
+        """
         raise NotImplementedError(f"a {cls.__name__} has no record")
 
     def epsilon_parts(self) -> list[float] | None:
-        """Doubles whose exact sum is the law's ε; None where it is no sum of what is stored."""
+        """Return doubles whose exact sum is ε; None if it is not such a sum."""
         return None
 
     def epsilon_ceiling(self) -> float | None:
-        """Smallest double not below the exact total ε of the stored numbers; None where that is no sum of them."""
+        """Compute the smallest double not below the exact total ε.
+
+        None if it is not a sum of stored numbers.
+        """
         parts = self.epsilon_parts()
         return None if parts is None else sum_ceiling(parts)
 
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
-        """Proven lower and upper bounds of every ε_i in nats, shape (m,), in rationals; None where that is too long."""
+        """Bound every ε_i in nats, shape (m,), in exact rationals.
+
+        None if that takes too long.
+        """
         return None
 
     @abstractmethod
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Probability of every change pattern inside ``subset`` (k attributes, in that order): shape (2,)*k.
+        """Compute the probability of every flip pattern inside ``subset``.
+
+        k attributes, in that order: shape (2,)*k.
 
         Index 1 on an axis means that attribute changed. Exact up to rounding; k at most 20.
         """
 
     def one_way(self) -> FloatArray:
-        """Pr(attribute i kept), Pr(attribute i changed): shape (m, 2), rows sum to 1."""
+        """Compute Pr(attribute i kept), Pr(attribute i changed): shape (m, 2)."""
         return np.stack([self.marginal((i,)) for i in range(self.m)])
 
     def log_densities(self) -> FloatArray:
-        """ln(ν_S/μ_S) of every change set, up to one constant, shape (2,)*m. Raises MethodTooLarge above 20 attributes."""
+        """Compute ln(ν_S/μ_S) of every flip pattern, up to one constant, (2,)*m.
+
+        Raises MethodTooLarge above 20 attributes.
+        """
         if self.m > MAX_MARGINAL:
             raise MethodTooLarge(
                 f"a law of kind {self.kind!r} over {self.m} attributes has too many change sets to list; use method 'ball', or "
@@ -133,13 +149,16 @@ class Law(ABC):
             return np.asarray(np.log(self.marginal(range(self.m))) - log_uniform(self.sizes))
 
     def log_density_range(self) -> tuple[float, float]:
-        """Smallest and largest ln(ν_S/μ_S), up to one common constant, rounded outward."""
+        """Compute the smallest and largest ln(ν_S/μ_S), rounded outward.
+
+        Up to one common constant.
+        """
         logs = self.log_densities()
         slack = _ROUNDING * (1 + np.abs(logs).max())
         return float(logs.min() - slack), float(logs.max() + slack)
 
     def conditional_epsilons(self) -> FloatArray:
-        """max over S not containing i of |ln q_S/q_{S∪{i}}|, in nats, shape (m,), rounded up.
+        """Compute max |ln q_S/q_{S∪{i}}| over S without i, in nats, (m,), rounded up.
 
         What an observer who already knows all other attributes of a person learns about attribute i.
         """
@@ -147,79 +166,105 @@ class Law(ABC):
         return np.asarray(largest_steps(logs) + 2 * _ROUNDING * (1 + np.abs(logs).max()))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """The law as a decision diagram, from which its automaton is built; None where it has none of ``most`` states."""
+        """Build the decision diagram from which the automaton is built.
+
+        None if it has more than ``most`` states.
+        """
         out = table_diagram(self.log_densities()) if self.m <= _LISTED else None
         return out if out is not None and out.states <= most else None
 
     def sharpened(self, epsilon: float) -> "Law":
-        """The law with densities 1 + k x whose total is ``epsilon`` nats, more than this one's, whose densities are 1 + x.
+        """Scale the densities 1 + x to 1 + k x with total ``epsilon`` nats.
+
+        The new total must be larger.
 
         Raises MethodTooLarge where change sets have to be listed and are too many.
         """
         return TableLaw(self.sizes, sharper(self.log_densities(), epsilon))
 
     def work(self) -> Work:
-        """What building the automaton and recomputing the label may take, never too low."""
+        """Bound the work of building the automaton and recomputing the stated ε."""
         # a law of more attributes than layers has no automaton
         states = min(4 * self.m, MOST_STATES) if self.m <= MOST_LAYERS else 0
         return of_states(states, float(np.ptp(self.log_density_range())))
 
     def pair_work(self) -> Work:
-        """The same of the eigenvalues of all pairs."""
+        """Bound the work of the eigenvalues of all pairs."""
         return Work(self.m**2 / 2 * MARGINAL, 32.0 * self.m**2)
 
     @cached_property
     def automaton(self) -> Automaton | None:
-        """What :meth:`sample` draws from, in integers; None where it would be too large and another route is taken."""
+        """Integer automaton from which :meth:`sample` draws; None if too large."""
         if self.m > MOST_LAYERS:
             return None
         return automaton_of(self.sizes, self.diagram(), self.epsilon, self.conditional_epsilons())
 
     @cached_property
     def labels(self) -> Labels:
-        """What holds for records drawn by :meth:`sample`: the law's own numbers where they cover the integers drawn."""
+        """Stated ε of records drawn by :meth:`sample`.
+
+        The distribution's own numbers if they cover the integers drawn.
+        """
         if self.automaton is None:
             return Labels(self.epsilon, self.drawn_accuracies(), self.conditional_epsilons())
         a = self.automaton
         return Labels(a.epsilon_label, a.attribute_labels(self.attribute_epsilons()), a.conditional_labels)
 
     def drawn_accuracies(self) -> FloatArray:
-        """ε_i in nats of what :meth:`sample_directly` draws, shape (m,)."""
+        """Compute ε_i in nats of what :meth:`sample_directly` draws, shape (m,)."""
         return self.attribute_epsilons()
 
     def sample(self, n: int, source: BitSource) -> BoolArray:
-        """``n`` independent change sets, shape (n, m), True where the attribute changes; O(n m) memory."""
+        """Draw ``n`` independent flip patterns, shape (n, m); O(n m) memory.
+
+        True if the attribute changes.
+        """
         if self.automaton is None:
             return self.sample_directly(n, source)
         return self.automaton.sampler.changes(n, source)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """As :meth:`sample`, for a law whose automaton would be too large."""
+        """Draw as :meth:`sample` without an automaton, which would be too large."""
         raise NotImplementedError(
             f"a {type(self).__name__} of {self.m} attributes has no automaton and no other sampler"
         )
 
     @property
     def epsilon(self) -> float:
-        """Total ε in nats: the range of the log density, rounded up. Never below the law's true ε."""
+        """Total ε in nats, rounded up; never below the true ε.
+
+        The range of the log density.
+        """
         low, high = self.log_density_range()
         return float(np.nextafter(high - low, np.inf)) if high > low else 0.0
 
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,) (POR eq. 2)."""
+        """Compute attribute ε in nats, shape (m,) (POR eq. 2).
+
+        ε_i of the randomized response that is as accurate on attribute i alone.
+        """
         kept, changed = self.one_way().T
         return np.asarray(np.log(self.sizes - 1.0) + np.log(kept) - np.log(changed))
 
     def eigenvalues(self, subset: Sequence[int]) -> FloatArray:
-        """λ_W of every W inside ``subset`` (k attributes): shape (2,)*k, index 1 where the attribute is in W."""
+        """Compute λ_W of every W inside ``subset``, shape (2,)*k.
+
+        Index 1 if the attribute is in W.
+        """
         return effect_transform(self.marginal(subset), self.sizes[list(subset)])
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """λ_ic of every attribute in ``others`` with attribute ``center``, one marginal each; shape (k,)."""
+        """Compute λ_ic of ``others`` with attribute ``center``, shape (k,).
+
+        One marginal each.
+        """
         return np.array([self.eigenvalues((int(i), center))[1, 1] for i in others])
 
     def pair_eigenvalues(self) -> FloatArray:
-        """λ_ij off the diagonal, λ_i on it: shape (m, m). One marginal per pair."""
+        """Compute λ_ij off the diagonal and λ_i on it, shape (m, m).
+
+        One marginal per pair.
+        """
         out = np.diag(self.one_way_eigenvalues())
         for i in range(self.m):
             for j in range(i + 1, self.m):
@@ -227,13 +272,16 @@ class Law(ABC):
         return out
 
     def one_way_eigenvalues(self) -> FloatArray:
-        """λ_i = 1 − f_i/d_i, shape (m,)."""
+        """Compute λ_i = 1 − f_i/d_i, shape (m,)."""
         kept, changed = self.one_way().T
         return np.asarray(kept - changed / (self.sizes - 1))
 
 
 def effect_transform(table: FloatArray, sizes: IntArray) -> FloatArray:
-    """Change-set probabilities (2,)*k to eigenvalues λ_W, one axis at a time: λ = kept + χ changed. O(k 2^k)."""
+    """Transform probabilities of flip patterns (2,)*k to eigenvalues λ_W.
+
+    One axis at a time: λ = kept + χ changed. O(k 2^k).
+    """
     out = np.asarray(table, dtype=np.float64)
     for axis, r in enumerate(sizes):
         kept, changed = np.moveaxis(out, axis, 0)
@@ -242,7 +290,10 @@ def effect_transform(table: FloatArray, sizes: IntArray) -> FloatArray:
 
 
 def inverse_effect_transform(eigenvalues: FloatArray, sizes: IntArray) -> FloatArray:
-    """Eigenvalues λ_W back to change-set probabilities: the inverse of :func:`effect_transform`."""
+    """Transform eigenvalues λ_W to probabilities of flip patterns.
+
+    The inverse of :func:`effect_transform`.
+    """
     out = np.asarray(eigenvalues, dtype=np.float64)
     for axis, r in enumerate(sizes):
         whole, part = np.moveaxis(out, axis, 0)
@@ -251,12 +302,15 @@ def inverse_effect_transform(eigenvalues: FloatArray, sizes: IntArray) -> FloatA
 
 
 def uniform_marginal(sizes: IntArray, share: float) -> FloatArray:
-    """``share`` of a uniformly random answer's change sets, shape (2,)*k."""
+    """Compute ``share`` of a uniform answer's flip patterns, shape (2,)*k."""
     return reduce(np.multiply.outer, ([1 / r, 1 - 1 / r] for r in sizes), np.array(share))
 
 
 def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:
-    """The subset as a tuple; raises ValueError on repeats, strangers or more than 20 attributes."""
+    """Return the subset as a tuple.
+
+    Raises ValueError on repeats, unknown attributes or more than 20 attributes.
+    """
     chosen = tuple(int(i) for i in subset)
     if len(set(chosen)) != len(chosen) or any(not 0 <= i < m for i in chosen):
         raise ValueError(f"attribute set {chosen} must name different attributes among 0..{m - 1}")
@@ -268,7 +322,10 @@ def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:
 
 
 def joint_by_class(law: Law, class_of: IntArray, others: IntArray, center: int) -> FloatArray:
-    """λ_ic for laws that treat the members of a class alike: one marginal a class; shape (k,)."""
+    """Compute λ_ic from one marginal per class; shape (k,).
+
+    For distributions that treat the members of a class alike.
+    """
     out = np.empty(others.size)
     kinds = class_of[others]
     for kind in np.unique(kinds):
@@ -286,14 +343,17 @@ class SparseTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def record_of(law: Law) -> dict[str, Any]:
-    """The plain record of a law: JSON values, with its kind."""
+    """Return the plain record of a distribution: JSON values, with its kind."""
     if KINDS.get(law.kind) is not type(law):
         raise InvalidInput(f"a law of kind {type(law).__name__} cannot be written to a design file")
     return {"kind": law.kind, **msgspec.to_builtins(law.to_record())}
 
 
 def law_of(record: dict[str, Any], sizes: IntArray) -> Law:
-    """The law of a plain record, for attributes of these sizes. Raises InvalidInput where the record does not fit them."""
+    """Build the distribution of a plain record for attributes of these sizes.
+
+    Raises InvalidInput if the record does not fit them.
+    """
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(f"the law's kind is {str(kind)[:40]!r}; give one of {', '.join(sorted(KINDS))}")
@@ -306,7 +366,7 @@ def law_of(record: dict[str, Any], sizes: IntArray) -> Law:
 
 
 def sparse(values: FloatArray) -> SparseTable:
-    """An array of any shape."""
+    """Store an array of any shape."""
     flat = values.ravel()
     levels, counts = np.unique(flat, return_counts=True)
     most = float(levels[np.argmax(counts)])
@@ -315,7 +375,7 @@ def sparse(values: FloatArray) -> SparseTable:
 
 
 def dense(shape: tuple[int, ...], table: SparseTable, most: int) -> FloatArray:
-    """The array of a table, at most so many cells."""
+    """Restore the array of a table, at most so many cells."""
     size = math.prod(shape)
     if size > most:
         raise InvalidInput(f"the law has {size} cells; {most} at most")
@@ -328,7 +388,7 @@ def dense(shape: tuple[int, ...], table: SparseTable, most: int) -> FloatArray:
 
 
 def bounded_nats(values: Sequence[float], m: int) -> FloatArray:
-    """Numbers of nats that a law of ``m`` attributes may hold."""
+    """Check numbers of nats of a distribution of ``m`` attributes."""
     out = np.asarray(values, dtype=np.float64)
     if np.any(np.abs(out) > _LARGEST * m):
         raise InvalidInput(f"the law holds {np.abs(out).max():g} nats; {m} attributes need at most {_LARGEST * m:g}")
@@ -336,7 +396,9 @@ def bounded_nats(values: Sequence[float], m: int) -> FloatArray:
 
 
 class DensityLaw(Law):
-    """A law by stored numbers: ln q, up to one constant, over counts of changes in classes of alike attributes.
+    """Noise distribution by stored ln q over counts of changes.
+
+    Up to one constant; counts are of classes of alike attributes.
 
     Its ε is exactly the range of these numbers. ``classes`` partition the attributes; ``log_density`` has one axis a class.
     """
@@ -356,7 +418,7 @@ class DensityLaw(Law):
 
     @abstractmethod
     def with_densities(self, log_density: FloatArray) -> Self:
-        """The same with other numbers."""
+        """Return the distribution with other numbers."""
 
     @cached_property
     def probabilities(self) -> FloatArray:
@@ -365,24 +427,24 @@ class DensityLaw(Law):
         return np.asarray(np.exp(logs - logsumexp(logs)))
 
     def epsilon_parts(self) -> list[float]:
-        """Largest and smallest number."""
+        """Return the largest and smallest number."""
         return [float(self.log_density.max()), -float(self.log_density.min())]
 
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
-        """In rationals up to 4096 cells."""
+        """Bound ε_i in rationals up to 4096 cells."""
         return attribute_epsilon_bounds(self.sizes, self.classes, self.log_density)
 
     def log_density_range(self) -> tuple[float, float]:
-        """Exact: smallest and largest stored number."""
+        """Return the smallest and largest stored number, exactly."""
         return float(self.log_density.min()), float(self.log_density.max())
 
     def conditional_epsilons(self) -> FloatArray:
-        """Largest step along each class's axis, rounded up, spread over the members."""
+        """Compute the largest step along each class's axis, rounded up, (m,)."""
         steps = largest_steps(self.log_density)
         return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)[self.class_of]
 
     def sharpened(self, epsilon: float) -> Self:
-        """By the stored numbers."""
+        """Scale by the stored numbers."""
         return self.with_densities(sharper(self.log_density, epsilon))
 
     def _work(self, states: float) -> Work:
@@ -395,7 +457,9 @@ class DensityLaw(Law):
 
 
 class TableLaw(DensityLaw):
-    """Density of every change set against the uniform answer; the law of the exact solvers at small m.
+    """Noise distribution by the density of every flip pattern.
+
+    Relative to the uniform answer; for the exact solvers at small m.
 
     ``log_density`` has shape (2,)*m (or 2^m values in that order, first attribute slowest): ln q_S up to one constant.
     Memory 8·2^m bytes, m at most 20.
@@ -416,16 +480,16 @@ class TableLaw(DensityLaw):
         self.log_density, self.classes = values.reshape((2,) * self.m), singles(self.m)
 
     def to_record(self) -> SparseTable:
-        """The densities."""
+        """Return the densities."""
         return sparse(self.log_density)
 
     @classmethod
     def from_record(cls, record: SparseTable, sizes: IntArray) -> "TableLaw":
-        """The law of a record."""
+        """Build the noise distribution of a record."""
         return cls(sizes, dense((2,) * sizes.size, record, 1 << MAX_TABLE))
 
     def with_densities(self, log_density: FloatArray) -> "TableLaw":
-        """The same with other numbers."""
+        """Return the distribution with other numbers."""
         return TableLaw(self.sizes, log_density)
 
     @property
@@ -434,7 +498,7 @@ class TableLaw(DensityLaw):
         return log_uniform(self.sizes)
 
     def log_densities(self) -> FloatArray:
-        """The stored numbers."""
+        """Return the stored numbers."""
         return self.log_density
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
@@ -445,37 +509,40 @@ class TableLaw(DensityLaw):
         return np.transpose(kept, np.argsort(np.argsort(chosen)))
 
     def pair_eigenvalues(self) -> FloatArray:
-        """λ_ij and λ_i from one transform of the whole table, O(m 2^m)."""
+        """Compute λ_ij and λ_i from one transform of the whole table, O(m 2^m)."""
         bits = np.int64(1) << np.arange(self.m - 1, -1, -1)
         eigenvalues = effect_transform(self.probabilities, self.sizes).ravel()
         return np.asarray(eigenvalues[bits[:, None] | bits[None, :]])
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """One state for every different rest of the table."""
+        """Build one state for every distinct remainder of the table."""
         out = table_diagram(self.log_density)
         return out if out.states <= most else None
 
     def work(self) -> Work:
-        """Two states a cell at most."""
+        """Bound the work by two states per cell."""
         return self._work(2 * self.log_density.size)
 
     def pair_work(self) -> Work:
-        """One transform, which :meth:`work` covers."""
+        """Bound the work of one transform, which :meth:`work` covers."""
         return Work()
 
 
 def log_uniform(sizes: IntArray) -> FloatArray:
-    """ln μ_S, the law of a uniformly random answer, shape (2,)*m; 8·2^m bytes."""
+    """Compute ln μ_S of a uniform answer, shape (2,)*m; 8·2^m bytes."""
     return reduce(np.add.outer, ([-np.log(r), np.log1p(-1 / r)] for r in sizes), np.array(0.0))
 
 
 def largest_steps(log_density: FloatArray) -> FloatArray:
-    """The largest difference of neighbours along each axis, shape (axes,)."""
+    """Compute the largest difference of neighbors along each axis, (axes,)."""
     return np.asarray([np.abs(np.diff(log_density, axis=i)).max() for i in range(log_density.ndim)])
 
 
 def sharper(log_density: FloatArray, epsilon: float) -> FloatArray:
-    """ln(1 + k x) from ln(1 + x), up to a constant, with the largest exactly ``epsilon``."""
+    """Compute ln(1 + k x) from ln(1 + x), up to a constant.
+
+    The largest is exactly ``epsilon``.
+    """
     # in logarithms, because e^ε overflows for many attributes
     excess = log_expm1(log_density - log_density.min())
     out = np.logaddexp(0.0, excess - excess.max() + log_expm1(np.asarray(epsilon)))

@@ -24,7 +24,10 @@ class BlockRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BlockLaw(Law):
-    """Blocks as (attribute indices, law) pairs that partition the attributes; each law lists them in that order."""
+    """Independent blocks of attributes with a noise distribution each.
+
+    (attribute indices, law) pairs that partition the attributes; each law lists them in that order.
+    """
 
     kind = "blocks"
     Record = BlockRecord
@@ -44,12 +47,12 @@ class BlockLaw(Law):
         return out
 
     def to_record(self) -> BlockRecord:
-        """Every block's law."""
+        """Return every block's distribution."""
         return BlockRecord([(list(members), record_of(law)) for members, law in self.blocks])
 
     @classmethod
     def from_record(cls, record: BlockRecord, sizes: IntArray) -> "BlockLaw":
-        """The law of a record; blocks inside blocks are refused."""
+        """Build the distribution of a record; refuse blocks inside blocks."""
         m = sizes.size
         if any(inner.get("kind") == cls.kind for _, inner in record.blocks):
             raise InvalidInput("a block of the law consists of blocks; list them as blocks of the law itself")
@@ -57,12 +60,12 @@ class BlockLaw(Law):
         return cls([(members, law_of(inner, sizes[members])) for members, inner in record.blocks])
 
     def epsilon_parts(self) -> list[float] | None:
-        """All parts of all blocks."""
+        """Return all parts of all blocks."""
         parts = [law.epsilon_parts() for _, law in self.blocks]
         return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
 
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
-        """Each attribute's within its block."""
+        """Bound each attribute's ε within its block."""
         bounds = [law.attribute_epsilon_bounds() for _, law in self.blocks]
         known = [b for b in bounds if b is not None]
         if len(known) < len(bounds):
@@ -70,15 +73,15 @@ class BlockLaw(Law):
         return self._gather([low for low, _ in known]), self._gather([high for _, high in known])
 
     def work(self) -> Work:
-        """That of each block."""
+        """Sum the blocks' work."""
         return sum((law.work() for _, law in self.blocks), Work())
 
     def one_way(self) -> FloatArray:
-        """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
+        """Compute Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
         return self._gather([law.one_way() for _, law in self.blocks])
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Outer product of the blocks' marginals, axes in the order asked for."""
+        """Multiply the blocks' marginals, axes in the order of ``subset``."""
         chosen = checked_subset(subset, self.m)
         table, axes = np.array(1.0), []
         for members, law in self.blocks:
@@ -89,17 +92,17 @@ class BlockLaw(Law):
         return np.transpose(table, [axes.index(i) for i in chosen])
 
     def log_density_range(self) -> tuple[float, float]:
-        """Sums of the blocks' ranges, rounded outward."""
+        """Sum the blocks' ranges, rounded outward."""
         ranges = np.asarray([law.log_density_range() for _, law in self.blocks])
         slack = len(self.blocks) * 2.0**-52 * np.abs(ranges).sum()
         return float(ranges[:, 0].sum() - slack), float(ranges[:, 1].sum() + slack)
 
     def conditional_epsilons(self) -> FloatArray:
-        """Each attribute's within its block."""
+        """Compute each attribute's conditional ε within its block."""
         return self._gather([law.conditional_epsilons() for _, law in self.blocks])
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Block after block."""
+        """Chain the blocks' diagrams."""
         parts = [(members, law.diagram(most)) for members, law in self.blocks]
         diagrams = [(members, part) for members, part in parts if part is not None]
         if len(diagrams) < len(parts) or sum(part.states for _, part in diagrams) > most:
@@ -108,7 +111,10 @@ class BlockLaw(Law):
 
     @cached_property
     def labels(self) -> Labels:
-        """As of every law; without an automaton of all, the blocks' own labels, from which they are drawn."""
+        """Stated ε, as for every noise distribution.
+
+        Without an automaton of all, the blocks' own, from which they are drawn.
+        """
         if self.automaton is not None:
             return super().labels
         blocks = [law.labels for _, law in self.blocks]
@@ -119,7 +125,7 @@ class BlockLaw(Law):
         return Labels(max(self.epsilon, sum_ceiling([x.epsilon for x in blocks])), attribute, conditional)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Each block on its own."""
+        """Draw each block independently."""
         out = np.empty((n, self.m), dtype=np.bool_)
         for members, law in self.blocks:
             out[:, list(members)] = law.sample(n, source)

@@ -34,7 +34,9 @@ MAX_CELLS = 1 << 21
 
 
 def log_change_counts(n: int, size: int) -> FloatArray:
-    """ln Pr(k of ``n`` attributes with ``size`` categories change) under a uniformly random answer, shape (n+1,).
+    """Compute ln Pr(k of ``n`` attributes change) for a uniform answer, (n+1,).
+
+    The attributes have ``size`` categories.
 
     Absolute error below :func:`log_change_counts_error`: 1e-11 at 10^6 attributes where it is not negligible.
     """
@@ -50,7 +52,9 @@ def log_change_counts(n: int, size: int) -> FloatArray:
 
 
 def log_change_counts_error(n: int, size: int) -> FloatArray:
-    """Bound on the absolute error of :func:`log_change_counts`, shape (n+1,); the tests check it against 40 digits.
+    """Bound the absolute error of :func:`log_change_counts`, shape (n+1,).
+
+    The tests check it against 40 digits.
 
     Both deviances are within a few roundings of |k − nd| and of themselves, hence of −ln Pr(k); the constant covers the
     Stirling remainders below 16, which come from a cancelling difference of terms up to 30.
@@ -76,7 +80,10 @@ def _deviance(x: FloatArray, y: float) -> FloatArray:
 
 
 class CountRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """Classes, and densities over their counts: most common one, the cells that differ, and theirs."""
+    """Classes, and densities over their counts.
+
+    The most common density, the cells that differ, and theirs.
+    """
 
     classes: list[list[int]]
     most: float
@@ -111,19 +118,19 @@ class CountLaw(DensityLaw):
             raise ValueError(f"a CountLaw of these classes needs finite log densities of shape {shape}")
 
     def to_record(self) -> CountRecord:
-        """Classes and densities."""
+        """Return classes and densities."""
         table = sparse(self.log_density)
         return CountRecord([c.tolist() for c in self.classes], table.most, table.cells, table.log_density)
 
     @classmethod
     def from_record(cls, record: CountRecord, sizes: IntArray) -> "CountLaw":
-        """The law of a record."""
+        """Build the noise distribution of a record."""
         classes = partition(record.classes, sizes.size)
         table = SparseTable(record.most, record.cells, record.log_density)
         return cls(sizes, classes, dense(tuple(c.size + 1 for c in classes), table, MAX_CELLS))
 
     def with_densities(self, log_density: FloatArray) -> "CountLaw":
-        """The same with other numbers."""
+        """Return the distribution with other numbers."""
         return CountLaw(self.sizes, self.classes, log_density)
 
     @property
@@ -132,15 +139,18 @@ class CountLaw(DensityLaw):
         return log_uniform_counts(self.sizes, self.classes)
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """One marginal a class."""
+        """Compute λ_ic from one marginal per class."""
         return joint_by_class(self, self.class_of, others, center)
 
     def one_way(self) -> FloatArray:
-        """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
+        """Compute Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
         return np.stack([self.marginal((int(c[0]),)) for c in self.classes])[self.class_of]
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Shape (2,)*k; each class's axis is contracted with the chance of one pattern given its count."""
+        """Compute the marginal, shape (2,)*k.
+
+        Each class's axis is contracted with the probability of one pattern given its count.
+        """
         chosen = checked_subset(subset, self.m)
         where = self.class_of[list(chosen)]
         used = np.bincount(where, minlength=len(self.classes))
@@ -152,7 +162,10 @@ class CountLaw(DensityLaw):
         return np.asarray(out[tuple(changed)].reshape((2,) * len(chosen)))
 
     def pair_eigenvalues(self) -> FloatArray:
-        """λ_ij off the diagonal, λ_i on it: one marginal per pair of classes, then spread over the members."""
+        """Compute λ_ij off the diagonal and λ_i on it.
+
+        One marginal per pair of classes, repeated for the members.
+        """
         whole = np.diag(self.one_way_eigenvalues())
         for g, a in enumerate(self.classes):
             for h, b in enumerate(self.classes[: g + 1]):
@@ -165,18 +178,18 @@ class CountLaw(DensityLaw):
         return whole
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Class after class; one state for every vector of counts so far."""
+        """Build the diagram class by class, with one state for every vector of counts."""
         strides = np.cumprod([1, *self.log_density.shape[:0:-1]])[::-1]
         density = self.log_density.ravel()
         totals = Totals(strides[self.class_of], lambda at: density[at])
         return totals_diagram(totals, most, np.concatenate(self.classes))
 
     def work(self) -> Work:
-        """A state a cell and attribute at most."""
+        """Bound the work by one state per cell and attribute."""
         return self._work(self.log_density.size * self.m)
 
     def pair_work(self) -> Work:
-        """One marginal a pair of classes."""
+        """Bound the work by one marginal per pair of classes."""
         seconds = len(self.classes) ** 2 / 2 * (MARGINAL + STEP * self.log_density.size)
         return Work(seconds, 32.0 * self.m**2)
 
@@ -187,11 +200,14 @@ class CountLaw(DensityLaw):
         return ExcessTable(logs, log_uniform_counts_error(self.sizes, self.classes) + 2.0**-51 * above)
 
     def drawn_accuracies(self) -> FloatArray:
-        """Those that the sampler's rounding leaves."""
+        """Compute the accuracies after the sampler's rounding."""
         return accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Uniform answers plus excess counts; given the counts, random subsets of each class. O(n m log m)."""
+        """Draw uniform answers and excess counts; O(n m log m).
+
+        Given the counts, random subsets of each class.
+        """
         cells = self._excess.draw(n, source)
         out = np.empty((n, self.m), dtype=np.bool_)
         uniform = np.flatnonzero(cells < 0)
@@ -204,7 +220,10 @@ class CountLaw(DensityLaw):
 
 
 def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
-    """For every row a uniformly random subset of ``counts[row]`` out of ``size`` places, shape (rows, size)."""
+    """Draw for every row a uniform subset of ``counts[row]`` of ``size`` places.
+
+    Shape (rows, size).
+    """
     out = np.broadcast_to((counts == size)[:, None], (counts.size, size)).copy()
     redo = np.flatnonzero((counts > 0) & (counts < size))
     while redo.size:
@@ -218,7 +237,9 @@ def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
 
 
 def pattern_given_count(size: int, used: int) -> FloatArray:
-    """Pr(one given pattern with s of ``used`` places changed | k of ``size`` changed): shape (size+1, used+1).
+    """Compute Pr(a given pattern with s of ``used`` changes | k of ``size``).
+
+    Shape (size+1, used+1).
 
     Equal to C(size−used, k−s)/C(size, k), written with falling factorials so that nothing cancels or overflows.
     """
@@ -232,7 +253,7 @@ def pattern_given_count(size: int, used: int) -> FloatArray:
 
 
 def log_uniform_counts(sizes: IntArray, classes: Sequence[IntArray]) -> FloatArray:
-    """ln of the law of the counts of a uniformly random answer, shape (m_1+1, …, m_G+1)."""
+    """Compute ln probabilities of a uniform answer's counts, (m_1+1, …, m_G+1)."""
     return reduce(np.add.outer, (log_change_counts(c.size, int(sizes[c[0]])) for c in classes), np.array(0.0))
 
 

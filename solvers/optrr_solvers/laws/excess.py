@@ -19,13 +19,16 @@ _ROUND_DOWN = 2.0**-48
 
 
 def log_expm1(x: FloatArray) -> FloatArray:
-    """ln(e^x − 1) for x ≥ 0, −∞ at 0: in logarithms because e^x overflows for many attributes."""
+    """Compute ln(e^x − 1) for x ≥ 0, −∞ at 0.
+
+    In logarithms because e^x overflows for many attributes.
+    """
     with np.errstate(divide="ignore"):
         return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 class ExcessTable:
-    """Cells with excess e_k ≥ 0; the remainder 1 − Σ e_k belongs to the uniform answer.
+    """Cells with excess e_k ≥ 0; the uniform answer has the remainder 1 − Σ e_k.
 
     ``log_excess`` is ln x_k, relative to a uniform part of 1; ``error`` bounds its absolute error (one number, or one
     per cell). ``gain`` bounds by how much more often than under the law the answer is uniform.
@@ -45,7 +48,7 @@ class ExcessTable:
         self.gain = float(lost.sum())
 
     def draw(self, n: int, source: BitSource) -> IntArray:
-        """``n`` cell numbers, −1 where the answer is uniform; O(n log K) for K cells."""
+        """Draw ``n`` cell numbers, −1 for a uniform answer; O(n log K) for K cells."""
         if not self._cells.size:
             return np.full(n, -1, dtype=np.int64)
         at = np.searchsorted(self._cumulative, source.words(n), side="right")
@@ -53,7 +56,9 @@ class ExcessTable:
 
 
 def accuracies_drawn(one_way: FloatArray, sizes: IntArray, gain: float) -> FloatArray:
-    """ε_i, (m,), of a law with these Pr(kept), Pr(changed), (m, 2), where the answer is uniform by up to ``gain`` more often.
+    """Compute ε_i, (m,), if the answer is uniform by up to ``gain`` more often.
+
+    ``one_way`` (m, 2) are Pr(kept), Pr(changed).
 
     Never above what is drawn: whatever is drawn less often for it may have left the attribute as it was.
     """
@@ -68,7 +73,10 @@ def accuracies_drawn(one_way: FloatArray, sizes: IntArray, gain: float) -> Float
 
 
 def uniform_changes(n: int, sizes: IntArray, source: BitSource) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Change sets of ``n`` uniformly random answers: attribute i changes with probability exactly 1 − 1/r_i."""
+    """Draw flip patterns of ``n`` uniform answers.
+
+    Attribute i changes with probability exactly 1 − 1/r_i.
+    """
     out = np.empty((n, sizes.size), dtype=np.bool_)
     # attributes of one size are drawn together: a loop over 100,000 of them costs more than the draws
     for r in np.unique(sizes):

@@ -45,7 +45,10 @@ class FewChangesRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FewChangesLaw(Law):
-    """ln y_0 (scalar ≥ 0) and ln y_i (shape (m,), ≥ 0): densities relative to "two or more change"; m at least 2."""
+    """Noise distribution by ln y_0 ≥ 0 and ln y_i ≥ 0, shape (m,).
+
+    Densities relative to "two or more change"; m at least 2.
+    """
 
     kind = "few-changes"
     Record = FewChangesRecord
@@ -60,21 +63,24 @@ class FewChangesLaw(Law):
             raise ValueError("the log densities of a FewChangesLaw must be finite and at least 0")
 
     def to_record(self) -> FewChangesRecord:
-        """ln y_0 and ln y_i."""
+        """Return ln y_0 and ln y_i."""
         return FewChangesRecord(self.log_none, self.log_single.tolist())
 
     @classmethod
     def from_record(cls, record: FewChangesRecord, sizes: IntArray) -> "FewChangesLaw":
-        """The law of a record."""
+        """Build the noise distribution of a record."""
         nats = bounded_nats([record.log_none, *record.log_single], sizes.size)
         return cls(sizes, record.log_none, nats[1:])
 
     def epsilon_parts(self) -> list[float]:
-        """The largest number; the smallest is 0."""
+        """Return the largest number; the smallest is 0."""
         return [max(self.log_none, float(self.log_single.max()))]
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """λ_ic in O(m): two attributes change together only in a uniform answer, whose share is known."""
+        """Compute λ_ic in O(m).
+
+        Two attributes change together only in a uniform answer, whose probability is known.
+        """
         d = 1 - 1 / self.sizes
         changed = self.one_way()[:, 1]
         both = self._uniform * d[others] * d[center]
@@ -85,7 +91,7 @@ class FewChangesLaw(Law):
 
     @cached_property
     def _log_excess(self) -> FloatArray:
-        """ln of the mass above uniform of ∅ and of each {i}, before normalising: shape (m+1,)."""
+        """ln of the unnormalized mass above uniform of ∅ and of each {i}, (m+1,)."""
         above = log_expm1(np.append(self.log_none, self.log_single))
         return np.asarray(above - self._log_outputs + np.append(0.0, np.log(self.sizes - 1.0)))
 
@@ -103,13 +109,16 @@ class FewChangesLaw(Law):
         return float(np.exp(-np.logaddexp(0.0, logsumexp(self._log_excess))))
 
     def one_way(self) -> FloatArray:
-        """Pr(kept), Pr(changed) per attribute, shape (m, 2); O(m)."""
+        """Compute Pr(kept), Pr(changed) per attribute, shape (m, 2); O(m)."""
         changed = self._masses[1:] + self._uniform * (1 - 1 / self.sizes)
         others = np.maximum(self._masses.sum() - self._masses[1:], 0.0)
         return np.stack([others + self._uniform / self.sizes, changed], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Uniform marginal, plus the excess of each {i} inside, plus all other excess on "nothing changed here"."""
+        """Add the excess to the uniform marginal.
+
+        That of each {i} inside, and all other excess on "nothing changed here".
+        """
         chosen = checked_subset(subset, self.m)
         out = uniform_marginal(self.sizes[list(chosen)], self._uniform)
         inside = self._masses[1:][list(chosen)]
@@ -119,11 +128,14 @@ class FewChangesLaw(Law):
         return out
 
     def log_density_range(self) -> tuple[float, float]:
-        """0 (two or more changes) and the largest stored number."""
+        """Return 0 (two or more changes) and the largest stored number."""
         return 0.0, max(self.log_none, float(self.log_single.max()))
 
     def conditional_epsilons(self) -> FloatArray:
-        """max(|ln y_0/y_i|, max over j ≠ i of ln y_j), rounded up; O(m). Steps between two-or-more are 0."""
+        """Compute max(|ln y_0/y_i|, max over j ≠ i of ln y_j), rounded up; O(m).
+
+        Steps between two or more changes are 0.
+        """
         top, second = np.partition(np.append(self.log_single, 0.0), (-2, -1))[[-1, -2]]
         beside = np.where(self.log_single == top, second, top)
         beside = np.where(np.count_nonzero(self.log_single == top) > 1, top, beside)
@@ -131,7 +143,10 @@ class FewChangesLaw(Law):
         return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """States: nothing changed, two or more changed, and one for every density of the single change so far."""
+        """Build states of no change, two or more changes, and single changes.
+
+        One for every density of the single change so far.
+        """
         levels, number = np.unique(self.log_single, return_inverse=True)
         # states are numbered by their first appearance, so that early attributes have few of them
         first = np.full(levels.size, self.m)
@@ -155,11 +170,11 @@ class FewChangesLaw(Law):
         return ExcessTable(self._log_excess, error)
 
     def drawn_accuracies(self) -> FloatArray:
-        """Those that the sampler's rounding leaves."""
+        """Compute the accuracies after the sampler's rounding."""
         return accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Uniform answers plus "nothing" and single changes."""
+        """Draw uniform answers, "nothing" and single changes."""
         cells = self._excess.draw(n, source)
         out = np.zeros((n, self.m), dtype=np.bool_)
         single = np.flatnonzero(cells > 0)
@@ -170,7 +185,7 @@ class FewChangesLaw(Law):
 
 
 def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
-    """The law of RR-Joint, total ε = |epsilon|; a table up to 20 attributes.
+    """Build RR-Joint with total ε = |epsilon|; a table up to 20 attributes.
 
     A negative ``epsilon`` makes the true record the *least* likely answer. No one should want that, but MDR's own
     numbers contain it (ε_A without its absolute value), so up to 20 attributes it can be built.
@@ -190,7 +205,9 @@ def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
 
 
 def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False) -> FloatArray:
-    """ε_A of randomized response that keeps a value with probability p: |ln(p (r−1)/(1−p))|, shape (m,) (MDR §6.3.1).
+    """Compute ε_A = |ln(p (r−1)/(1−p))|, shape (m,) (MDR §6.3.1).
+
+    For randomized response that keeps a value with probability p.
 
     MDR prints r in place of r−1, with which the rows do not sum to 1. ``signed`` leaves the absolute value out, as MDR's
     tables do: where p < 1/r the result is negative, and no measure of privacy.
@@ -204,7 +221,10 @@ def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False)
 
 
 def records_at_distance(sizes: ArrayLike) -> FloatArray:
-    """e_w(r−1) for w = 0..m: how many records differ from a given one in exactly w attributes; shape (m+1,), O(m²)."""
+    """Count the records at each Hamming distance, e_w(r−1) for w = 0..m.
+
+    Shape (m+1,), O(m²).
+    """
     out = np.ones(1)
     for r in np.asarray(sizes, dtype=np.float64):
         out = np.convolve(out, [1.0, r - 1.0])
@@ -212,13 +232,15 @@ def records_at_distance(sizes: ArrayLike) -> FloatArray:
 
 
 def inverse_distance_normaliser(sizes: ArrayLike) -> float:
-    """Z = Σ_k d_uk, the same for every record u."""
+    """Compute Z = Σ_k d_uk, the same for every record u."""
     counts = records_at_distance(sizes)
     return float(np.sum(counts[1:] / np.arange(1, counts.size)))
 
 
 def inverse_distance_retention(sizes: ArrayLike, epsilon: float) -> float:
-    """The p at which the matrix has total ``epsilon`` (nats, above ln m so that keeping stays the likeliest answer).
+    """Find p at which the matrix has total ``epsilon`` nats.
+
+    Above ln m, so that the kept record stays the likeliest answer.
 
     Raises InvalidProblem below ln m: there the ratio 1 : m between distances alone costs more.
     """
@@ -232,7 +254,9 @@ def inverse_distance_retention(sizes: ArrayLike, epsilon: float) -> float:
 
 
 def inverse_distance_law(sizes: ArrayLike, retention: float) -> TableLaw:
-    """The law that keeps the record with probability ``retention``, strictly between 0 and 1; up to 20 attributes.
+    """Build the distribution that keeps the record with probability ``retention``.
+
+    Strictly between 0 and 1; up to 20 attributes.
 
     Its ε is recomputed from the table, so it is right also where p is below the other answers' probabilities.
     """

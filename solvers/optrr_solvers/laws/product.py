@@ -27,7 +27,10 @@ class ProductRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ProductLaw(Law):
-    """Attribute i changes independently with probability (r_i−1)/(r_i−1+e^{ε_i}); ε_i ≥ 0, shape (m,)."""
+    """Noise distribution with independent changes.
+
+    Attribute i changes with probability (r_i−1)/(r_i−1+e^{ε_i}); ε_i ≥ 0, shape (m,).
+    """
 
     kind = "product"
     Record = ProductRecord
@@ -39,38 +42,38 @@ class ProductLaw(Law):
             raise ValueError("a ProductLaw needs one epsilon of at least 0 for every size")
 
     def to_record(self) -> ProductRecord:
-        """ε_i."""
+        """Return ε_i."""
         return ProductRecord(self.epsilons.tolist())
 
     @classmethod
     def from_record(cls, record: ProductRecord, sizes: IntArray) -> "ProductLaw":
-        """The law of a record."""
+        """Build the noise distribution of a record."""
         return cls(sizes, bounded_nats(record.epsilons, sizes.size))
 
     def epsilon_parts(self) -> list[float]:
-        """Every ε_i."""
+        """Return every ε_i."""
         return [float(e) for e in self.epsilons]
 
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The stored numbers themselves."""
+        """Return the stored numbers."""
         return self.epsilons.copy(), self.epsilons.copy()
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """Products."""
+        """Multiply the eigenvalues."""
         one = self.one_way_eigenvalues()
         return np.asarray(one[others] * one[center])
 
     def sharpened(self, epsilon: float) -> Law:
-        """One attribute's ε is its total."""
+        """Replace one attribute's ε, which is its total."""
         return ProductLaw(self.sizes, np.array([epsilon])) if self.m == 1 else super().sharpened(epsilon)
 
     def one_way(self) -> FloatArray:
-        """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
+        """Compute Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
         kept = keep_probabilities(self.sizes, self.epsilons)
         return np.stack([kept, flip_probabilities(self.sizes, self.epsilons)], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Outer product of the one-way laws, shape (2,)*k."""
+        """Multiply the one-way distributions, shape (2,)*k."""
         chosen = checked_subset(subset, self.m)
         rows = self.one_way()
         return reduce(np.multiply.outer, (rows[i] for i in chosen), np.array(1.0))
@@ -81,22 +84,28 @@ class ProductLaw(Law):
         return sum_ceiling(self.epsilons.tolist())
 
     def log_density_range(self) -> tuple[float, float]:
-        """0 and Σ ε_i, rounded up."""
+        """Return 0 and Σ ε_i, rounded up."""
         total = float(np.sum(self.epsilons))
         return 0.0, total * (1 + self.m * 2.0**-53) if self.m > 1 else total
 
     def conditional_epsilons(self) -> FloatArray:
-        """Exactly ε_i: under a product the other attributes tell nothing more."""
+        """Return ε_i exactly.
+
+        Under a product the other attributes have no further information.
+        """
         return self.epsilons.copy()
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """One state before every attribute."""
+        """Build one state before every attribute."""
         only = np.zeros(1, dtype=np.int64)
         steps = tuple(Step(i, only, only, log_changed=-float(e)) for i, e in enumerate(self.epsilons))
         return Diagram(steps, np.zeros(1)) if self.m <= most else None
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Independent flips, rounded towards flipping, hence towards privacy, by a share of 2^-44 up to 64 nats."""
+        """Draw independent flips, rounded towards flipping and privacy.
+
+        By a relative 2^-44 at most, up to 64 nats.
+        """
         out = np.empty((n, self.m), dtype=np.bool_)
         # above about 700 nats the probability is no double; a flip that is likelier is more private
         flips = np.maximum(flip_probabilities(self.sizes, self.epsilons), np.finfo(np.float64).tiny)
@@ -108,7 +117,9 @@ class ProductLaw(Law):
 
 
 def _events(probability: float, n: int, source: BitSource) -> BoolArray:
-    """Whether each of ``n`` independent events happens, shape (n,): the probability is rounded up by a share of 2^-63 at most.
+    """Draw ``n`` independent events, shape (n,).
+
+    The probability is rounded up by a relative 2^-63 at most.
 
     A number of as many words as that takes is compared with a threshold, word by word; a further word is drawn only where
     all words so far are the threshold's, which is seldom.

@@ -37,7 +37,10 @@ def log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
 
 
 def saddle_point(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
-    """θ > 0 with Σ n p(θ) w + 1/θ = ``radius`` > 0, to a relative 1e-6; O(G) a step."""
+    """Find θ > 0 with Σ n p(θ) w + 1/θ = ``radius`` > 0, to a relative 1e-6.
+
+    O(G) per step.
+    """
     low, high, theta = 0.0, np.inf, 1.0 / radius
     for _ in range(_STEPS):
         p = expit(log_odds - theta * weights)
@@ -56,7 +59,10 @@ def saddle_point(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, 
 def wrapping_distance(
     log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float, theta: float
 ) -> float:
-    """The period at which copies of the tilted total's law do not overlap at the radius (Chernoff's bound on both sides)."""
+    """Find the period at which copies of the tilted total do not overlap.
+
+    At the radius, by Chernoff's bound on both sides.
+    """
 
     def log_mean(tilt: float) -> float:
         return float(counts @ softplus(log_odds - tilt * weights))
@@ -69,7 +75,10 @@ def wrapping_distance(
 
 
 def tail_end(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> float:
-    """A total beyond which the law tilted by ``theta``, of any sign, holds next to nothing (Chernoff)."""
+    """Find a total beyond which the tilted distribution has negligible mass.
+
+    By Chernoff's bound; ``theta`` of any sign.
+    """
     base = float(counts @ softplus(log_odds - theta * weights))
     scale = max(abs(theta), 1 / max(float(counts @ weights), 1e-300))
     shifts = scale * np.array([1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])

@@ -67,7 +67,10 @@ class WindowTooWide(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The attributes in the order of the program: floors a and weights k (kept), l (changed, a), h (changed, a + 1)."""
+    """Attributes in the order of the program.
+
+    Floors a and weights k (kept), l (changed, a), h (changed, a + 1).
+    """
 
     floors: IntArray
     kept: FloatArray
@@ -76,7 +79,7 @@ class Steps:
 
     @classmethod
     def of(cls, floors: IntArray, fractions: FloatArray, log_odds: FloatArray, theta: float) -> "Steps":
-        """Tilted by θ; ``log_odds`` = ln(r−1); all of shape (m,)."""
+        """Build steps tilted by θ; ``log_odds`` = ln(r−1); all of shape (m,)."""
         z = log_odds - theta * floors
         with np.errstate(divide="ignore"):
             low, high = z + np.log1p(-fractions), z - theta + np.log(fractions)
@@ -87,32 +90,38 @@ class Steps:
         return int(self.floors.size)
 
     def of_these(self, which: IntArray) -> "Steps":
-        """The given attributes, in that order."""
+        """Select attributes, in that order."""
         return Steps(self.floors[which], self.kept[which], self.low[which], self.high[which])
 
 
 @dataclass(frozen=True, eq=False)
 class TotalsRow:
-    """N(x) for x = start, start + 1, …; ``lost`` is the mass dropped so far (not counting totals beyond the radius)."""
+    """N(x) for x = start, start + 1, ….
+
+    ``lost`` is the mass dropped so far (not counting totals beyond the radius).
+    """
 
     start: int
     values: FloatArray
     lost: float
 
     def at(self, totals: IntArray) -> FloatArray:
-        """N at the given totals, 0 outside the row."""
+        """Look up N at the totals, 0 outside the row."""
         where = totals - self.start
         inside = (where >= 0) & (where < self.values.size)
         return np.where(inside, self.values[np.where(inside, where, 0)], 0.0)
 
 
 def first_row() -> TotalsRow:
-    """No attribute yet: the total is 0."""
+    """Return the row before any attribute, with total 0."""
     return TotalsRow(0, np.ones(1), 0.0)
 
 
 def rows(steps: Steps, end: int, row: TotalsRow, start: int, stop: int) -> Iterator[TotalsRow]:
-    """Rows after attributes ``start``, …, ``stop`` − 1, from the row before them; totals of ``end`` or more are cut."""
+    """Iterate over rows after attributes ``start``, …, ``stop`` − 1.
+
+    From the row before them; totals of ``end`` or more are cut.
+    """
     for i in range(start, stop):
         row = _next(row, steps, i, end)
         if i % _TRIM_EVERY == 0:
@@ -134,7 +143,7 @@ def _next(row: TotalsRow, steps: Steps, i: int, end: int) -> TotalsRow:
 
 
 def trimmed(row: TotalsRow) -> TotalsRow:
-    """Without the edges that hold next to nothing; their mass is added to ``lost``."""
+    """Trim negligible edges; their mass is added to ``lost``."""
     values = row.values
     if values.size < 2 * _TRIM_EVERY:
         return row
@@ -159,7 +168,7 @@ def _edge(values: FloatArray) -> int:
 
 
 def last_row(steps: Steps, end: int, most: int) -> TotalsRow:
-    """The row after all attributes; O(m × window) time, O(window) memory.
+    """Compute the row after all attributes; O(m × window) time, O(window) memory.
 
     Raises WindowTooWide before a row of more than ``most`` totals, or rows of ``_MOST_ROWS`` times as many, are made.
     """
@@ -178,14 +187,19 @@ def last_row(steps: Steps, end: int, most: int) -> TotalsRow:
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """The law of some blocks' total and a bound of what its own sum adds to the relative error."""
+    """Distribution of some blocks' total, and a bound of its relative error.
+
+    The error is that of its own sum.
+    """
 
     row: TotalsRow
     error: float
 
 
 class TotalTree:
-    """Built from the blocks' rows, a power of two of them; ``end``: totals from here on are cut.
+    """Binary tree over the blocks' rows, a power of two of them.
+
+    Totals from ``end`` on are cut.
 
     ``error`` bounds what the tree's own sums add to the relative error of any probability drawn through it.
     """
@@ -201,13 +215,16 @@ class TotalTree:
         self._whole, self._levels = levels[0][0], levels[1:]
 
     def last_row(self, low: int) -> TotalsRow:
-        """The law of the grand total from ``low`` on; what lies below is left out and not counted as lost."""
+        """Compute the distribution of the grand total from ``low`` on.
+
+        Smaller totals are left out and not counted as lost.
+        """
         row = self._whole
         skip = min(max(low - row.start, 0), row.values.size)
         return TotalsRow(row.start + skip, row.values[skip:], row.lost)
 
     def split(self, totals: IntArray, source: BitSource) -> IntArray:
-        """Totals of the blocks for each grand total, shape (blocks, n)."""
+        """Draw totals of the blocks for each grand total, shape (blocks, n)."""
         out = [totals]
         for level in self._levels:
             halves = [
@@ -234,7 +251,7 @@ def _sum(left: TotalsRow, right: TotalsRow, end: int) -> _Node:
 
 
 def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The sum's law and a bound of the absolute error of each value.
+    """Convolve two rows, with a bound of each value's absolute error.
 
     A transform of length 2^k is good to 7k·2^-53 of its input in the 2-norm (Higham, Accuracy and stability of numerical
     algorithms, Theorem 24.2), so a product of two, transformed back, to 3 × 7k·2^-53 ‖a‖₁‖b‖₂ in every value.
@@ -264,7 +281,7 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _split(left: TotalsRow, right: TotalsRow, totals: IntArray, source: BitSource) -> tuple[IntArray, IntArray]:
-    """The left and the right total, given their sums."""
+    """Draw the left and the right total, given their sums."""
     stretches = -(-left.values.size // _STRETCH)
     width = stretches * _STRETCH
     weights = np.zeros(width)
@@ -285,7 +302,9 @@ def _split(left: TotalsRow, right: TotalsRow, totals: IntArray, source: BitSourc
 
 
 def word_ends(masses: FloatArray) -> Words:
-    """Where each cell's stretch of the words 0..2^64−1 ends, by mass along the last axis.
+    """Compute where each cell's interval of the words 0..2^64−1 ends.
+
+    By mass along the last axis.
 
     A word beyond the last end is drawn again; no cell is then likelier than its share by more than 1 + ``PICK_ERROR``.
     """
@@ -294,7 +313,7 @@ def word_ends(masses: FloatArray) -> Words:
 
 
 def _pick(masses: FloatArray, source: BitSource) -> IntArray:
-    """One index for each row of ``masses``, (n, k)."""
+    """Draw one index for each row of ``masses``, (n, k)."""
     ends = word_ends(masses)
     at = (ends <= source.words(masses.shape[0])[:, None]).sum(axis=1)
     redo = np.flatnonzero(at == masses.shape[1])
@@ -305,7 +324,7 @@ def _pick(masses: FloatArray, source: BitSource) -> IntArray:
 
 
 def pick_alike(masses: FloatArray, n: int, source: BitSource) -> IntArray:
-    """``n`` indices from one row of masses, (k,)."""
+    """Draw ``n`` indices from one row of masses, (k,)."""
     ends = word_ends(masses)
     at = np.searchsorted(ends, source.words(n), side="right")
     redo = np.flatnonzero(at == masses.size)
@@ -316,6 +335,9 @@ def pick_alike(masses: FloatArray, n: int, source: BitSource) -> IntArray:
 
 
 def blocks_for(attributes: int, totals: float, memory: int) -> int:
-    """The fewest blocks, a power of two, whose tables of attributes times totals fit in ``memory`` bytes each."""
+    """Compute the fewest blocks, a power of two, that fit in memory.
+
+    Tables of attributes times totals take at most ``memory`` bytes each.
+    """
     wanted = (8.0 * attributes * totals / memory) ** (2 / 3)
     return 1 << min(max(0, math.ceil(math.log2(max(wanted, 1.0)))), max(0, int(math.log2(attributes))))

@@ -116,7 +116,7 @@ class TrialBall:
         return np.concatenate([np.zeros(self.least), self.acceptance / ACCEPTANCE])
 
     def passed(self, f: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
-        """The chances of every total after attribute i, where it is kept and where it changes."""
+        """Compute probabilities of totals after attribute i, kept and changed."""
         changed = np.zeros(self.end)
         p, q, a = self._lighter[i], self._heavier[i], int(self.weights[i])
         if a < self.end:
@@ -126,7 +126,7 @@ class TrialBall:
         return self._kept[i] * f, changed
 
     def totals(self, attributes: Iterable[int]) -> FloatArray:
-        """The chances of every total of these attributes."""
+        """Compute probabilities of every total of these attributes."""
         f = np.zeros(self.end)
         f[0] = 1.0
         for i in attributes:
@@ -136,7 +136,10 @@ class TrialBall:
 
     @cached_property
     def chances(self) -> tuple[float, float]:
-        """a, the chance that one trial is accepted, and 1 − a, what is beyond all totals or rejected."""
+        """Probability a that one trial is accepted, and 1 − a.
+
+        The latter is beyond all totals or rejected.
+        """
         f, beyond = np.zeros(self.end), 0.0
         f[0] = 1.0
         for i in range(self.m):
@@ -154,13 +157,13 @@ class TrialBall:
         return self.chances[0]
 
     def log_none(self, count: int) -> float:
-        """ln F, of so many trials."""
+        """Compute ln F of so many trials."""
         a, rejected = self.chances
         return count * (math.log1p(-a) if a < 1 / 2 else math.log(rejected))
 
     @cached_property
     def log_density(self) -> float:
-        """ln of the largest density of what is accepted, over the uniform law's: an upper bound."""
+        """Upper bound of ln of the largest accepted density over the uniform one."""
         rho = self.log_ratio * LOG_UNIT
         x = np.arange(self.least, self.end)
         with np.errstate(divide="ignore"):
@@ -171,7 +174,10 @@ class TrialBall:
         return largest + math.fsum(steps) - math.log(self.chance)
 
     def changes(self, chosen: Sequence[int]) -> FloatArray:
-        """Probability of each set of the chosen attributes that changes in an accepted trial, shape (2^k,)."""
+        """Compute probabilities of the chosen attributes' flip patterns, (2^k,).
+
+        In an accepted trial.
+        """
         tables = [self.totals(sorted(set(range(self.m)) - set(chosen)))]
         for i in chosen:
             tables = [part for table in tables for part in self.passed(table, i)]
@@ -179,7 +185,9 @@ class TrialBall:
 
     @cached_property
     def flips(self) -> FloatArray:
-        """Chances that each attribute is kept, and changes, in an accepted trial, shape (2, m).
+        """Probabilities that each attribute is kept and changes, shape (2, m).
+
+        In an accepted trial.
 
         A pass forwards and one backwards, 8·m·end bytes.
         """
@@ -200,7 +208,7 @@ class TrialBall:
         return inside / self.chance
 
     def trial(self, n: int, source: BitSource) -> tuple[BoolArray, BoolArray]:
-        """Change sets of n trials, shape (n, m), and which of them are accepted."""
+        """Draw flip patterns of n trials, shape (n, m), and which are accepted."""
         words = source.words(n * self.m).reshape(n, self.m)
         sets = words < self.thresholds
         totals = (sets @ self.weights) + (words < self.second).sum(axis=1)
@@ -256,14 +264,20 @@ class Trials:
 
     @cached_property
     def epsilon(self) -> float:
-        """Total ε in nats: an upper bound, and reached up to rounding where the balls have falling profiles."""
+        """Upper bound of the total ε in nats.
+
+        Attained up to rounding if the balls have decreasing profiles.
+        """
         alpha, beta = self.chances
         excess = np.log(beta) - math.log(alpha) + [ball.log_density for ball in self.balls]
         # F = (1 − a)^count has the error of a, times count
         return float(np.logaddexp(0.0, logsumexp(excess))) + (2 * self.count + 3) * self.m * ROUNDING
 
     def changes(self, chosen: Sequence[int]) -> FloatArray:
-        """Probability of each set of the chosen attributes that changes, shape (2,)*k; time O(m·end + 2^k·end) a ball."""
+        """Compute probabilities of the chosen attributes' flip patterns, (2,)*k.
+
+        O(m·end + 2^k·end) time per ball.
+        """
         (alpha, beta), free = self.chances, np.ones(1)
         for i in chosen:
             free = np.outer(free, [1 / self.sizes[i], 1 - 1 / self.sizes[i]]).ravel()
@@ -287,7 +301,10 @@ class Trials:
         return ""
 
     def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Randomize records, shape (n, m), in place; stops at the first trial that is accepted, as no device may."""
+        """Randomize records, shape (n, m), in place.
+
+        It stops at the first accepted trial, which devices must not do.
+        """
         n = max(1, _CELLS // self.m)
         for first in range(0, len(codes), n):
             self._randomize(codes[first : first + n], source)
@@ -313,7 +330,10 @@ class Trials:
 
 
 def trials_of(law: BallLaw) -> Trials | None:
-    """The trials of a law; None where it needs more of them, or more sums, than a file has, or its balls are not all of it."""
+    """Build the trials of a noise distribution.
+
+    None if it needs more trials or sums than a file has, or is not only balls.
+    """
     shares = np.array([mixed.share for mixed in law.balls])
     if law.log_ratio == 0 or math.fsum(shares) < 1 - _REST:
         return None
@@ -359,7 +379,10 @@ def _ball_of(ball: WeightedBall, law: BallLaw) -> TrialBall:
 
 
 def _best_log_ratio(ball: WeightedBall, sizes: IntArray, floors: IntArray, fractions: FloatArray) -> float:
-    """ln ρ at which a trial is accepted most often: where the bound of its chance, ln E[ρ^{−X}] + max ln(G ρ^x), is least."""
+    """Find ln ρ at which a trial is accepted most often.
+
+    It minimizes the bound ln E[ρ^{−X}] + max ln(G ρ^x).
+    """
     x = np.arange(ball.end)
     with np.errstate(divide="ignore"):
         profile = np.log(ball.profile(x))

@@ -120,14 +120,17 @@ class WeightedBall:
         return bool(np.all(np.diff(self.levels) <= 0))
 
     def profile(self, totals: IntArray) -> FloatArray:
-        """G at the given totals; the distance to the knot is an exact integer, whatever the totals' size."""
+        """Compute G at the totals; distances to the knot are exact integers."""
         at = np.clip(np.searchsorted(self.knots, totals, side="right") - 1, 0, self.knots.size - 2)
         step = np.clip((totals - self.knots[at]) / (self.knots[at + 1] - self.knots[at]), 0.0, 1.0)
         return np.asarray(self.levels[at] + step * (self.levels[at + 1] - self.levels[at]))
 
 
 def soft(floors: IntArray, fractions: FloatArray, radius: float, width: float, most_knots: int = 4096) -> WeightedBall:
-    """A radius with a normal law of the given standard deviation (``width``, in units of the grid)."""
+    """Build a ball whose radius is normal with standard deviation ``width``.
+
+    In units of the grid.
+    """
     low, high = int(np.floor(radius - PROFILE_REACH * width)), int(np.ceil(radius + PROFILE_REACH * width)) + 1
     if high - low < most_knots:
         knots = np.arange(low, high + 1)
@@ -143,7 +146,9 @@ class GridTooFine(ValueError):
 
 
 class SpectralBall:
-    """Transform of one ball over classes of alike attributes; O(G × nodes) time, O(nodes) memory.
+    """Transform of one ball over classes of alike attributes.
+
+    O(G × nodes) time, O(nodes) memory.
 
     ``sizes`` and ``counts`` are per class, shape (G,). ``log_mass`` is ln E_μ[t].
     """
@@ -178,7 +183,7 @@ class SpectralBall:
         )
 
     def _period(self, counts: FloatArray) -> float:
-        """Nodes after which no copy of the total's law reaches the profile again."""
+        """Find the number of nodes without aliasing at the profile."""
         ball, theta = self._ball, self._theta
         if _bounded_below(ball):
             end = tail_end(self._log_odds, counts, ball.weights, theta)
@@ -188,7 +193,9 @@ class SpectralBall:
         return reach + 2 * float(ball.knots[-1] - ball.knots[0]) + 64
 
     def _times_product(self, terms: ComplexArray, counts: FloatArray) -> tuple[ComplexArray, float]:
-        """Terms times Π (1+z_i) e^{s·end} relative to its value at t = 0, and ln of that without the exponential.
+        """Multiply terms by Π (1+z_i) e^{s·end} relative to t = 0.
+
+        Also returns ln of the latter without the exponential.
 
         No factor exceeds 1 in absolute value, so a node that has become negligible stays so: it is dropped on the way.
         """
@@ -212,7 +219,7 @@ class SpectralBall:
         return terms * np.exp(logs), float(counts @ np.log1p(z0))
 
     def _odds(self, rows: IntArray, t: FloatArray) -> ComplexArray:
-        """z for the given classes at the given frequencies, shape (rows, nodes)."""
+        """Compute z for the classes and frequencies, shape (rows, nodes)."""
         floors, fractions = self._ball.floors[rows].astype(np.float64), self._ball.fractions[rows]
         z = np.exp(self._log_odds[rows] - self._theta * floors)[:, None] * np.exp(-1j * np.multiply.outer(floors, t))
         return np.asarray(z * (1 + np.multiply.outer(fractions, np.expm1(-self._theta - 1j * t))))
@@ -228,7 +235,10 @@ class SpectralBall:
         return np.clip(out, 0.0, 1.0)
 
     def marginal(self, which: IntArray) -> FloatArray:
-        """Probability of every change pattern of one attribute from each class in ``which``: shape (2,)*k."""
+        """Compute probabilities of the flip patterns of classes in ``which``.
+
+        One attribute from each: shape (2,)*k.
+        """
         z = self._odds(which, self._t)
         kept, changed = 1 / (1 + z), z / (1 + z)
         out = np.empty((2,) * which.size)
@@ -245,7 +255,10 @@ class SpectralBall:
         return np.maximum(out, 0.0)
 
     def both_changed(self) -> FloatArray:
-        """Pr(one of class g and another of class h changed | ball), shape (G, G); one matrix product."""
+        """Compute Pr(one of class g and another of class h changed | ball), (G, G).
+
+        One matrix product.
+        """
         g = self._log_odds.size
         out = np.zeros((g, g))
         for nodes in np.array_split(np.arange(self._t.size), max(1, g * self._t.size // _CHUNK)):
@@ -256,7 +269,10 @@ class SpectralBall:
 
 
 def _kernel(ball: WeightedBall, theta: float, n: int) -> tuple[ComplexArray, float]:
-    """K(s_k) e^{−top} for k = 0..n−1, and top: the constant stretch in closed form, the band by a fast transform."""
+    """Compute K(s_k) e^{−top} for k = 0..n−1, and top.
+
+    The constant part in closed form, the band by a fast transform.
+    """
     band, distance = _band(ball)
     top = max(0.0, -theta * float(distance[0]))
     padded = np.zeros(n)
@@ -271,12 +287,15 @@ def _kernel(ball: WeightedBall, theta: float, n: int) -> tuple[ComplexArray, flo
 
 
 def _bounded_below(ball: WeightedBall) -> bool:
-    """Whether the profile's knots hold all that it holds: no totals are below 0."""
+    """Check that the profile's knots cover it, as no totals are below 0."""
     return bool(ball.knots[0] <= 0 or ball.levels[0] == 0)
 
 
 def _band(ball: WeightedBall) -> tuple[FloatArray, IntArray]:
-    """G at the totals from the first knot, or 0, to the last, and how far each is from the last."""
+    """Return G at totals from the first knot, or 0, to the last.
+
+    Also returns their distances from the last.
+    """
     low = max(int(ball.knots[0]), 0) if _bounded_below(ball) else int(ball.knots[0])
     nodes = ball.end + 1 - low
     if nodes > MAX_NODES:
@@ -288,14 +307,17 @@ def _band(ball: WeightedBall) -> tuple[FloatArray, IntArray]:
 
 
 def _tilt(ball: WeightedBall, log_odds: FloatArray, counts: FloatArray) -> float:
-    """θ at which the product of K(θ) e^{θ end} and Π (1+z_i(θ)), convex in θ, is least."""
+    """Find θ that minimizes K(θ) e^{θ end} Π (1+z_i(θ)), convex in θ."""
     weights, (band, distance) = ball.weights, _band(ball)
     if not ball.levels.any():
         raise GridTooFine("the ball is empty; enlarge its radius")
     bounded = _bounded_below(ball)
 
     def slope(theta: float) -> float:
-        """How much farther from the end than the tilted total the tilted profile's mean is; it rises with θ."""
+        """Compare distances from the end of the profile's mean and the total.
+
+        Both tilted; the difference increases in θ.
+        """
         return ball.end - float(counts @ (expit(log_odds - theta * weights) * weights)) - mean_distance(theta)
 
     def mean_distance(theta: float) -> float:
@@ -315,7 +337,7 @@ def _tilt(ball: WeightedBall, log_odds: FloatArray, counts: FloatArray) -> float
 
 
 def _root(slope: Callable[[float], float], low: float, high: float, *, positive: bool = False) -> float:
-    """Where the rising function ``slope`` changes sign, near enough; the bracket grows until it holds the place."""
+    """Find where the increasing ``slope`` changes sign, in a growing bracket."""
     while slope(low) > 0 and abs(low) < _STEEPEST and (not positive or low > _FLATTEST):
         low = low / 4 if positive else 4 * low
     while slope(high) < 0 and high < _STEEPEST:
@@ -329,7 +351,10 @@ def _root(slope: Callable[[float], float], low: float, high: float, *, positive:
 
 
 class CountedBall:
-    """A ball's mass and marginals by a sum over all vectors of counts; exact up to rounding."""
+    """A ball's mass and marginals by a sum over all vectors of counts.
+
+    Exact up to rounding.
+    """
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Partition) -> None:
         self._counts = classes.counts
@@ -346,7 +371,7 @@ class CountedBall:
         return np.array([self.marginal(np.array([g]))[1] for g in range(self._counts.size)])
 
     def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
+        """Compute flip patterns of attributes of the classes, shape (2,)*k."""
         used = np.bincount(which, minlength=self._counts.size)
         out = self._probabilities
         for n, u in zip(self._counts, used, strict=True):
@@ -358,7 +383,10 @@ class CountedBall:
         return np.asarray(out[tuple(changed)].reshape((2,) * which.size))
 
     def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G); 0 for the pair inside a class of one."""
+        """Compute Pr(two attributes changed | ball), shape (G, G).
+
+        0 for the pair inside a class of one.
+        """
         g = self._counts.size
         out = np.zeros((g, g))
         for a in range(g):
@@ -373,20 +401,23 @@ BallSums = SpectralBall | CountedBall
 
 
 def countable(ball: WeightedBall, classes: Partition) -> bool:
-    """Whether the ball's weights are whole and the vectors of counts few."""
+    """Check that the ball's weights are whole and vectors of counts are few."""
     few = len(classes) <= MAX_AXES and math.prod((classes.counts + 1).tolist()) <= MAX_COUNTED
     return few and not ball.fractions.any()
 
 
 def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Partition) -> BallSums:
-    """The sums of a ball over attributes of sizes r_i, shape (m,), in classes of alike ones: counted where that is fast."""
+    """Build the sums of a ball over attributes of sizes r_i, shape (m,).
+
+    In classes of alike ones; by counts if that is fast.
+    """
     if countable(ball, classes):
         return CountedBall(ball, sizes, classes)
     return SpectralBall(ball, sizes[classes.first], classes.counts.astype(np.float64))
 
 
 def totals_of(counts: IntArray, ball: WeightedBall) -> IntArray:
-    """Σ a_g k_g for every vector of counts, shape (n_1+1, …, n_G+1)."""
+    """Compute Σ a_g k_g for every vector of counts, (n_1+1, …, n_G+1)."""
     totals = np.zeros([int(n) + 1 for n in counts], dtype=np.int64)
     for g, n in enumerate(counts):
         totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(counts.size)])

@@ -55,7 +55,10 @@ class LinearProgram:
 
 @dataclass(frozen=True, eq=False)
 class BasicAnswer:
-    """Values, multipliers of the rows (change of the minimum per unit of right-hand side), which columns and rows are basic."""
+    """Solution of a linear program.
+
+    Values, multipliers of the rows (change of the minimum per unit of right-hand side), basic columns and rows.
+    """
 
     values: FloatArray
     row_duals: FloatArray
@@ -65,7 +68,9 @@ class BasicAnswer:
 
 
 def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) -> BasicAnswer:
-    """Dual simplex on one thread, until ``deadline`` by time.perf_counter.
+    """Run the dual simplex method on one thread until ``deadline``.
+
+    By time.perf_counter.
 
     Raises Infeasible or SolveFailed, naming ``method``.
     """
@@ -107,7 +112,10 @@ def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) ->
 def solved_again(
     program: LinearProgram, answer: BasicAnswer, right: FloatArray, method: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Values and multipliers from the basis in double precision; tight rows equal ``right``. Raises SolveFailed."""
+    """Recompute values and multipliers from the basis in double precision.
+
+    Tight rows equal ``right``. Raises SolveFailed.
+    """
     columns, tight = np.flatnonzero(answer.basic_columns), np.flatnonzero(~answer.basic_rows)
     if columns.size != tight.size:
         raise SolveFailed(f"{method}: HiGHS returned an incomplete basis")
@@ -149,7 +157,7 @@ if hasattr(os, "register_at_fork"):  # a child would inherit the detour, or a lo
 
 
 def silently(make: Callable[[], _Made]) -> _Made:
-    """``make()``, with nowhere to print to."""
+    """Call ``make()`` without output."""
     with _LOCK, _nowhere():
         return make()
 
@@ -178,14 +186,17 @@ def _nowhere() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Empty C's buffer of standard output; of nothing else, since a thread that waits for standard input holds that file."""
+    """Flush C's standard output only.
+
+    A thread that waits for standard input holds that file.
+    """
     with suppress(OSError, AttributeError, TypeError, ValueError):
         library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
         library.fflush(_stdout(library))
 
 
 def _stdout(library: ctypes.CDLL) -> ctypes.c_void_p | None:
-    """C's own standard output by its name on Linux or on macOS; None, which means all files, elsewhere."""
+    """Find C's standard output on Linux or macOS; None elsewhere for all files."""
     for name in ("stdout", "__stdoutp"):
         with suppress(ValueError):
             return ctypes.c_void_p.in_dll(library, name)

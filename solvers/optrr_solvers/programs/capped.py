@@ -28,7 +28,10 @@ _ROUNDINGS = 2.0**-49
 
 @dataclass(frozen=True, eq=False)
 class _CapRows:
-    """One row per finite cap, step and direction: q_capped ≤ e^η q_other, with what the certificate calls them."""
+    """One row per finite cap, step and direction: q_capped ≤ e^η q_other.
+
+    With their names in the certificate.
+    """
 
     capped: IntArray
     other: IntArray
@@ -38,7 +41,9 @@ class _CapRows:
 
 
 def binding(problem: Problem) -> IntArray:
-    """Attributes whose cap can matter. A total is never above the smallest known one, so larger caps always hold.
+    """Find attributes whose cap can matter.
+
+    A total is never above the smallest known one, so larger caps always hold.
 
     Up to κ = 1 Kronecker is a mechanism of the problem and Σ ε_i such a total. Beyond, none is known beforehand; caps above
     the range of a double are then left out, and the solution's check refuses what breaks one.
@@ -50,7 +55,7 @@ def binding(problem: Problem) -> IntArray:
 
 
 def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
-    """Optimal densities under caps.
+    """Compute optimal densities under caps.
 
     Raises MethodTooLarge above 10 attributes, Infeasible, and SolveFailed, also where the deadline comes first.
     """
@@ -84,7 +89,10 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
 
 
 def _within(log_density: FloatArray, caps: _CapRows) -> FloatArray:
-    """The densities, drawn together by the share (1e-11 at most was seen) by which the program's tolerance breaks a cap."""
+    """Contract the densities so that all caps hold.
+
+    The program's tolerance violates caps by 1e-11 at most in experiments.
+    """
     flat = log_density.ravel()
     over = float(((flat[caps.capped] - flat[caps.other]) / caps.eta).max(initial=0.0))
     return log_density if over < 1 - _ROUNDINGS else np.asarray(log_density * ((1 - _ROUNDINGS) / over))
@@ -104,7 +112,10 @@ def _cap_rows(lattice: Lattice) -> _CapRows:
 
 
 def _program(lattice: Lattice, caps: _CapRows, scale: float) -> LinearProgram:
-    """Columns u_S and their maximum; rows: maximum ≥ u_S, caps, requirements; all of the form row ≥ lower."""
+    """Build the program.
+
+    Columns u_S and their maximum; rows: maximum ≥ u_S, caps, requirements; all of the form row ≥ lower.
+    """
     n, count = lattice.cells, caps.cell.size
     top = sp.hstack([-sp.eye_array(n), sp.csr_array(np.ones((n, 1)))])
     row = np.arange(count)

@@ -32,7 +32,7 @@ _EXACT_BITS = 240
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Cells and requirement rows of a problem under a partition into classes of alike attributes."""
+    """Cells and requirement rows of a problem with classes of alike attributes."""
 
     problem: Problem
     classes: Partition
@@ -60,7 +60,10 @@ class Lattice:
 
     @cached_property
     def class_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
+        """Preserved pairs as pairs of classes (g ≤ h).
+
+        Each must be preserved for all members or for none.
+        """
         class_of = self.classes.numbers
         numbers: dict[tuple[int, int], int] = {}
         for i, j in self.problem.pairs:
@@ -78,12 +81,18 @@ class Lattice:
         return n * (n - 1) // 2 if a == b else n * other
 
     def epsilon_weights(self) -> FloatArray:
-        """The multipliers of w = ε_i, the right weights up to scale for many attributes (design §3.3); no pairs."""
+        """Return the multipliers of w = ε_i, without pairs.
+
+        They are optimal up to scale for many attributes (design §3.3).
+        """
         weights = self.problem.epsilons[self.firsts] * self._spread * self.classes.counts
         return np.append(weights, np.zeros(len(self.class_pairs)))
 
     def log_dual_guess(self) -> float:
-        """ln of a guess of Q − 1: the lower bound at w = ε_i. Programs scaled by it have y near 1."""
+        """Estimate ln(Q − 1) by the lower bound at w = ε_i.
+
+        Programs scaled by it have y near 1.
+        """
         w = self.epsilon_weights()
         with np.errstate(divide="ignore"):
             logs = self.log_mu + np.log(np.maximum(self.combine(w), 0))
@@ -96,7 +105,10 @@ class Lattice:
 
     @cached_property
     def means(self) -> FloatArray:
-        """E_μ g of every row, shape (rows,): −(d−f)/(f(1−f)) for accuracies, −κ λ λ / s for pairs."""
+        """E_μ g of every row, shape (rows,).
+
+        −(d−f)/(f(1−f)) for accuracies, −κ λ λ / s for pairs.
+        """
         p = self.problem
         accuracy = -p.gaps[self.firsts] / self._spread
         lam = p.eigenvalues[self.firsts]
@@ -139,7 +151,7 @@ class Lattice:
 
     @cached_property
     def _lost(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Per class, for every count: 1 less the mean of χ_i over the members, and 1 less that of χ_i χ_j over its pairs."""
+        """1 minus the mean of χ_i, and 1 minus that of χ_i χ_j, per class and count."""
         out = []
         for members, r in zip(self.classes, self.problem.sizes[self.firsts], strict=True):
             n, k = members.size, np.arange(members.size + 1.0)
@@ -149,11 +161,17 @@ class Lattice:
         return out
 
     def combine(self, multipliers: FloatArray) -> FloatArray:
-        """h = Σ multipliers · g on every cell, shape ``shape``; O(cells · (1 + pairs))."""
+        """Compute h = Σ multipliers · g on every cell, shape ``shape``.
+
+        O(cells · (1 + pairs)).
+        """
         return self._pairs_added(self._accuracies_added(multipliers, self._accuracy_values), multipliers)
 
     def magnitude(self, multipliers: FloatArray) -> FloatArray:
-        """At least Σ |multipliers · g| on every cell, shape ``shape``: what the rounding error of h is relative to."""
+        """Bound Σ |multipliers · g| on every cell, shape ``shape``.
+
+        The rounding error of h is relative to it.
+        """
         sizes = [np.abs(values) for values in self._accuracy_values]
         out = self._accuracies_added(np.abs(multipliers), sizes)
         extra = np.abs(multipliers[len(self.classes) :])
@@ -175,19 +193,19 @@ class Lattice:
         return out
 
     def _pair_values(self, pair: int) -> FloatArray:
-        """The row of a pair of classes on every cell, of a shape that broadcasts to ``shape``."""
+        """Compute the row of a pair of classes, broadcastable to ``shape``."""
         margin, scale = self._margins[pair]
         return np.asarray((margin - self._lost_pair(*self.class_pairs[pair])) / scale)
 
     def _lost_pair(self, a: int, b: int) -> FloatArray:
-        """1 − χ of two classes on every cell."""
+        """Compute 1 − χ of two classes on every cell."""
         if a == b:
             return self._axis(self._lost[a][1], a)
         one, other = self._axis(self._lost[a][0], a), self._axis(self._lost[b][0], b)
         return one + (1 - one) * other
 
     def rows_at(self, cells: IntArray) -> FloatArray:
-        """Every row at the given flat cells, shape (rows, cells)."""
+        """Compute every row at the flat cells, shape (rows, cells)."""
         counts = np.unravel_index(cells, self.shape)
         rows = [values[k] for values, k in zip(self._accuracy_values, counts, strict=True)]
         for pair in range(len(self.class_pairs)):
@@ -195,7 +213,10 @@ class Lattice:
         return np.stack(rows)
 
     def mass_times_rows(self, mass: FloatArray) -> FloatArray:
-        """Σ over cells of mass · g for every row, shape (rows,); ``mass`` has shape ``shape``. O(cells · (1 + pairs))."""
+        """Sum mass · g over cells for every row, shape (rows,).
+
+        ``mass`` has shape ``shape``. O(cells · (1 + pairs)).
+        """
         axes = range(len(self.classes))
         out = []
         for g, values in enumerate(self._accuracy_values):
@@ -205,7 +226,10 @@ class Lattice:
         return np.asarray(out)
 
     def certificate(self, multipliers: FloatArray, caps: Sequence[tuple[int, int, bool, float]] = ()) -> Certificate:
-        """Integer multipliers per attribute, pair and cap, proportional to the rows' real ones (negative ones dropped)."""
+        """Round multipliers to integers per attribute, pair and cap.
+
+        Proportional to the rows' real ones; negative ones are dropped.
+        """
         p, groups = self.problem, len(self.classes)
         r = p.sizes[self.firsts].astype(np.float64)
         n = self.classes.counts

@@ -51,7 +51,7 @@ class EventProgram:
 
 
 def event_sizes(sizes: IntArray) -> FloatArray:
-    """n_S = Π_{i∈S}(r_i−1) of every event of attributes of these sizes, shape (2^m,)."""
+    """Compute n_S = Π_{i∈S}(r_i−1) of every event, shape (2^m,)."""
     out = np.ones(1)
     for r in sizes:
         out = np.multiply.outer(out, [1.0, r - 1.0]).ravel()
@@ -59,12 +59,12 @@ def event_sizes(sizes: IntArray) -> FloatArray:
 
 
 def event_bits(m: int) -> IntArray:
-    """1 where attribute i changes, shape (2^m, m)."""
+    """Build the indicator of changes, shape (2^m, m)."""
     return (np.arange(1 << m)[:, None] >> np.arange(m - 1, -1, -1)) & 1
 
 
 def event_program(problem: Problem) -> EventProgram:
-    """POR's linear program for a problem, as arrays for any solver.
+    """Build POR's linear program as arrays for any solver.
 
     Parameters
     ----------
@@ -117,7 +117,10 @@ def event_program(problem: Problem) -> EventProgram:
 
 
 def monotonicity(m: int) -> tuple[sp.csr_array, FloatArray]:
-    """POR's A and b: every event at least as likely, per output, as the events with one change more."""
+    """Build POR's A and b.
+
+    Every event is at least as likely, per output, as the events with one more change.
+    """
     last = (1 << m) - 1
     bits = event_bits(m)
     small, attribute = np.nonzero(bits == 0)
@@ -136,7 +139,9 @@ def monotonicity(m: int) -> tuple[sp.csr_array, FloatArray]:
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-    """Optimal TableLaw by POR's own program; m up to 14 (m 2^{m−1} rows; 'reduced' is the fast route).
+    """Solve POR's own program for the optimal TableLaw; m up to 14.
+
+    m 2^{m−1} rows; 'reduced' is faster.
 
     The tolerance is absolute. Raises MethodTooLarge above 14 attributes, InvalidProblem for pairs and caps, SolveFailed where
     the answer fails its check.
@@ -160,7 +165,7 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
 
 
 def _scaled(lattice: Lattice) -> tuple[LinearProgram, float]:
-    """The program in u, and ln s."""
+    """Build the program in u, and ln s."""
     m = lattice.problem.m
     order, _ = monotonicity(m)
     log_scale = lattice.log_dual_guess()

@@ -20,7 +20,9 @@ from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-    """Optimal TableLaw with its certificate; time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
+    """Solve for the optimal TableLaw with its certificate.
+
+    Time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
 
     With pairs or caps the flips are bounded above by the requested ones instead of fixed. Raises MethodTooLarge above 20
     attributes, Infeasible where κ > 1 or a cap cannot be met, SolveFailed where the answer does not survive its check or the
@@ -37,7 +39,9 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
 
 
 def solve_classes(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
-    """Optimal CountLaw with its certificate; time and memory O(Π(m_g+1)), at most 2^21 cells.
+    """Solve for the optimal CountLaw with its certificate.
+
+    Time and memory O(Π(m_g+1)), at most 2^21 cells.
 
     Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes, SolveFailed where the time
     limit ends.
@@ -52,7 +56,7 @@ def solve_classes(problem: Problem, options: SolveOptions = SolveOptions()) -> S
 def _solved(
     lattice: Lattice, law: Callable[[FloatArray], Law], method: str, options: SolveOptions, started: float
 ) -> Solution:
-    """The program's checked answer; ``law`` makes the law from log densities. Raises what the solvers raise."""
+    """Solve and check the program; ``law`` builds a law from log densities."""
     deadline = options.deadline(started)
     if capped.binding(lattice.problem).size:
         optimum = capped.solve(lattice, deadline)

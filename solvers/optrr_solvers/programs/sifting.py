@@ -38,7 +38,7 @@ _INFEASIBLE = "{method}: no mechanism keeps the pairs at kappa = {kappa:g}; lowe
 
 @dataclass(frozen=True, eq=False)
 class LatticeOptimum:
-    """log density per cell (0 outside, ln Q inside), the certificate, and the work it took."""
+    """Log density per cell (0 outside, ln Q inside), the certificate and the work."""
 
     log_density: FloatArray
     certificate: Certificate
@@ -48,7 +48,10 @@ class LatticeOptimum:
 
 
 def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> LatticeOptimum:
-    """Optimal densities on the lattice. Raises Infeasible (κ too large) or SolveFailed, also at the deadline."""
+    """Compute optimal densities on the lattice.
+
+    Raises Infeasible (κ too large) or SolveFailed, also at the deadline.
+    """
     rows = lattice.means.size
     w = lattice.epsilon_weights()
     scale = lattice.log_dual_guess()
@@ -84,7 +87,7 @@ def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> Latti
 
 
 class _Small:
-    """The program on the chosen columns; every other cell is fixed by the sign of ``h``."""
+    """The program on chosen columns; the sign of ``h`` fixes every other cell."""
 
     def __init__(self, lattice: Lattice, columns: IntArray, h: FloatArray, scale: float) -> None:
         self.lattice, self.columns = lattice, columns
@@ -105,7 +108,10 @@ class _Small:
         self.y_column = lattice.means * self.y_scale
 
     def solve(self, method: str, deadline: float) -> tuple[BasicAnswer, bool]:
-        """The small program's optimum and True; or, where it has none, multipliers of its least violation and False."""
+        """Solve the small program.
+
+        Returns the optimum and True; if infeasible, multipliers of the least violation and False.
+        """
         try:
             answer = backend.solve(self._program(elastic=False), method=method, deadline=deadline)
         except Infeasible:
@@ -114,7 +120,10 @@ class _Small:
         return answer, bool(answer.values[-1] > 0 and answer.basic_columns[-1])
 
     def _program(self, *, elastic: bool) -> LinearProgram:
-        """Columns: cells, y, and with ``elastic`` one shortfall a row (and one excess, where rows are equalities)."""
+        """Build the program.
+
+        Columns: cells, y, and with ``elastic`` one shortfall per row (and one excess for equalities).
+        """
         rows, n = self.lattice.means.size, self.columns.size
         equality = not self.lattice.problem.constrained
         blocks = [self.entries, self.y_column[:, None]]
@@ -134,7 +143,7 @@ class _Small:
         )
 
     def _system(self, answer: BasicAnswer) -> tuple[IntArray, IntArray, FloatArray]:
-        """Basic cells, tight rows, and the square matrix (tight rows × basic cells and y)."""
+        """Return basic cells, tight rows, and the square matrix between them and y."""
         basic = np.flatnonzero(answer.basic_columns[:-1])
         tight = np.flatnonzero(~answer.basic_rows)
         matrix = np.column_stack([self.entries[np.ix_(tight, basic)], self.y_column[tight]])
@@ -143,14 +152,17 @@ class _Small:
         return basic, tight, matrix
 
     def multipliers(self, answer: BasicAnswer) -> FloatArray:
-        """W with h = 0 on the basic cells and −w·E_μ[g] = 1, zero on slack rows."""
+        """Compute W with h = 0 on basic cells, −w·E_μ[g] = 1, and 0 on slack rows."""
         basic, tight, matrix = self._system(answer)
         w = np.zeros(self.lattice.means.size)
         w[tight] = np.linalg.solve(matrix.T, np.append(np.zeros(basic.size), -self.y_scale))
         return w
 
     def log_density(self, answer: BasicAnswer, w: FloatArray, h: FloatArray, tie: FloatArray) -> FloatArray:
-        """Rebuild t from the sign of h, ties from the basis; returns ln(1 + t/y) with y's own scale."""
+        """Rebuild t from the sign of h, with ties from the basis.
+
+        Returns ln(1 + t/y) with y's own scale.
+        """
         basic, tight, matrix = self._system(answer)
         t = np.where(np.abs(h) <= tie, self.fixed_inside, h > 0).astype(np.float64)
         tied = self.columns[np.abs(h[self.columns]) <= tie[self.columns]]

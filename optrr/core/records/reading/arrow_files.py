@@ -26,7 +26,10 @@ _MAGIC = b"ARROW1"
 
 
 def parquet_file(where: RecordsAt, domain: Domain | None) -> Source:
-    """Read a Parquet file; the nameless index that pandas writes is no column unless the domain declares it."""
+    """Open a Parquet file.
+
+    The nameless index that pandas writes is ignored unless the domain declares it.
+    """
     path, name = Path(str(where.place)), str(where.place)
     declared = () if domain is None else domain.names
 

@@ -39,7 +39,10 @@ _REPORT = msgspec.json.Decoder(_Report)
 
 
 def as_reports(data: Any, asking: Any) -> Any:
-    """The reports of devices in ``data``, of the design ``asking``; ``data`` itself where it holds none or cannot be opened."""
+    """Convert devices' reports of the design to records.
+
+    ``data`` itself if it has none or cannot be opened.
+    """
     where = place_of(data)
     piped = where is not None and where.place == STANDARD_INPUT
     with suppress(InvalidInput):
@@ -60,7 +63,7 @@ def as_reports(data: Any, asking: Any) -> Any:
 
 
 def _column_of_json(source: Source) -> str | None:
-    """The column whose first text is a report."""
+    """Find the column whose first text is a report."""
     texts: list[str] = [field.name for field in source.schema if is_text(field.type)]
     for batch in source.batches(texts) if texts else ():
         for name, column in zip(texts, batch.columns, strict=True):
@@ -72,7 +75,7 @@ def _column_of_json(source: Source) -> str | None:
 
 
 def _decoded(source: Source, column: str) -> Source:
-    """Reports in a column of JSON text, as columns."""
+    """Decode a column of JSON reports to columns."""
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         for batch in source.batches([column]):
@@ -88,7 +91,7 @@ def _decoded(source: Source, column: str) -> Source:
 
 
 def _device_reports(source: Source, asking: Any) -> Source:
-    """Randomized records, or answers, from the reports in ``source``, each once."""
+    """Convert reports to randomized records or answers, each once."""
     design = asking.digest.partition(":")[2]
     values = list(asking.domain.names) if hasattr(asking, "mechanism") else []
     schema = pa.schema([(name, pa.string()) for name in values or _ANSWER])
@@ -116,7 +119,7 @@ def _device_reports(source: Source, asking: Any) -> Source:
 
 
 def _attributes(values: pa.Array, size: int, source: Source) -> list[pa.Array]:
-    """The attributes' columns."""
+    """Build the attributes' columns."""
     are_lists = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
     lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
     if any(length != size for length in lengths):

@@ -19,7 +19,9 @@ from optrr.core.records.spark import refuse_spark_frame
 
 
 def in_memory(data: Any) -> Source:
-    """The records of a data frame, a polars LazyFrame, anything that streams Arrow, or an iterable of record batches.
+    """Open records in memory.
+
+    A data frame, a polars LazyFrame, an Arrow stream, or an iterable of record batches.
 
     Raises InvalidInput for anything else, and for a stream without records.
     """
@@ -70,7 +72,7 @@ _TYPING_ROWS = 1024
 
 
 def query(where: RecordsAt, domain: Domain | None) -> Source:
-    """Read the result of one SQL query, run again each time its batches are asked for."""
+    """Open the result of one SQL query, which runs for every read."""
     del domain
     place = str(where.place)
     scheme = place.partition(":")[0]

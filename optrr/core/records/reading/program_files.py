@@ -64,7 +64,10 @@ def _labelled_file(reader: str, program: str, where: RecordsAt, domain: Domain |
     kinds, labels = about.readstat_variable_types, about.variable_value_labels
 
     def meant(name: str, values: list[Any]) -> list[Any]:
-        """Labels for values that have one; in single precision 0.1 is 0.1, and no double of ten more digits."""
+        """Replace values by their labels.
+
+        In single precision 0.1 stays 0.1.
+        """
         single, known = kinds[name] == "float", labels.get(name, {})
         of = {v: known.get(v) or (float(str(np.float32(v))) if single else v) for v in set(values) - {None}}
         if len(set(of.values())) < len(of):

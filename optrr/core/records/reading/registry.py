@@ -50,7 +50,9 @@ _OF_CSV = {
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """A kind of place or file, with functions ``module:name`` that are imported when the first one is opened.
+    """A file format or kind of place.
+
+    Its functions ``module:name`` are imported when the first one is opened.
 
     Parameters
     ----------
@@ -81,7 +83,10 @@ class RecordFormat:
     takes_query: bool = False
 
     def open(self, where: RecordsAt, domain: Domain | None) -> Source:
-        """The source at this place. Raises InvalidInput for a pipe, and where it is said to be written as only CSV is."""
+        """Open the source at this place.
+
+        Raises InvalidInput for a pipe, and for options that only CSV has.
+        """
         said = next((what for field, what in _OF_CSV.items() if getattr(where, field) is not None), None)
         if said and self.name != "csv":
             raise InvalidInput(f"{said} is for CSV and {where} is read as {self.name}; leave it out")
@@ -96,7 +101,7 @@ class RecordFormat:
         return source
 
     def create(self, path: Path, schema: pa.Schema) -> Any:
-        """What writes record batches of this schema to a new file."""
+        """Create a writer of record batches of this schema."""
         return _found(self.writer)(path, schema)
 
 
@@ -136,7 +141,7 @@ FORMATS = [
 
 
 def format_to_write(path: Path) -> RecordFormat:
-    """The format that records are written in to a file of this name. Raises InvalidInput for other names."""
+    """Find the output format by file name; raise InvalidInput for other names."""
     for each in FORMATS:
         if each.writer and each.suffixes[0] == path.suffix.lower():
             return each
@@ -144,17 +149,19 @@ def format_to_write(path: Path) -> RecordFormat:
 
 
 def file_formats() -> list[str]:
-    """The names of formats of files."""
+    """List the names of file formats."""
     return [each.name for each in FORMATS if not each.schemes]
 
 
 def written_suffixes() -> list[str]:
-    """The ends of the names of files that records are written to."""
+    """List the suffixes of output formats."""
     return [each.suffixes[0] for each in FORMATS if each.writer]
 
 
 def open_source(data: Any, domain: Domain | None = None) -> Source:
-    """The records of a place, a frame in memory or lazy, or an iterable of record batches.
+    """Open records of a place, a frame, or an iterable of record batches.
+
+    Frames may be in memory or lazy.
 
     Raises InvalidInput where nothing can be read there.
     """
@@ -179,7 +186,7 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
 
 
 def _split(source: Source, domain: Domain) -> Source:
-    """The source with the options in place of each multi-select column that it has."""
+    """Replace multi-select columns of the source by their options."""
     asked = asked_columns(domain, source.schema.names)
     if not asked:
         return source
@@ -209,7 +216,7 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
 
 
 def _format_of(where: RecordsAt) -> RecordFormat:
-    """The format that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
+    """Choose the format: requested, by name, or by a pipe's first bytes."""
     name = where.format
     if name is None and where.place == STANDARD_INPUT:
         head = Bytes(where).head(4)
@@ -239,7 +246,10 @@ _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str | None]:
-    """The columns of this file that its directories name, below the directory or the pattern that was asked for."""
+    """Parse the columns that directories name.
+
+    Below the requested directory or pattern.
+    """
     places = [place] if isinstance(place, str | os.PathLike) else place
     bases = [Path(*takewhile(lambda part: not any(c in part for c in WILD), Path(p).parts)) for p in places]
     below = next((file.relative_to(b).parts[:-1] for b in bases if b != file and file.is_relative_to(b)), ())
@@ -248,7 +258,7 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
 
 
 def _partitioned(source: Source, named: dict[str, str | None]) -> Source:
-    """The source with the columns that its directories name, those aside that it has itself."""
+    """Add the columns that directories name, unless the source has them."""
     named = {name: value for name, value in named.items() if name not in source.schema.names}
     if not named:
         return source
@@ -265,7 +275,9 @@ def _partitioned(source: Source, named: dict[str, str | None]) -> Source:
 
 
 def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> Source:
-    """Files that hold the same columns, read one after another; directories may hold columns, too.
+    """Open files with the same columns, one after another.
+
+    Directories may hold columns, too.
 
     A declared column may have another type in each file. Any other has the type that holds the values of all, such as numbers
     with a point for whole and missing ones; it may differ, and be absent, as long as nobody asks for it.
@@ -310,7 +322,7 @@ def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> 
 
 
 def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
-    """The type that holds a column's values in every part that has it; the first one's where there is none."""
+    """Find the type that holds a column in every part, or the first one's."""
     types = [part.schema.field(name).type for part in parts if name in part.schema.names]
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
     if all(kind.equals(types[0]) for kind in types):
@@ -323,7 +335,7 @@ def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
 
 
 def origins_of(data: Any) -> list[provenance.Origin]:
-    """The origins of files, frames or tables, each different note once; at least one.
+    """List the distinct origins of files, frames or tables; at least one.
 
     ``data`` is whatever :func:`optrr.core.records.reading.registry.open_source` reads, or gives. An array of codes has
     none; a pipe
@@ -347,7 +359,10 @@ def refuse_randomized(data: Any, opened: Source | None = None) -> None:
 
 
 def check_design(data: Any, digest: str) -> list[str]:
-    """Raise InvalidInput for records of another design than the one of this digest; return warnings about the others."""
+    """Raise InvalidInput for records of another design than this digest.
+
+    Returns warnings about the others.
+    """
     origins = origins_of(data)
     for origin in origins:
         provenance.require_design(origin, digest)
@@ -355,7 +370,7 @@ def check_design(data: Any, digest: str) -> list[str]:
 
 
 def different(origins: Iterable[provenance.Origin]) -> list[provenance.Origin]:
-    """Each different note once, in order, under the first name that has it."""
+    """List distinct origins in order, each under its first name."""
     first: dict[Any, provenance.Origin] = {}
     for origin in origins:
         first.setdefault(origin.provenance, origin)

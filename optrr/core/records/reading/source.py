@@ -77,7 +77,7 @@ class RecordsAt:
     watch: Watch | None = None
 
     def watched(self, watch: Watch) -> "RecordsAt":
-        """The same place, telling of every batch that is read."""
+        """Return the place with a callback for every batch that is read."""
         return replace(self, watch=watch)
 
     @property
@@ -95,7 +95,7 @@ Places = Place | Sequence[Place] | RecordsAt
 
 
 def place_of(data: Any) -> RecordsAt | None:
-    """The place that a path or a list of paths names, or that is given as such; None for what holds records itself."""
+    """Return the place of a path or paths; None for records themselves."""
     if isinstance(data, RecordsAt):
         return data
     paths = data if isinstance(data, list | tuple) else [data]
@@ -103,7 +103,7 @@ def place_of(data: Any) -> RecordsAt | None:
 
 
 def each_file(where: RecordsAt) -> list[RecordsAt]:
-    """Each file of a place on its own, and what is no directory, pattern or list as it is.
+    """List each file of a place; other places are unchanged.
 
     None of them where they cannot be found: that error is left to the code that reads the records.
     """
@@ -118,7 +118,7 @@ WILD = "*?["
 
 
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
-    """The files of a directory, a pattern or a list; None for a place that is none of these.
+    """List the files of a directory, pattern or list; None for other places.
 
     In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and so are
     sidecars, which say where records come from and hold none. Raises InvalidInput where there are none.
@@ -186,11 +186,14 @@ class Source:
     once: bool = False
 
     def column_names(self) -> list[str]:
-        """Names of the columns, in order."""
+        """List the columns, in order."""
         return list(self.schema.names)
 
     def passing(self, read: Read, schema: pa.Schema | None = None) -> "Source":
-        """The same place, of which something is changed on the way; ``rows`` are known only where the schema stays."""
+        """Return the source with a transformation of its batches.
+
+        ``rows`` are known only if the schema is unchanged.
+        """
         rows = self.rows if schema is None else None
         return Source(self.name, schema or self.schema, read, self.paths, rows, self.notes, self.share, self.once)
 
@@ -206,7 +209,9 @@ class Source:
 
 
 def streamed(name: str, batches: Iterator[pa.RecordBatch]) -> Source:
-    """Record batches that come one after another and cannot be asked for again: an iterator, a stream.
+    """Open record batches that can be read only once.
+
+    An iterator or a stream.
 
     A second reading is refused, and so is a batch of other columns, or of other records, than the first.
     """
@@ -233,7 +238,7 @@ def streamed(name: str, batches: Iterator[pa.RecordBatch]) -> Source:
 
 
 def _bounded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
-    """The batch, cut where its columns, written out value by value, would take too much."""
+    """Split the batch if its expanded columns would be too large."""
     widths = [_widest(column, name, field) for field, column in zip(batch.schema.names, batch.columns, strict=True)]
     rows = max(1, MOST_BYTES // max(1, sum(widths)))
     for start in range(0, max(batch.num_rows, 1), rows):
@@ -241,7 +246,10 @@ def _bounded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
 
 
 def _widest(column: pa.Array, name: str, field: str) -> int:
-    """Bytes of the column's longest value. Raises InvalidInput where it is too long, or no category."""
+    """Return the size of the column's longest value.
+
+    Raises InvalidInput if it is too long for a category.
+    """
     kind = column.type
     if isinstance(column, pa.ExtensionArray) or pa.types.is_dictionary(kind):
         return _widest(column.dictionary if pa.types.is_dictionary(kind) else column.storage, name, field)
@@ -282,7 +290,7 @@ def _require_known(dates: pa.Array, name: str, field: str) -> None:
 
 
 def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
-    """The batch itself, read at ``name``. Raises InvalidInput where its arrays are not what they say.
+    """Validate the arrays of a batch read at ``name``; raise InvalidInput.
 
     Arrow takes from its own formats what they say of themselves, such as offsets into texts. Where that is wrong, whoever uses
     the arrays reads other memory.
@@ -299,7 +307,7 @@ def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """What the system says of a file that it cannot read, in one line that names the file."""
+    """Convert the system's errors on a file to one line that names the file."""
     try:
         yield
     except OSError as error:
@@ -311,7 +319,10 @@ def readable(name: str) -> Iterator[None]:
 
 @contextmanager
 def whole(name: str, kind: str) -> Iterator[None]:
-    """Turn what a library says of a damaged file of this ``kind``, whose words may hold a value, into one line."""
+    """Convert a library's errors on a damaged file to one line.
+
+    The library's words may hold a value.
+    """
     try:
         with readable(name):
             yield
@@ -324,7 +335,7 @@ def whole(name: str, kind: str) -> Iterator[None]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds texts, or bytes of such."""
+    """Check whether a column of this type holds texts, or bytes of texts."""
     plain = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     return bool(pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_binary(plain))
 
@@ -335,13 +346,13 @@ _LOOK = 1 << 24
 
 
 def plain_suffix(name: str) -> str:
-    """The suffix without that of a compression: ``.csv`` of ``a.csv.gz``; lower case."""
+    """Return the suffix without compression in lower case: ``.csv`` of a.csv.gz."""
     path = Path(name)
     return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
 
 
 class _StandardInput(io.RawIOBase):
-    """Standard input, whose first bytes can be looked at before it is read, which is possible only once."""
+    """Standard input with a look-ahead; it can be read only once."""
 
     known: ClassVar["_StandardInput | None"] = None
 
@@ -351,7 +362,7 @@ class _StandardInput(io.RawIOBase):
 
     @classmethod
     def unread(cls) -> "_StandardInput":
-        """Of this process. Raises InvalidInput where it is closed, or has been read."""
+        """Return this process's input; raise InvalidInput if closed or read."""
         if sys.stdin is None:
             raise InvalidInput("standard input is closed; name a file")
         if cls.known is None or cls.known.stream is not sys.stdin.buffer:
@@ -361,11 +372,11 @@ class _StandardInput(io.RawIOBase):
         return cls.known
 
     def readable(self) -> bool:
-        """It is."""
+        """Return true."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """What has been looked at, then the rest."""
+        """Return the bytes already looked at, then the rest."""
         if not self.seen:
             return bytes(self.stream.read(size))
         size = len(self.seen) if size < 0 else size
@@ -374,7 +385,10 @@ class _StandardInput(io.RawIOBase):
 
 
 class Bytes:
-    """The bytes of a file, or of standard input, decompressed; a file may be opened as often as asked."""
+    """Decompressed bytes of a file or of standard input.
+
+    A file can be opened repeatedly.
+    """
 
     def __init__(self, where: RecordsAt) -> None:
         place = str(where.place)
@@ -395,7 +409,10 @@ class Bytes:
         return () if self.path is None else (self.path,)
 
     def open(self) -> pa.NativeFile:
-        """The bytes from the beginning; the last stream opened is the one whose share is told."""
+        """Open the bytes from the beginning.
+
+        Progress is that of the last stream opened.
+        """
         if self.path is None:
             piped = _StandardInput.unread()
             piped.opened, raw = True, pa.PythonFile(piped, mode="r")
@@ -405,7 +422,7 @@ class Bytes:
         return raw if self.compression is None else pa.CompressedInputStream(raw, self.compression)
 
     def head(self, size: int) -> bytes:
-        """The first bytes, decompressed, without using up a pipe."""
+        """Return the first bytes, decompressed, without using up a pipe."""
         with readable(self.name):
             if self.path is not None:
                 # `read` of pyarrow does not give back what it allocated where the bytes cannot be decompressed

@@ -44,7 +44,7 @@ _LOOKED_AT = 1 << 24
 
 
 def _first_rows(text: str, delimiter: str) -> list[list[str]]:
-    """Up to three rows that are not blank, as far as they can be parted."""
+    """Split up to three rows that are not blank, if possible."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
         for row in islice(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)), 3):
@@ -66,7 +66,10 @@ _RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected \d+ columns, g
 
 
 def csv_file(where: RecordsAt, domain: Domain | None) -> Source:
-    """Read a CSV file with a line of names; ``domain`` settles what an empty field means (missing, where it is None)."""
+    """Open a CSV file with a header line.
+
+    ``domain`` decides whether an empty field is missing (it is without a domain).
+    """
     file = _Csv(where, domain)
     return Source(file.name, file.schema, file.read, file.paths, notes=file.notes, share=file.share_read)
 
@@ -98,7 +101,7 @@ class _Csv(Bytes):
         self.notes = (_QUALTRICS,) if self._left_out else ()
 
     def _encoding_told(self, given: str | None) -> str:
-        """The encoding that is given, or that the first bytes tell."""
+        """Return the given encoding, or detect it from the first bytes."""
         if given is not None:
             try:
                 # a codec that is no text encoding, such as zip, is refused here, too
@@ -116,7 +119,7 @@ class _Csv(Bytes):
         return "utf-8"
 
     def _begun(self, order: Sequence[str], declared: frozenset[str]) -> tuple[str, list[list[str]]]:
-        """The delimiter that makes the first row hold most declared names, or most names, and the first rows."""
+        """Detect the delimiter with the most declared or most names; return rows."""
         for size in (_LOOK, _LONGEST_HEADER):
             head = self.head(size)
             try:
@@ -139,7 +142,7 @@ class _Csv(Bytes):
         )
 
     def _opened(self, columns: list[str], threads: bool = True) -> pa_csv.CSVStreamingReader:
-        """Arrow's reader of these columns, as text; a declared column as its texts, each once, and their places."""
+        """Open Arrow's reader of these columns, as text."""
         declared = frozenset(() if self._domain is None else self._domain.names)
         coded = pa.dictionary(pa.int32(), pa.string())
         convert = pa_csv.ConvertOptions(
@@ -164,7 +167,7 @@ class _Csv(Bytes):
         return pa_csv.open_csv(self.open(), options, parse, convert)
 
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The batches of these columns."""
+        """Iterate over the batches of these columns."""
         try:
             with readable(self.name), self._opened(columns) as batches:
                 for batch in batches:
@@ -178,7 +181,7 @@ class _Csv(Bytes):
             raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
 
     def _converted(self, column: pa.Array) -> pa.Array:
-        """Numbers with a decimal point, and dates as 2024-03-01."""
+        """Convert numbers to a decimal point, and dates to 2024-03-01."""
         if pa.types.is_dictionary(column.type):
             return pa.DictionaryArray.from_arrays(column.indices, self._converted(column.dictionary))
         if self._decimal:
@@ -194,7 +197,7 @@ class _Csv(Bytes):
         return column
 
     def _longest_line(self) -> int:
-        """Bytes that the header and a record of the domain may take: a line must not be longer than a block."""
+        """Bound the bytes of a line, which must fit in a block."""
         names = sum(len(name.encode()) + 3 for name in self.schema.names)
         return names + sum(max(len((text or "").encode()) for text in a.texts) + 3 for a in self._domain or ())
 
@@ -213,7 +216,10 @@ class _Csv(Bytes):
         return "it is not CSV with one record a line; check how it was written"
 
     def _first_ragged(self) -> int | None:
-        """The record of another number of fields, counted from 1; None where it cannot be looked for again, or comes late."""
+        """Find the first record with another number of fields, from 1.
+
+        None if the input cannot be read again, or the record comes late.
+        """
         if self.path is None or self._size > _LOOKED_AT:
             return None
         try:
@@ -246,7 +252,7 @@ _QUALTRICS = "two rows of headers below the names, as Qualtrics writes them, are
 
 
 def _decimal(given: str | None) -> str | None:
-    """What finds a number with this decimal separator."""
+    """Build the pattern of a number with this decimal separator."""
     if given is None or given == ".":
         return None
     if len(given) != 1 or given.isalnum():
@@ -255,7 +261,10 @@ def _decimal(given: str | None) -> str | None:
 
 
 def settled(batch: pa.RecordBatch, domain: Domain | None) -> pa.RecordBatch:
-    """The batch, its empty fields as each attribute means them, missing or an empty text; other columns stay as they are."""
+    """Decide for each attribute whether empty fields are missing or empty texts.
+
+    Other columns are unchanged.
+    """
     if domain is None:
         return batch
     columns, declared = [], frozenset(domain.names)
@@ -279,7 +288,10 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
-    """Read a file of JSON lines, as text: a number meets its category by its digits; a list of texts stays one."""
+    """Open a file of JSON lines, as text.
+
+    A number matches its category by its digits; a list of texts stays one.
+    """
     del domain
     file = Bytes(where)
     head = file.head(_BLOCK)
@@ -307,7 +319,7 @@ def json_lines(where: RecordsAt, domain: Domain | None) -> Source:
 
 
 def _decoded(decoder: "msgspec.json.Decoder[Any]", lines: list[bytes], name: str, before: int) -> Iterator[Any]:
-    """The records of lines behind so many others; the decoder's own words may hold a value."""
+    """Decode lines after ``before`` others; hide the decoder's own messages."""
     for at, line in enumerate(lines, before + 1):
         try:
             if text := (line.removeprefix(codecs.BOM_UTF8) if at == 1 else line).strip():
@@ -324,7 +336,7 @@ _WRITTEN = {int, float, bool, date, datetime, time}
 
 
 def category_column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
-    """The values as texts, or as lists of texts. Raises InvalidInput for values of other kinds."""
+    """Convert values to texts or lists of texts; raise InvalidInput for others."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         if len(kinds) == 1 and kinds <= _WRITTEN:
