@@ -30,7 +30,9 @@ Client: TypeAlias = Answering | Replying | str
 
 
 def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, alpha: float = 1e-6) -> Audit:
-    """Test a client from outside against the privacy statement of its design or deployment file.
+    """Test a client from outside against its privacy statement.
+
+    The statement is that of a design or a deployment file.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, a
 
 
 def _asked_client(label: Label | QueryLabel, client: Client | None) -> FunctionClient | CommandClient:
-    """The client that is asked: a function or a command as one, and our own randomizer if none is named."""
+    """Return the client to query: a function, a command, or our own randomizer."""
     if isinstance(client, str):
         try:
             arguments = shlex.split(client)
@@ -109,7 +111,7 @@ def _asked_client(label: Label | QueryLabel, client: Client | None) -> FunctionC
 
 
 def _replying(label: QueryLabel, function: Any) -> FunctionClient:
-    """A function that answers queries with objects."""
+    """Wrap a function that answers queries with objects."""
 
     def answer(people: IntArray, records: Codes) -> Codes:
         lines = [msgspec.json.encode(reply) for reply in function(people, records)]
@@ -121,7 +123,9 @@ def _replying(label: QueryLabel, function: Any) -> FunctionClient:
 def _asked_again(
     client: FunctionClient | CommandClient, layout: PlantedRecords, runs: Sequence[Run], codes: Sequence[Codes]
 ) -> list[AskedAgain]:
-    """First and second answers of the same people: within the runs, and after a restart.
+    """Collect first and second answers of the same people.
+
+    Within the runs, and after a restart.
 
     A client that may remember people beyond a run is asked once more in a third run.
     """

@@ -26,7 +26,10 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts in n trials, their probabilities by the label, shape (K,) each, and words for the table and for a cell."""
+    """Counts in n trials with their stated probabilities, shape (K,) each.
+
+    With words for the table and for a cell.
+    """
 
     title: str
     counts: IntArray
@@ -37,7 +40,10 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Fingerprints:
-    """One number for the noise of each answer, shape (n,), and the probability that two independent answers share it."""
+    """One number for the noise of each answer, shape (n,).
+
+    With the probability that two independent answers share it.
+    """
 
     numbers: IntArray
     chance: float
@@ -63,7 +69,9 @@ def tested(tallies: Iterable[Tally]) -> Worst:
 
 
 def fingerprints_of(columns: Sequence[IntArray]) -> IntArray:
-    """Sum the columns, shape (n,) each, with odd multipliers that the client cannot know.
+    """Sum the columns, shape (n,) each, with random odd multipliers.
+
+    The client cannot know them.
 
     Different rows get equal numbers with probability below 2⁻⁶⁰.
     """
@@ -83,7 +91,10 @@ _BY_CHANCE = 1e-6
 
 
 def lags_and_shifts(worst: Worst, of: Fingerprints, layout: PlantedRecords) -> None:
-    """Test whether answers near each other, of both runs, or of both halves of a run share their noise."""
+    """Test whether answers share their noise.
+
+    Answers near each other, of both runs, or of both halves of a run.
+    """
     first, second = (of.numbers[rows] for rows in layout.runs)
     half = layout.once // 2
     for run, numbers in enumerate((first, second), 1):
@@ -107,7 +118,7 @@ def _lags(worst: Worst, of: Fingerprints, numbers: IntArray, run: int) -> None:
 
 
 def _shifts(worst: Worst, of: Fingerprints, both: tuple[IntArray, IntArray], where: str) -> None:
-    """Test the shifts at which two stretches correlate most, and count all shifts as tests."""
+    """Test the shifts of highest correlation, counting all shifts as tests."""
     a, b = both
     shifts = _candidates(a, b)
     pairs = a.size - np.abs(shifts)
@@ -128,7 +139,10 @@ def _equal_at(a: IntArray, b: IntArray, shift: int) -> int:
 
 
 def _candidates(a: IntArray, b: IntArray) -> IntArray:
-    """Find shifts s at which a_t and b_{t+s} agree most often, by the correlation of random features; 0 is one of them."""
+    """Find shifts s at which a_t and b_{t+s} agree most often.
+
+    By the correlation of random features; 0 is included.
+    """
     values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
     feature = np.random.default_rng(0).standard_normal(values.size)[place]
     feature -= feature.mean()
@@ -143,14 +157,19 @@ def _candidates(a: IntArray, b: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class AskedAgain:
-    """First and second records and answers of the same people, shape (n, m) each, and when the second were."""
+    """First and second records and answers of the same people, (n, m) each.
+
+    With the time of the second ones.
+    """
 
     records: tuple[Codes, Codes]
     answers: tuple[Codes, Codes]
     when: str = ""
 
     def test(self, worst: Worst, of: Fingerprints) -> str:
-        """Test second answers, given the noise of the first and then of the second ones; return what people got.
+        """Test second answers given the noise of the first ones, and vice versa.
+
+        Returns what people received.
 
         People with the same record get either fresh answers or, all of them, the first one again. A client that remembers may
         repeat its answer for another record, but no client may repeat its noise there in another answer: the difference of

@@ -30,7 +30,9 @@ Answering = Callable[[IntArray, Codes], Codes]
 
 @dataclass(frozen=True)
 class FunctionClient:
-    """A Python function of people's numbers, shape (n,), and codes, shape (n, m), asked in forked processes.
+    """Client that calls a Python function in forked processes.
+
+    Its arguments are people's numbers, shape (n,), and codes, shape (n, m).
 
     The function is called once in the parent first, with the first record of each run, so that a source which it keeps is
     there before the fork. ``width`` is the number of codes of an answer, where it is not that of a record.
@@ -42,7 +44,10 @@ class FunctionClient:
     lasting: ClassVar[bool] = False
 
     def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories."""
+        """Return codes of the answers of every run, shape (n, m) each.
+
+        −1 for values that are not categories.
+        """
         for asked in runs:
             self.function(asked.people[:1].copy(), asked.records[:1].copy())
         context = multiprocessing.get_context("fork")
@@ -96,7 +101,7 @@ def _answer(pipe: Connection, function: Answering, asked: Run) -> None:
 
 
 def own_client(label: Label) -> FunctionClient:
-    """Our own randomizer of the label's law."""
+    """Build a client from our own randomizer of the stated distribution."""
 
     def answer(_people: IntArray, records: Codes) -> Codes:
         label.randomize(records)
@@ -107,7 +112,10 @@ def own_client(label: Label) -> FunctionClient:
 
 @dataclass(frozen=True)
 class CommandClient:
-    """A program and its arguments, which reads lines from standard input and answers each with a line."""
+    """Client that runs a program.
+
+    It reads lines from standard input and answers each with a line.
+    """
 
     arguments: Sequence[str]
     label: Label | QueryLabel
@@ -119,7 +127,10 @@ class CommandClient:
         return self.arguments[0]
 
     def answers(self, runs: Sequence[Run]) -> list[Codes]:
-        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories."""
+        """Return codes of the answers of every run, shape (n, m) each.
+
+        −1 for values that are not categories.
+        """
         with ThreadPoolExecutor(len(runs)) as pool:
             return list(pool.map(self._run, runs))
 

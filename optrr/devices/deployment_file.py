@@ -42,7 +42,7 @@ _MOST_DIGITS = 20
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value without fractions in canonical form, UTF-8.
+    """Encode a JSON value without fractions in canonical form, UTF-8.
 
     Raises UnicodeEncodeError for text with unpaired surrogates, which has no such form.
     """
@@ -51,12 +51,12 @@ def canonical(value: Any) -> bytes:
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """SHA-256 of the canonical form without the key ``digest``, in hexadecimal digits."""
+    """Compute the SHA-256 of the canonical form without ``digest``, in hex."""
     return hashlib.sha256(canonical({k: v for k, v in content.items() if k != "digest"})).hexdigest()
 
 
 def _from_canonical(raw: bytes) -> dict[str, Any]:
-    """The object that canonical bytes hold; one line feed may follow.
+    """Decode canonical bytes; one line feed may follow.
 
     Raises InvalidInput for anything else: no JSON, no object, repeated keys, white space, numbers in another form.
     """
@@ -130,7 +130,7 @@ class StatedEpsilons(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     conditional: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        """As a file holds them."""
+        """Return the values as a file holds them."""
         return {"total": self.total, "attributes": list(self.attributes), "conditional": list(self.conditional)}
 
 
@@ -200,7 +200,9 @@ class _QuestionsRecord(_FrameRecord, kw_only=True):
 
 
 class DeploymentFile(ABC):
-    """What every deployment file holds: the domain, the digest of the design, and which software wrote it.
+    """Common content of deployment files.
+
+    The domain, the digest of the design, and the software that wrote it.
 
     ``intact``: whether it is as it was written.
     """
@@ -213,12 +215,15 @@ class DeploymentFile(ABC):
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
-        """The keys that are of this kind of file only."""
+        """Return the keys of this kind of file only."""
 
     @classmethod
     @abstractmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> Self:
-        """What canonical JSON holds, right in form; raises InvalidInput where it is not, or its parts do not fit together."""
+        """Build from well-formed canonical JSON.
+
+        Raises InvalidInput if it is malformed or its parts do not fit together.
+        """
 
     @property
     @abstractmethod
@@ -227,7 +232,10 @@ class DeploymentFile(ABC):
 
     @abstractmethod
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
-        """The name of each ε or list of them, as stated, exact from the integers, and how that is computed."""
+        """Recompute every ε from the integers.
+
+        Name, stated values, exact values, and how they are computed.
+        """
 
     @property
     @abstractmethod
@@ -241,7 +249,7 @@ class DeploymentFile(ABC):
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
-        """What a file's bytes hold, checked in form; its ε are as stated.
+        """Read a file's bytes and check their form; ε are as stated.
 
         Raises InvalidInput where they are no such file, its parts do not fit together, or it was changed after it was written.
         """
@@ -251,7 +259,7 @@ class DeploymentFile(ABC):
         return cls.of_content(content, intact)
 
     def content(self) -> dict[str, Any]:
-        """The JSON object, with its digest."""
+        """Return the JSON object, with its digest."""
         out = {
             "format": FORMAT,
             "software": self.software,
@@ -262,7 +270,10 @@ class DeploymentFile(ABC):
         return {**out, "digest": digest_of(out)}
 
     def to_bytes(self) -> bytes:
-        """The file's bytes. Raises InvalidInput where a name or a category has no UTF-8 form."""
+        """Encode the file.
+
+        Raises InvalidInput if a name or a category has no UTF-8 form.
+        """
         try:
             return canonical(self.content()) + b"\n"
         except UnicodeEncodeError as error:
@@ -283,7 +294,7 @@ class Deployment(DeploymentFile):
     intact: bool = True
 
     def parts(self) -> dict[str, Any]:
-        """The keys of this kind of file."""
+        """Return the keys of this kind of file."""
         return {
             "bits": self.automaton.bits,
             "layers": [_layer_record(x, self.automaton.bits) for x in self.automaton.layers],
@@ -296,7 +307,7 @@ class Deployment(DeploymentFile):
         return f"{self.automaton.states} states"
 
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
-        """Of the total, the attributes and what the others tell of each."""
+        """Recompute total, attribute and conditional ε."""
         stated, exact = self.stated, epsilons(self.automaton)
         return [
             ("total epsilon", [stated.total], [exact.total], _FORMULAS),
@@ -311,7 +322,7 @@ class Deployment(DeploymentFile):
 
     @classmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> "Deployment":
-        """As of every :class:`DeploymentFile`."""
+        """Build from canonical JSON; see :class:`DeploymentFile`."""
         record, domain = _converted(content, _AutomatonRecord, FORMAT)
         _check_stated(record.epsilon, domain.m)
         return cls(domain, _automaton(record, domain.sizes), record.epsilon, record.design, record.software, intact)
@@ -319,7 +330,10 @@ class Deployment(DeploymentFile):
 
 @dataclass(frozen=True, eq=False)
 class DeployedTrials(DeploymentFile):
-    """A deployment file of balls that are drawn by rejection (§9), with the ε that it states."""
+    """Deployment file of balls that are drawn by rejection (§9).
+
+    With the ε that it states.
+    """
 
     domain: Domain
     trials: Trials
@@ -330,13 +344,13 @@ class DeployedTrials(DeploymentFile):
 
     @classmethod
     def of(cls, domain: Domain, trials: Trials, design: str, software: str) -> "DeployedTrials":
-        """The file of these trials, with labels of what they draw."""
+        """Build the file of these trials with the ε of what they draw."""
         total, attributes = (_stated_above(x) for x in (np.array([trials.epsilon]), _attribute_epsilons(trials)))
         conditional = total * trials.m  # nothing smaller is known from the integers
         return cls(domain, trials, StatedEpsilons(total[0], attributes, conditional), design, software)
 
     def parts(self) -> dict[str, Any]:
-        """The keys of this kind of file."""
+        """Return the keys of this kind of file."""
         t = self.trials
         return {
             "bits": WORD_BITS,
@@ -355,7 +369,7 @@ class DeployedTrials(DeploymentFile):
         return f"{self.trials.count} trials"
 
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
-        """Of the total, the attributes, and the total again for what the others tell of each."""
+        """Recompute total and attribute ε; conditional ε are bounded by the total."""
         total = places(Decimal(self.trials.epsilon))
         own = [places(Decimal(x)) for x in _attribute_epsilons(self.trials).tolist()]
         how = "sums of positive doubles, rounded up"
@@ -372,7 +386,7 @@ class DeployedTrials(DeploymentFile):
 
     @classmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> "DeployedTrials":
-        """As of every :class:`DeploymentFile`."""
+        """Build from canonical JSON; see :class:`DeploymentFile`."""
         record, domain = _converted(content, _TrialsRecord, "a file of trials")
         _check_stated(record.epsilon, domain.m)
         return cls(domain, _trials(record, domain.sizes), record.epsilon, record.design, record.software, intact)
@@ -395,13 +409,18 @@ def _attribute_epsilons(trials: Trials) -> FloatArray:
 
 
 def _stated_above(epsilons: FloatArray) -> tuple[str, ...]:
-    """Decimal texts that another machine's sums, which end in other last digits, do not exceed."""
+    """Round up to decimals that another machine's sums do not exceed.
+
+    Their last digits may differ.
+    """
     return tuple(f"{places(Decimal(x) + _MACHINES):f}" for x in epsilons.tolist())
 
 
 @dataclass(frozen=True)
 class DeployedQuestion:
-    """The attributes asked about, by number, how they are answered, and 2^bits times the chance of an unlikely pattern.
+    """A local query.
+
+    Its attributes by number, its report, and 2^bits times the probability of an unlikely pattern.
 
     An answer names subsets, and its pattern of matches is likely or not. Its probability is that of the pattern's kind, over
     the number of the question's Π r_i cells that are of this kind, times what does not depend on the record. So e^ε is the
@@ -413,7 +432,10 @@ class DeployedQuestion:
     threshold: int
 
     def epsilon(self, sizes: Sequence[int], bits: int) -> Decimal:
-        """ε in nats of its answer, rounded up in the 15th place; ``sizes`` are the r_i of its attributes."""
+        """Compute ε of its answer in nats, rounded up in the 15th place.
+
+        ``sizes`` are the r_i of its attributes.
+        """
         likely = self.report.likely_weight(sizes)
         over = ((1 << bits) - self.threshold) * (math.prod(sizes) - likely)
         under = self.threshold * likely
@@ -422,7 +444,9 @@ class DeployedQuestion:
 
 @dataclass(frozen=True, eq=False)
 class DeployedQuestions(DeploymentFile):
-    """A deployment file of questions: where each one's share ends, but for the last, and the total ε that it states.
+    """Deployment file of local queries.
+
+    The cumulative probabilities of all but the last, and the total ε that it states.
 
     Shares and thresholds are whole numbers of 2^-``bits``.
     """
@@ -437,7 +461,7 @@ class DeployedQuestions(DeploymentFile):
     intact: bool = True
 
     def parts(self) -> dict[str, Any]:
-        """The keys of this kind of file."""
+        """Return the keys of this kind of file."""
         return {
             "bits": self.bits,
             "ends": "".join(self._digits(x) for x in self.ends),
@@ -459,7 +483,7 @@ class DeployedQuestions(DeploymentFile):
         return f"{len(self.questions)} questions"
 
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
-        """Of the total."""
+        """Recompute the total ε."""
         return [("total epsilon", [self.total], [self.exact_total], _FORMULAS)]
 
     @property
@@ -472,7 +496,7 @@ class DeployedQuestions(DeploymentFile):
 
     @classmethod
     def of_content(cls, content: dict[str, Any], intact: bool) -> "DeployedQuestions":
-        """As of every :class:`DeploymentFile`."""
+        """Build from canonical JSON; see :class:`DeploymentFile`."""
         record, domain = _converted(content, _QuestionsRecord, "a file of questions")
         if not record.questions:
             raise InvalidInput("it has no questions")
@@ -492,7 +516,10 @@ class DeployedQuestions(DeploymentFile):
 
     @property
     def exact_total(self) -> Decimal:
-        """Total ε in nats, rounded up in the 15th place: the largest of the questions', whose choice tells nothing."""
+        """Total ε in nats, rounded up in the 15th place.
+
+        The largest ε of the queries; the choice of the query reveals nothing.
+        """
         return max(q.epsilon(shape, self.bits) for q, shape in zip(self.questions, self.shapes, strict=True))
 
     @property
@@ -505,7 +532,9 @@ class DeployedQuestions(DeploymentFile):
         return _FRAME_BYTES + max(subsets)
 
     def members(self, table: int, cells: str) -> list[int]:
-        """The members of all subsets of an answer that a client can have drawn, and written so (§8); none of any other.
+        """Parse the members of all subsets of an answer (§8).
+
+        Empty if no client can have drawn or written it.
 
         Time grows with the text.
         """
@@ -520,7 +549,10 @@ class DeployedQuestions(DeploymentFile):
 
 
 def _subset(text: str, r: int, k: int) -> list[int]:
-    """k different numbers below r, ascending, in decimal digits with one space between them; none where a text has others."""
+    """Parse k distinct ascending numbers below r, separated by one space.
+
+    Empty for other texts.
+    """
     numbers = text.split(" ")
     if len(numbers) != k or not all(map(_NUMBER.fullmatch, numbers)):
         return []
@@ -535,7 +567,9 @@ _KINDS: dict[str, type[DeploymentFile]] = {"questions": DeployedQuestions, "tria
 
 
 def decoded_deployment(raw: bytes, source: Given) -> Deployed:
-    """The content of a deployment file, checked in form; its ε are as stated, and it may have been edited.
+    """Decode a deployment file and check its form.
+
+    Its ε are as stated, and it may have been edited.
 
     ``source`` is where the bytes stand, for messages. Raises InvalidInput where they are no deployment of this version, or its
     parts do not fit together.
@@ -550,7 +584,10 @@ def decoded_deployment(raw: bytes, source: Given) -> Deployed:
 
 
 def hexadecimal(words: Words) -> str:
-    """Thresholds, shape (D, S) with the first word highest, as fixed-width digits one after another."""
+    """Format thresholds, shape (D, S), most significant word first, in hex.
+
+    Fixed-width digits one after another.
+    """
     return np.ascontiguousarray(words.T).astype(">u8").tobytes().hex()
 
 
@@ -574,7 +611,10 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
 
 
 def _known_content(raw: bytes) -> tuple[dict[str, Any], bool]:
-    """The object of a file of this format, and whether it is as it was written. Raises InvalidInput where it is none."""
+    """Decode a file of this format, and check that it is intact.
+
+    Raises InvalidInput if it is not such a file.
+    """
     content = _from_canonical(raw)
     written = content.get("format")
     if written != FORMAT:
@@ -583,7 +623,10 @@ def _known_content(raw: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _converted(content: dict[str, Any], kind: type[Frame], what: str) -> tuple[Frame, Domain]:
-    """The record of a file's content, whose digest and number of bits are such, and its domain."""
+    """Convert a file's content to its record and domain.
+
+    Digest and number of bits are checked.
+    """
     try:
         record = msgspec.convert(content, type=kind)
     except msgspec.ValidationError as error:
@@ -647,7 +690,7 @@ def _check_attributes(layers: Sequence[_LayerRecord], m: int) -> None:
 
 
 def _states(k: int, layer: _LayerRecord, bits: int) -> int:
-    """How many states stand before a layer, which all of its lists agree on."""
+    """Count the states before a layer, on which all its lists must agree."""
     if isinstance(layer, _ChoiceRecord):
         if len(layer.ends) * 4 != (len(layer.next) - 1) * bits or len(layer.next) < 1:
             _refuse(k, "its ends are not one threshold for each component but the last")
@@ -702,7 +745,7 @@ def _thresholds(k: int, text: str, bits: int) -> Words:
 
 
 def _below(a: Words, b: Words) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """a < b, word by word from the highest."""
+    """Compare a < b, word by word from the most significant."""
     less, open_ = np.zeros(a.shape[1], dtype=np.bool_), np.ones(a.shape[1], dtype=np.bool_)
     for x, y in zip(a, b, strict=True):
         less |= open_ & (x < y)

@@ -28,7 +28,9 @@ _UNIONS = 12
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Events that may be compared with each other: sizes |A|, and counts in three parts of the answers, shape (3, K).
+    """Comparable events.
+
+    Sizes |A|, and counts in three parts of the answers, shape (3, K).
 
     ``describe`` names a cell. The first part orders the cells, the second chooses, the third bounds.
     """
@@ -40,7 +42,10 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Two events: their sizes' ratio |A|/|B|, their counts in the last part, words, and the bound that the second promised."""
+    """Two events whose probabilities are compared.
+
+    Ratio |A|/|B| of sizes, counts in the last part, words, and the bound from the second part.
+    """
 
     ratio: float
     over: int
@@ -49,18 +54,20 @@ class Chosen:
     promise: float
 
     def bound(self, level: float) -> float:
-        """ε is at least this many nats, at confidence 1 − level."""
+        """Compute a lower bound of ε in nats at confidence 1 − level."""
         share = float(lowest_share(self.over, self.over + self.under, level))
         return max(0.0, math.log(share) - math.log1p(-share) - math.log(self.ratio)) if 0 < share < 1 else 0.0
 
     def p_value(self, epsilon: float) -> float:
-        """The p-value of the claim that ε is at most this."""
+        """Compute the p-value of the claim that ε is at most this."""
         odds = math.exp(min(epsilon + math.log(self.ratio), 700.0))
         return float(at_least(self.over, self.over + self.under, odds / (1 + odds)))
 
 
 def total_bound(families: Sequence[Iterable[Cells]], epsilon: float, level: float) -> Finding:
-    """Test the claim that the total ε is at most this, by events of which any two in one :class:`Cells` may be compared.
+    """Test the claim that the total ε is at most this.
+
+    By events of which any two in one :class:`Cells` may be compared.
 
     The most promising of each family is tested, so that one of many rare events does not crowd out a few common ones.
     """
@@ -77,7 +84,10 @@ def total_bound(families: Sequence[Iterable[Cells]], epsilon: float, level: floa
 
 
 def _choices(cells: Cells, level: float) -> Iterator[Chosen]:
-    """The most promising pair of unions of likely and of unlikely cells, for two ways to order them."""
+    """Iterate over the best pairs of unions of likely and unlikely cells.
+
+    For two orders of the cells.
+    """
     seen = cells.counts[0]
     expected = seen.sum() * cells.sizes / cells.sizes.sum()
     # a cell too small to be seen counts as neither likely nor unlikely; one that was seen all the same as likely, or less so
@@ -90,7 +100,10 @@ def _choices(cells: Cells, level: float) -> Iterator[Chosen]:
 
 
 def _best_unions(cells: Cells, order: IntArray, level: float) -> Chosen:
-    """The first few cells of an order against its last few, as many as promise most in the second part."""
+    """Compare the first cells of an order with the last ones.
+
+    As many as give the best bound in the second part.
+    """
     counts, sizes = cells.counts[:, order], cells.sizes[order]
     k = sizes.size
     ends = np.array(sorted({round(k ** (j / _UNIONS)) for j in range(_UNIONS + 1)}))

@@ -37,7 +37,7 @@ Numbers = NDArray[Any]
 
 @dataclass(frozen=True)
 class Epsilons:
-    """Nats, rounded up, with 15 places: total, of every attribute on its own, and conditional.
+    """Total, attribute and conditional ε in nats, rounded up to 15 places.
 
     ``flips``: the exact probability that attribute i changes, as (part, whole).
     """
@@ -49,7 +49,7 @@ class Epsilons:
 
 
 def epsilons(automaton: Layers) -> Epsilons:
-    """Every ε of what is drawn.
+    """Compute every ε of what is drawn.
 
     Raises InvalidInput where the automaton is too large, before any work is done.
     """
@@ -68,14 +68,20 @@ def epsilons(automaton: Layers) -> Epsilons:
 
 
 def work(automaton: Layers) -> int:
-    """Operations on 64-bit words that both passes take, roughly; part of the format (docs/deployment-format.md, §5)."""
+    """Estimate 64-bit operations of both passes.
+
+    Part of the format (docs/deployment-format.md, §5).
+    """
     words, count = automaton.bits // 64, len(automaton.layers)
     ways = [x.next_states.size if isinstance(x, ChoiceLayer) else x.states for x in automaton.layers]
     return sum(8 * n * words * words * max(k, count - k) for k, n in enumerate(ways))
 
 
 def log_ceiling(over: int, under: int) -> Decimal:
-    """ln(over/under) for positive integers, rounded up to 15 places; exactly 0 for equal ones."""
+    """Compute ln(over/under) of positive integers, rounded up to 15 places.
+
+    Exactly 0 for equal ones.
+    """
     if over == under:
         return places(Decimal(0))
     ratio = _UP.divide(Decimal(over), Decimal(under))
@@ -83,19 +89,25 @@ def log_ceiling(over: int, under: int) -> Decimal:
 
 
 def places(value: Decimal) -> Decimal:
-    """Rounded up to 15 places, without a negative zero."""
+    """Round up to 15 places, without a negative zero."""
     out = value.quantize(Decimal(1).scaleb(-PLACES), context=_UP)
     return out if out else abs(out)
 
 
 def total_epsilon(automaton: Layers) -> Decimal:
-    """The total ε, rounded up; exact without choices and second ways to change, an upper bound with them."""
+    """Compute the total ε, rounded up.
+
+    Exact without choices and second ways to change, otherwise an upper bound.
+    """
     bottom, top = extremes(automaton)
     return log_ceiling(top, bottom)
 
 
 def extremes(automaton: Layers) -> tuple[int, int]:
-    """The smallest and the largest probability of one output, times 2^k (r−1) for every layer; a bound with choices."""
+    """Compute the smallest and largest probability of one output.
+
+    Times 2^k (r−1) for every layer; a bound with choices.
+    """
     top = bottom = [1]
     for layer in reversed(automaton.layers):
         if isinstance(layer, ChoiceLayer):
@@ -112,7 +124,10 @@ def extremes(automaton: Layers) -> tuple[int, int]:
 
 
 def _branches(layer: Layer, bits: int, size: int, after: list[int]) -> Iterator[tuple[int, int]]:
-    """Kept and changed for one particular output, times 2^k (r−1), for every state; uniform answers times r."""
+    """Iterate over kept and changed for one output, times 2^k (r−1), by state.
+
+    Uniform answers times r.
+    """
     if layer.uniform:
         for state in layer.kept.tolist():
             yield after[state], after[state]
@@ -124,19 +139,19 @@ def _branches(layer: Layer, bits: int, size: int, after: list[int]) -> Iterator[
 
 
 def thresholds(layer: Layer) -> tuple[list[int], list[int]]:
-    """a and b of every state; b = 0 without a second way to change."""
+    """Return a and b of every state; b = 0 without a second way to change."""
     a = integers(layer.words)
     return a, [0] * len(a) if layer.high_words is None else integers(layer.high_words)
 
 
 def component_chances(layer: ChoiceLayer, bits: int) -> list[int]:
-    """Chance of every component, times 2^k."""
+    """Compute the probability of every component, times 2^k."""
     ends = [x << (bits - 64) for x in layer.ends.tolist()]
     return [high - low for low, high in zip([0, *ends], [*ends, 1 << bits], strict=True)]
 
 
 def flip_probabilities(automaton: Layers) -> list[tuple[int, int]]:
-    """(part, whole) of the probability that each attribute changes."""
+    """Compute (part, whole) of the probability that each attribute changes."""
     out = [(0, 1)] * automaton.sizes.size
     mass, bits = [1], automaton.bits
     widths = [layer.states for layer in automaton.layers[1:]] + [1]
@@ -190,7 +205,10 @@ def _conditional(automaton: Layers, total: Decimal) -> tuple[Decimal, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Ways:
-    """Chances of kept and of every way to change, for one output each, times 2^k (r−1), and next states."""
+    """Probabilities of kept and every way to change, with next states.
+
+    For one output each, times 2^k (r−1).
+    """
 
     parts: tuple[Numbers, ...]
     states: tuple[IntArray, ...]
@@ -210,7 +228,10 @@ class _Ways:
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """R of ordered pairs of different states, numbered s·width + t in sorted ``keys``; 1 for equal states."""
+    """R of ordered pairs of different states, 1 for equal states.
+
+    Numbered s·width + t in sorted ``keys``.
+    """
 
     keys: IntArray
     values: Numbers
@@ -224,7 +245,7 @@ class _Rest:
 
 
 def _worst(ways: _Ways, rest: _Rest) -> Decimal:
-    """e^conditional of one layer's attribute, rounded up."""
+    """Compute e^conditional of one layer's attribute, rounded up."""
     kept, state = ways.parts[0], ways.states[0]
     changes = list(zip(ways.parts[1:], ways.states[1:], strict=True))
     over = sum(part * rest.of(other, state) for part, other in changes) / kept
@@ -246,7 +267,9 @@ def _followed(ways: _Ways, rest: _Rest, pairs: IntArray, width: int) -> Numbers:
 
 
 def followed_pairs(automaton: Layers, most: int) -> list[IntArray] | None:
-    """Before every layer the ordered pairs of different states that two runs differing in one attribute can be in.
+    """List reachable ordered pairs of different states before every layer.
+
+    For two runs that differ in one attribute.
 
     Each pair is s·S + t. None where there are more than ``most`` in all.
     """

@@ -38,7 +38,7 @@ from optrr_solvers.solution import checked
 
 
 def deployment_of(mechanism: Mechanism) -> Deployment:
-    """The deployment of a mechanism, whatever its size.
+    """Build the deployment of a mechanism of any size.
 
     Its ε are those of the integers that a device draws with, exactly (with hidden chances: bounded from above), rounded up in
     the 15th place.
@@ -56,12 +56,12 @@ def deployment_of(mechanism: Mechanism) -> Deployment:
 
 
 def compressed_size(deployment: DeploymentFile) -> int:
-    """Bytes of the file after gzip."""
+    """Compute the size of the file after gzip, in bytes."""
     return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
 
 
 def _plain_automaton(mechanism: Mechanism) -> Layers:
-    """What the mechanism draws with. Raises InvalidInput where it has no automaton."""
+    """Return the mechanism's automaton; raise InvalidInput without one."""
     automaton = mechanism.law.automaton
     if automaton is None:
         raise InvalidInput(
@@ -81,7 +81,9 @@ _SAME = 1e-8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fitted(Result):
-    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was made anew.
+    """A deployment with the design that it belongs to.
+
+    Its compressed size in bytes, and whether that design was solved again.
 
     It prints as the design does, with what a device spends.
     """
@@ -93,25 +95,25 @@ class Fitted(Result):
     file_format: ClassVar[str] = DEPLOYMENT
 
     def headline(self) -> str:
-        """The design's, and what a device spends."""
+        """Summarize the design and the ε of a device."""
         return (
             f"{self.design.headline()}; a device spends {epsilon_text(float(self.deployment.stated.total))}, by a file of "
             f"{self.size} compressed bytes ({self.deployment.drawn_by})"
         )
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
-        """The design's."""
+        """List the design's tables."""
         return self.design.tables_shown(most)
 
     def sentences(self) -> list[str]:
-        """The design's, and whether a device spends more of an attribute."""
+        """State the design's notes, and whether a device's attribute ε is larger."""
         stated = np.array(self.deployment.stated.conditional, dtype=float)
         more = stated > self.design.conditional_epsilons + _SAME
         said = f"on a device the conditional epsilon of {amount(int(more.sum()), 'attribute')} is bounded by the total only"
         return [*self.design.sentences(), *([said] if more.any() else [])]
 
     def summary(self) -> dict[str, Any]:
-        """The design's, and under ``device`` what a device spends."""
+        """Return the design's JSON object, with ``device`` for the ε of a device."""
         stated = self.deployment.stated
         return self.design.summary() | {
             "device": {
@@ -124,7 +126,9 @@ class Fitted(Result):
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
+        """Write the deployment file, and a design that was solved again.
+
+        The latter beside it (:func:`design_beside`); both or none.
 
         Raises InvalidInput where a file cannot be written; where ``path`` is a design, or another file's design is beside it:
         answers that were collected by that could not be estimated any more, or would be estimated with the wrong one.
@@ -162,7 +166,7 @@ _WIDTH, _NARROWEST = 0.25, 0.01
 
 
 def fitted_deployment(design: Design, max_bytes: int = MOST_BYTES) -> Fitted:
-    """Find what devices run of a design, and what they spend, before anything is exported.
+    """Find the deployment of a design and its ε before anything is exported.
 
     If the weights of the design's noise distribution are too fine for a client, coarser ones take their place. It takes
     some 0.1 s at a hundred attributes and 1 s at a thousand.
@@ -202,7 +206,10 @@ def fitted_deployment(design: Design, max_bytes: int = MOST_BYTES) -> Fitted:
 
 
 def _own(design: Design, size: int) -> Fitted | None:
-    """The design's automaton; None where it has none, or one of more compressed bytes."""
+    """Return the design's automaton; None without one, or if it is too large.
+
+    ``size`` is the maximum of compressed bytes.
+    """
     if not _has_automaton(design, size):
         return None
     deployment = deployment_of(design.mechanism)
@@ -211,7 +218,10 @@ def _own(design: Design, size: int) -> Fitted | None:
 
 
 def _tried(design: Design) -> Fitted | None:
-    """Trials of the design's own ball, or of one with coarser weights; None where neither is had."""
+    """Return trials of the design's ball, or of one with coarser weights.
+
+    None if there are neither.
+    """
     m = design.domain.m
     target = min(max(_LEAST_TOTALS, _TOTALS * m), _SPARE * MOST_SUMS / m)
     trials = _trials(design.law)
@@ -233,7 +243,10 @@ def _fitted(design: Design, trials: Trials, *, anew: bool) -> Fitted:
 
 
 def _coarse(design: Design, totals: float) -> Design | None:
-    """The same problem solved with weights of so many totals up to the radius, with the certificate that it already has."""
+    """Solve the problem again with at most so many totals up to the radius.
+
+    The certificate stays the same.
+    """
     started, old = time.perf_counter(), design.solution
     balls = CoarseBalls(old.problem)
     unit = balls.radius / totals
@@ -251,24 +264,30 @@ def _coarse(design: Design, totals: float) -> Design | None:
 
 
 def _has_automaton(design: Design, size: int) -> bool:
-    """Whether the automaton's states alone do not take more bytes, which is known before it is built."""
+    """Check that the automaton's states fit, before it is built."""
     return design.law.diagram(size // LEAST_BYTES) is not None and design.law.automaton is not None
 
 
 def _replaceable(design: Design) -> bool:
-    """Whether another mechanism may take its place: not that of a method that was asked for, or of a total to be kept."""
+    """Check that another mechanism may replace this one.
+
+    Not if the method was requested, or a total must be kept.
+    """
     return design.solution.status not in (Status.BASELINE, Status.ALLOCATED)
 
 
 def keep_design(path: Path) -> None:
-    """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
+    """Refuse to overwrite a design with InvalidInput.
+
+    Without it, collected reports cannot be estimated.
+    """
     if not path.is_fifo() and kind_of(path) in FORMATS.keys() - {DEPLOYMENT}:
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 
 @dataclass(frozen=True, repr=False)
 class Exported(Result):
-    """A file that was written, its ``numbers`` by name, and the protocol that its reports are estimated with."""
+    """A written file, its ``numbers`` by name, and the protocol for estimation."""
 
     output: str
     numbers: dict[str, Any]
@@ -276,18 +295,21 @@ class Exported(Result):
     warnings: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """The file and its numbers."""
+        """Summarize the file and its numbers."""
         numbers = {name: epsilon_text(x) if isinstance(x, float) else x for name, x in self.numbers.items() if x}
         said = [f"{name.replace('_', ' ')} {value}" for name, value in numbers.items()]
         return f"{self.output}: {', '.join(said)}"
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
+        """Return the JSON object."""
         return {"output": self.output, **self.numbers, **({"warnings": self.warnings} if self.warnings else {})}
 
 
 def export_design(design: Design, path: str | Path, *, max_bytes: int = MOST_BYTES) -> Exported:
-    """Write the deployment file of a design, or of the one that takes its place; see :func:`optrr.export`."""
+    """Write the deployment file of a design, or of its replacement.
+
+    See :func:`optrr.export`.
+    """
     path = Path(path)
     check_deployment_path(path)
     fitted = fitted_deployment(design, max_bytes)
@@ -310,14 +332,14 @@ def export_design(design: Design, path: str | Path, *, max_bytes: int = MOST_BYT
 
 
 def check_deployment_path(path: Path) -> None:
-    """Refuse to write over a design, and a file that other programs would take for something else. Raises InvalidInput."""
+    """Refuse to overwrite a design and misleading suffixes with InvalidInput."""
     if path.suffix.lower() != ".json":
         raise InvalidInput(f"{path}: a deployment file is written as .json; name such a file")
     keep_design(path)
 
 
 def exports_of_design(design: Design) -> Iterator[DeploymentFile]:
-    """What the design's own export can be: trials, or its automaton."""
+    """Iterate over possible exports of the design: trials, or its automaton."""
     trials = _trials(design.law)
     if trials is not None:
         yield _fitted(design, trials, anew=False).deployment
@@ -338,5 +360,8 @@ def _same_mechanism(design: Design, path: Path) -> bool:
 
 
 def design_beside(path: str | Path) -> Path:
-    """Where the design of a file goes that was solved again: ``sampler.design.json`` for ``sampler.json``."""
+    """Return the path of a design that was solved again.
+
+    ``sampler.design.json`` for ``sampler.json``.
+    """
     return Path(path).with_suffix(".design.json")

@@ -35,7 +35,9 @@ Labelling: TypeAlias = (
 
 @singledispatch
 def label_of(given: Any) -> Label | QueryLabel:
-    """Return the label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
+    """Return the label of a design, mechanism, deployment, or file.
+
+    A label is returned unchanged.
 
     Raises InvalidInput for anything else, and for a file whose own numbers do not hold.
     """
@@ -115,7 +117,10 @@ def _of_trials(deployed: DeployedTrials) -> Label:
 
 
 def change_probabilities(automaton: Layers, chosen: Sequence[int]) -> FloatArray:
-    """Compute the probability of each set of the chosen attributes that changes, shape (2,)*k: one forward pass, in doubles."""
+    """Compute probabilities of the chosen attributes' flip patterns, (2,)*k.
+
+    One forward pass, in doubles.
+    """
     mass, visited = np.ones((1, 1)), []
     widths = [layer.states for layer in automaton.layers[1:]] + [1]
     for layer, width in zip(automaton.layers, widths, strict=True):
@@ -134,7 +139,10 @@ def change_probabilities(automaton: Layers, chosen: Sequence[int]) -> FloatArray
 
 
 def _passed(layer: Layer, size: int, mass: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """The mass after a layer where its attribute was kept, and where it changed; shape (states after, sets) each."""
+    """Compute masses after a layer, for kept and for changed attribute.
+
+    Shape (states after, sets) each.
+    """
     if layer.uniform:
         return (_moved(mass / size, layer.kept, width), _moved(mass * ((size - 1) / size), layer.kept, width))
     shares = Doubles().shares

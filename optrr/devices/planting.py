@@ -76,7 +76,10 @@ class PlantedRecords:
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
-        """Rows with uniform records that order events, choose among them and bound ε: half a run, half a run, a run."""
+        """Rows of uniform records in three parts.
+
+        They order events, choose among them and bound ε: half a run, half a run, a run.
+        """
         first, second = (slice(run.start + self.alike, run.stop) for run in self.runs)
         middle = (first.start + first.stop) // 2
         return slice(first.start, middle), slice(middle, first.stop), second
@@ -143,7 +146,7 @@ def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form:
 
 
 def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
-    """Read the answers' codes, shape (count, m); −1 for a value that is not one of the categories.
+    """Read the answers' codes, shape (count, m); −1 for undeclared values.
 
     Raises InvalidInput as :func:`read_answers`.
     """

@@ -67,7 +67,10 @@ class QueryLabel:
         return int(np.count_nonzero(codes[:, 0] < 0))
 
     def read(self, lines: Sequence[bytes], count: int, name: str) -> Codes:
-        """Read the codes of ``count`` lines, each a JSON object with ``table`` and ``cells``."""
+        """Read the codes of ``count`` lines.
+
+        Each is a JSON object with ``table`` and ``cells``.
+        """
         out = np.zeros((count, self.width), dtype=np.int32)
         form = '{"table": 1, "cells": "…"} as the deployment format says'
         for row, reply in enumerate(read_answers(lines, count, name, _QueryReply, form)):
@@ -83,7 +86,10 @@ class QueryLabel:
 
 @dataclass(frozen=True, eq=False)
 class AnswersToOne:
-    """Those who answered one query: their rows, (n,), true codes of each part, (parts, n), and what each subset names."""
+    """Answers to one query.
+
+    Rows, (n,), true codes of each part, (parts, n), and the members of each subset.
+    """
 
     number: int
     question: DeployedQuestion
@@ -124,7 +130,7 @@ class AnswersToOne:
         return np.array([float(w) for w in self.question.report.weights(self.shape)])
 
     def chances(self, bits: int) -> FloatArray:
-        """The probability of each pattern by the label."""
+        """Return the stated probability of each pattern."""
         likely = np.isin(np.arange(self.weights.size), self.question.report.likely)
         unlikely = self.question.threshold / (1 << bits)
         held = np.where(likely, self.weights, 0.0).sum()
@@ -132,13 +138,13 @@ class AnswersToOne:
         return np.asarray(self.weights * each)
 
     def pattern(self, pattern: int) -> str:
-        """A pattern of matches in words."""
+        """Describe a pattern of matches in words."""
         of = len(self.parts)
         matching = ", ".join(str(i + 1) for i in range(of) if pattern >> i & 1)
         return f"{self.title}: of {amount(of, 'subset')} {matching or 'none'} hold the true category"
 
     def counted(self, values: IntArray, size: int, parts: Sequence[slice]) -> IntArray:
-        """How often each value occurs in the parts of all answers, shape (3, size)."""
+        """Count each value in the parts of all answers, shape (3, size)."""
         inside = [(self.rows >= part.start) & (self.rows < part.stop) for part in parts]
         return np.array([np.bincount(values[rows], minlength=size) for rows in inside])
 
@@ -173,7 +179,7 @@ class QueryAnswers:
         return AnswersToOne(number, question, shape, rows, true, members)
 
     def flips(self) -> Iterator[Tally]:
-        """Which query is answered, and of each the pattern of matches."""
+        """Tally the queries, and for each the pattern of matches."""
         counts = np.bincount(self.codes[:, 0], minlength=self.shares.size)
         yield Tally("shares of the queries", counts, len(self.codes), self.shares, lambda k: f"query {k + 1}")
         for asked in self.asked:
@@ -182,7 +188,10 @@ class QueryAnswers:
             yield Tally(f"matches of {asked.title}", counts, asked.rows.size, chances, asked.pattern)
 
     def replacements(self) -> Iterator[Tally]:
-        """How often each other category is named: by distance from the true one, and by place among the others."""
+        """Tally the other categories that are named.
+
+        By distance from the true one, and by place among the others.
+        """
         for asked in self.asked:
             for i, (r, k) in enumerate(zip(asked.parts, asked.question.report.subset_sizes, strict=True)):
                 match = (asked.matches >> i & 1).astype(np.bool_)
@@ -202,7 +211,7 @@ class QueryAnswers:
                         )
 
     def fingerprints(self) -> list[Fingerprints]:
-        """The query and its noise."""
+        """Return fingerprints of the query and its noise."""
         noise = np.zeros(self.codes.shape, dtype=np.int64)
         same = 0.0
         for share, asked in zip(self.shares.tolist(), self.asked, strict=True):
@@ -217,7 +226,10 @@ class QueryAnswers:
         return [Fingerprints(fingerprints_of(list(noise.T)), same, "noise")]
 
     def events(self, parts: Sequence[slice]) -> list[Iterable[Cells]]:
-        """Two families: patterns of matches, and, for queries with few answers, the records that each is given for."""
+        """List two families of events.
+
+        Patterns of matches, and, for queries with few answers, the records behind each answer.
+        """
         patterns = [
             Cells(a.weights / a.weights.sum(), a.counted(a.matches, a.weights.size, parts), a.pattern)
             for a in self.asked
@@ -240,5 +252,5 @@ def _by_record(asked: AnswersToOne, parts: Sequence[slice]) -> Iterator[Cells]:
 
 
 def _log_choices(n: int, k: int) -> float:
-    """The logarithm of how many sets of k there are."""
+    """Compute the logarithm of the number of subsets of size k."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -75,18 +75,21 @@ class RecordAnswers:
     changed: BoolArray
 
     def reported(self, i: int, rows: slice | BoolArray) -> IntArray:
-        """The answers' codes of one attribute."""
+        """Return the answers' codes of one attribute."""
         return np.asarray((self.records[i, rows].astype(np.int64) + self.noise[i, rows]) % self.label.sizes[i])
 
     def pattern(self, chosen: Sequence[int], rows: slice = slice(None)) -> IntArray:
-        """Which of the chosen attributes changed, as a number whose highest bit is the first of them; shape (n,)."""
+        """Number the pattern of changes of the chosen attributes, shape (n,).
+
+        The highest bit is the first attribute.
+        """
         out = np.zeros(self.changed[0, rows].size, dtype=np.int64)
         for i in chosen:
             out = (out << 1) | self.changed[i, rows]
         return out
 
     def flips(self) -> Iterator[Tally]:
-        """Joint tables of which attributes change."""
+        """Tally joint tables of changed attributes."""
         for chosen in self._sets():
             expected = np.maximum(self.label.changes(chosen).ravel(), 0.0)
             counts = np.bincount(self.pattern(chosen), minlength=expected.size)
@@ -95,7 +98,10 @@ class RecordAnswers:
             yield Tally(title, counts, self.noise.shape[1], expected, lambda k, names=names: changed_names(names, k))  # type: ignore[misc]
 
     def _sets(self) -> Iterator[Sequence[int]]:
-        """All attributes in pieces side by side; pairs, if there are few; sets drawn at random, if there are more."""
+        """Iterate over sets of attributes to test jointly.
+
+        All attributes in adjacent pieces; pairs, if there are few; random sets, if there are more.
+        """
         m, k = self.label.domain.m, self.label.tabled
         yield from self._pieces()
         if m <= k:
@@ -112,7 +118,10 @@ class RecordAnswers:
         return (range(start, min(start + k, m)) for start in range(0, m, k))
 
     def replacements(self) -> Iterator[Tally]:
-        """Replacements by distance from the true category and by place among the others; of two attributes together."""
+        """Tally replacements by distance from the true category and by place.
+
+        Also of two attributes together.
+        """
         names, sizes = self.label.domain.names, self.label.sizes.tolist()
         for i, r in enumerate(sizes):
             rows = self.changed[i]
@@ -129,7 +138,10 @@ class RecordAnswers:
                 yield _uniform(pair, cells, f"replacements of {names[i]!r} and {names[j]!r} where both change")
 
     def fingerprints(self) -> list[Fingerprints]:
-        """The noise and the changes of as many attributes as can be tabled, the noisiest."""
+        """Return fingerprints of the noise and changes of the noisiest attributes.
+
+        As many as can be tabulated.
+        """
         order = np.argsort(-np.minimum(self.label.flips, 1 - self.label.flips), kind="stable")
         chosen = sorted(order[: self.label.tabled].tolist())
         chances = self.label.changes(chosen).ravel() ** 2
@@ -140,7 +152,7 @@ class RecordAnswers:
         ]
 
     def events(self, parts: Sequence[slice]) -> list[Iterable[Cells]]:
-        """Two families: changes, by set and by number, and answers by true category."""
+        """List two families: changes by set and number, answers by true category."""
         m = self.label.domain.m
         changes = [self._change_sets(chosen, parts) for chosen in self._pieces()]
         if m > 1:
@@ -164,7 +176,7 @@ class RecordAnswers:
         return Cells(share[usable], counts[:, usable], lambda k: f"{usable[k]} attributes changed")
 
     def _by_category(self, members: Sequence[int], parts: Sequence[slice]) -> list[Cells]:
-        """For each answer about these attributes: the true categories for which it is given."""
+        """Count the true categories behind each answer about these attributes."""
         sizes = self.label.sizes[list(members)]
         size = int(np.prod(sizes, dtype=object))
         if size > _MOST_CATEGORIES:
@@ -194,7 +206,10 @@ def _uniform(values: IntArray, size: int, title: str) -> Tally:
 
 
 def changed_names(names: Sequence[str], pattern: int) -> str:
-    """Say ``of a, b, c exactly a, b changed`` for a pattern whose highest bit is the first name's."""
+    """Describe a pattern: ``of a, b, c exactly a, b changed``.
+
+    Its highest bit is the first name's.
+    """
     bits = [(pattern >> (len(names) - 1 - k)) & 1 for k in range(len(names))]
     changed = [n for n, b in zip(names, bits, strict=True) if b]
     return f"of {_listed(names)} exactly {_listed(changed) if changed else 'none'} changed"

@@ -32,7 +32,7 @@ LEAST = 1e-15
 
 
 def at_least(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> FloatArray:
-    """Pr(X ≥ k) for X binomial of n records and probability p; arrays of one shape."""
+    """Compute Pr(X ≥ k) for X binomial of n and p; arrays of one shape."""
     k, n, p = np.broadcast_arrays(np.asarray(k, dtype=np.float64), n, p)
     inside = (k > 0) & (k <= n)
     a, b = np.where(inside, k, 1.0), np.where(inside, n - k + 1, 1.0)
@@ -40,7 +40,7 @@ def at_least(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> FloatArray:
 
 
 def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> FloatArray:
-    """Pr(X ≤ k) for X binomial of n records and probability p; arrays of one shape."""
+    """Compute Pr(X ≤ k) for X binomial of n and p; arrays of one shape."""
     k, n, p = np.broadcast_arrays(np.asarray(k, dtype=np.float64), n, p)
     inside = (k >= 0) & (k < n)
     a, b = np.where(inside, k + 1, 1.0), np.where(inside, n - k, 1.0)
@@ -48,20 +48,26 @@ def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> FloatArray:
 
 
 def two_sided(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> FloatArray:
-    """Exact p-values of k of n where the label says p: twice the smaller tail, at most 1."""
+    """Compute exact p-values of k of n under p: twice the smaller tail.
+
+    At most 1.
+    """
     p = np.clip(p, LEAST, 1.0)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(at_least(k, n, p), at_most(k, n, p))))
 
 
 def lowest_share(k: ArrayLike, n: ArrayLike, level: float) -> FloatArray:
-    """Clopper–Pearson's lower confidence bound of a probability at 1 − level, given k of n."""
+    """Compute Clopper–Pearson's lower confidence bound of a probability.
+
+    At 1 − level, given k of n.
+    """
     k, n = np.broadcast_arrays(np.asarray(k, dtype=np.float64), n)
     inside = k > 0
     return np.where(inside, betaincinv(np.where(inside, k, 1.0), np.where(inside, n - k + 1, 1.0), level), 0.0)
 
 
 def table_bound(counts: IntArray, probabilities: FloatArray) -> float:
-    """A p-value, bounded from above, of counts in K cells with these probabilities.
+    """Bound a p-value of counts in K cells with these probabilities from above.
 
     Pr(D ≥ d) ≤ e^{−nd} (e n d/(K−1))^{K−1} for d > (K−1)/n, with D the relative entropy of the shares to the
     probabilities (Agrawal, Finite-sample concentration of the multinomial in relative entropy, 2020, theorem I.2).
@@ -78,13 +84,19 @@ def table_bound(counts: IntArray, probabilities: FloatArray) -> float:
 
 
 class Worst:
-    """The most extreme of many tests: how many there were, the smallest p-value, and what it is about."""
+    """Most extreme of many tests.
+
+    The number of tests, the smallest p-value, and its description.
+    """
 
     def __init__(self) -> None:
         self.tests, self.p_value, self.what = 0, 1.0, ""
 
     def add(self, p_values: ArrayLike, describe: Callable[[int], str], where: int = 0) -> None:
-        """Take in p-values; ``describe`` says what the k-th is about, ``where`` of how many tests these are the chosen ones."""
+        """Add p-values.
+
+        ``describe`` describes the k-th, ``where`` states from how many tests these were chosen.
+        """
         flat = np.ravel(p_values)
         if not flat.size:
             return
@@ -101,7 +113,9 @@ class Worst:
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: whether it refutes the label at the audit's level, and the bound or the most extreme event.
+    """One check.
+
+    Whether it refutes the privacy statement at the audit's level, and the bound or the most extreme event.
 
     ``p_value`` is that event's, times the number of tests in the whole audit it stands for; 0 for a certainty. ``tests`` were
     done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats; None for other checks.
@@ -117,7 +131,7 @@ class Finding:
 
     @classmethod
     def of_tests(cls, check: str, worst: Worst, level: float) -> "Finding":
-        """From many tests of one check."""
+        """Build from many tests of one check."""
         p = min(1.0, worst.adjusted * CHECKS)
         if p > level:
             return cls(check, False, f"{worst.tests} tests", p, worst.tests)
@@ -175,7 +189,7 @@ class Audit(TableResult):
         )
 
     def headline(self) -> str:
-        """The verdict, the label, the bound, and what it took."""
+        """Summarize the verdict, the statement, the bound and the effort."""
         verdict = "consistent with" if self.holds else "VIOLATES"
         return (
             f"{verdict} its label at {self.alpha:g}: total epsilon {epsilon_text(self.epsilon)}, at least "
@@ -183,16 +197,19 @@ class Audit(TableResult):
         )
 
     def shown(self, most: int | None = None) -> Table:
-        """One row per check."""
+        """Build the printed table with one row per check."""
         rows = [[f.check, f.verdict, f.says, f.p_value if f.violates else None] for f in self.findings[slice(most)]]
         return Table(["check", "verdict", "finding", "p at most"], rows)
 
     def sentences(self) -> Sequence[str]:
-        """What an audit cannot see."""
+        """State what an audit cannot detect."""
         return [f"not seen from outside: {line}" for line in self.unseen]
 
     def to_arrow(self) -> "pa.Table":
-        """One row per check: check, violates, says, p_value, tests, stated, bound."""
+        """Convert to a table with one row per check.
+
+        Columns are check, violates, says, p_value, tests, stated, bound.
+        """
         import pyarrow as pa  # noqa: PLC0415 (takes longer to import than a small audit takes)
 
         return pa.Table.from_pylist(in_json(self.findings))

@@ -42,7 +42,9 @@ def tabulate(design: Design, path: str | Path, form: str, attributes: Iterable[s
 
 
 def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Path) -> dict[str, int]:
-    """Write P[u, v] = Pr(output v | input u) over the named attributes' product, with labels.
+    """Write P[u, v] = Pr(output v | input u) with labels.
+
+    Over the product of the named attributes.
 
     ``.csv``: one line for each input, first its labels under the attributes' names, then one column for each output, headed by
     its labels as a JSON list. ``.npz``: ``matrix``, shape (N, N), ``names``, and ``categories_0``, ``categories_1``, … in their
@@ -62,7 +64,9 @@ def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Pa
 
 
 def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[str] | None = None) -> dict[str, int]:
-    """Write the probability of each change set of the named attributes (all by default), 2^k lines.
+    """Write the probability of each flip pattern, 2^k lines.
+
+    Of the named attributes, all by default.
 
     Columns: for each attribute 1 where it changes; ``probability`` ν_S; ``outputs``, how many outputs share the change
     set; ``each``, the probability of one particular of them. ``.npz`` and ``.json`` have ``names``, ``changed``, shape
@@ -86,7 +90,9 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
 
 
 def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> dict[str, int]:
-    """Write POR's linear program, minimise c q = q_∅ subject to A q ≤ b and A_eq q = b_eq, as an ``.npz`` file.
+    """Write POR's linear program as an ``.npz`` file.
+
+    Minimize c q = q_∅ subject to A q ≤ b and A_eq q = b_eq.
 
     ``A`` and ``A_eq`` are sparse: ``A_data``, ``A_indices``, ``A_indptr``, ``A_shape`` make a ``scipy.sparse.csr_array``, and
     likewise for ``A_eq``. ``changed``, shape (2^m, m), says which attributes change in the event of each column (the
@@ -113,7 +119,10 @@ def _labels(texts: Iterable[str | None]) -> Any:
 
 
 def _check(path: str | Path, domain: Domain, columns: Sequence[str] = ()) -> None:
-    """Refuse another suffix, and what would read alike where only JSON keeps it apart: an empty category and missing."""
+    """Refuse other suffixes, and an empty category beside a missing value.
+
+    Only JSON distinguishes the latter.
+    """
     suffix = Path(path).suffix.lower()
     if suffix not in _SUFFIXES:
         raise InvalidInput(f"{path} ends in {suffix or 'nothing'}; give a file that ends in {', '.join(_SUFFIXES)}")

@@ -22,7 +22,9 @@ _UNKNOWN = "that it belongs to design {}… is stated, and cannot be known from 
 
 
 def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
-    """Recompute every ε of a deployment file; with the file of a protocol, also whether it was exported from that.
+    """Recompute every ε of a deployment file.
+
+    With a protocol's file, also check that it was exported from it.
 
     As :func:`optrr.verify`, also what is ``limited`` and what it raises.
     """
@@ -52,7 +54,7 @@ DEPLOYMENTS = CheckedFiles(
 
 
 def load_deployment(path: Given, *, limited: bool = True) -> Deployed:
-    """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
+    """Load a deployment file after recomputing every ε, for a collector.
 
     Raises InvalidInput where the file cannot be read, was changed, or states an ε that does not hold; where its checks take
     too long.
@@ -71,7 +73,10 @@ def _range(values: Sequence[Decimal]) -> str:
 
 
 def _belongs(deployed: Deployed, made: Any) -> Check:
-    """Whether a protocol's own export is this file, apart from the name of the software that wrote it."""
+    """Check that a protocol's own export is this file.
+
+    Apart from the name of the software that wrote it.
+    """
     exports = function_of(made.file_format, "exports")
     own = [] if exports is None else exports(made)
     written = replace(deployed, intact=True).to_bytes()

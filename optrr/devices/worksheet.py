@@ -29,7 +29,7 @@ _MOST_DIGITS = 15
 
 
 def worksheet(design: Asking, n: int = 10_000) -> str:
-    """Write an evaluation worksheet: an evaluator's questions, answered as far as the design does.
+    """Write an evaluation worksheet, answered as far as the design does.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 
 def entries_of(sheet: str) -> dict[str, Entry]:
-    """The entries of a worksheet by their questions."""
+    """Return the entries of a worksheet by their questions."""
     out = {}
     for heading, *lines in (section.splitlines() for section in sheet.split("\n## ")[1:]):
         topic, _, question = heading.partition(": ")
@@ -87,7 +87,7 @@ def entries_of(sheet: str) -> dict[str, Entry]:
 
 
 def records_worksheet(design: Design, n: int) -> str:
-    """The worksheet of a design of whole records."""
+    """Write the worksheet of a design of whole records."""
     names = [shown(a.name) for a in design.domain.attributes[:MOST_LISTED]]
     return filled(
         "worksheet_records.md",
@@ -104,7 +104,10 @@ def records_worksheet(design: Design, n: int) -> str:
 
 
 def filled(template: str, asking: Asking, records: int, verified: Verification, **numbers: Any) -> str:
-    """Fill in a template with the numbers of any protocol, and with those that it alone has."""
+    """Fill in a template with the numbers of any protocol.
+
+    And with those of this one alone.
+    """
     sizes = asking.domain.sizes.tolist()
     digits = math.fsum(map(math.log10, sizes))
     listed = asking.domain.attributes[:MOST_LISTED]
@@ -132,7 +135,7 @@ def filled(template: str, asking: Asking, records: int, verified: Verification, 
 
 @cache
 def _environment() -> "Environment":
-    """Templates whose expressions print text that Markdown shows as it is."""
+    """Create templates whose expressions print text literally in Markdown."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only worksheets need it)
 
     environment = Environment(
@@ -147,5 +150,5 @@ def _environment() -> "Environment":
 
 
 def _literal(value: object) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape text for Markdown."""
     return "".join(f"&#{ord(c)};" if c in _MARKUP else c for c in one_line(str(value)))
