@@ -183,6 +183,27 @@ def random_case(rng, m, largest):
     return problem, WeightedClasses.of(problem, single_classes(m), weights)
 
 
+def test_sums_over_many_classes_are_rounded_outward():
+    rng = np.random.default_rng(5)
+    m = 1500
+    problem, classes = random_case(rng, m, 1 << 60)
+    threshold, mean = (
+        sum(w * Fraction(x) for w, x in zip(classes.weights, each, strict=True))
+        for each in (
+            [
+                Fraction(flip_ceiling(int(r), e), 1 << FLIP_BITS)
+                for r, e in zip(problem.sizes, problem.epsilons, strict=True)
+            ],
+            [Fraction(int(r) - 1, int(r)) for r in problem.sizes],
+        )
+    )
+    assert threshold <= Fraction(classes.threshold, 1 << FLIP_BITS) <= threshold * (1 + Fraction(1, 1 << 45))
+    assert 0 <= mean - threshold - classes.advantage <= mean / (1 << 44)
+    huge = Certificate(single_classes(m), (10**400,) * m)
+    with pytest.raises(InvalidCertificate, match="scale them down"):
+        lower_bound(problem, huge)
+
+
 def true_bound(problem, weights):
     """ln(1 + w·(d−f)/E_μ[(w·f−X)⁺]) in 40 digits by a loop over all change sets."""
     with mp.workdps(40):

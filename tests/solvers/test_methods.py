@@ -199,8 +199,9 @@ def test_normalised_in_one_place():
 def test_classes_group_alike_attributes_by_first_appearance():
     p = optrr_solvers.Problem([3, 2, 3, 2, 3], [1, 1, 1, 1, 2])
     assert [c.tolist() for c in p.classes] == [[0, 2], [1, 3], [4]]
-    capped = optrr_solvers.Problem([2, 2, 2], [1, 1, 1], caps=np.array([2, np.inf, 2]))
-    assert [c.tolist() for c in capped.classes] == [[0, 2], [1]]
+    assert p.classes.first.tolist() == [0, 1, 4] and p.classes.numbers.tolist() == [0, 1, 0, 1, 2]
+    capped = optrr_solvers.Problem([2, 2, 2, 2], [1, 1, 1, 1], caps=np.array([2, np.inf, 2, np.inf]))
+    assert [c.tolist() for c in capped.classes] == [[0, 2], [1, 3]]
 
 
 # A HiGHS that prints while it is made, as 1.16 does, by C's own buffer and by the descriptor.

@@ -192,8 +192,9 @@ def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArra
 
 
 def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, allowance: Allowance) -> Point:
-    """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
-    _watch(source, allowance)
+    """Newton with backtracking until ρ is constant or no step improves; raises TooSharp, or OutOfTime after the first point."""
+    if source.work:
+        _watch(source, allowance)
     return _newton(classes, source, Point.of(classes, source, w, width), allowance)
 
 

@@ -80,7 +80,8 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
 def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
     """A unit whose rounding costs a share of ``tolerance`` near a point of the pool.
 
-    Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border.
+    Rounding a weight costs u²/24 per changed attribute, a hundredth of the tolerance, and up to u where few change sets lie at
+    the border.
     """
     changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
     smooth = math.sqrt(tolerance / (4 * max(changed, 1.0)))
