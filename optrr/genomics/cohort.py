@@ -98,9 +98,8 @@ class Cohort:
         A block has at most ``size`` variants and, beyond one, at most 2^24 calls.
         """
         size = max(1, min(size, _CALLS // max(1, self.genotypes.people.size)))
-        everyone = np.array_equal(self.rows, np.arange(self.genotypes.people.size))
         for chosen, codes in self.genotypes.blocks(size):
-            yield chosen, codes if everyone else codes[self.rows]
+            yield chosen, codes[self.rows]
 
     def check_varies(self) -> None:
         """Raise InvalidInput unless there are cases and controls.

@@ -232,10 +232,9 @@ def odds_ratios(counts: NDArray[np.number], kernel: Kernel) -> OddsRatios:
 
 def _piece(counts: NDArray[np.number], kernel: Kernel) -> FloatArray:
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
-    n = flat @ np.ones(kernel.cells)
+    n = flat.sum(axis=1)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
-    # people as they count for A1, and people, in controls and in cases: written as a product, because numpy sums slowly over
-    # axes of length two or three
+    # people as they count for A1, and people, in controls and in cases
     parts = in_one_status([HALVES, np.ones(GENOTYPES)], kernel.sizes[0]).reshape(-1, kernel.cells).T
     (a_0, a_1, w_0, w_1), estimates = (flat @ parts).T, kernel.solve(observed).reshape(flat.shape) @ parts
     with np.errstate(divide="ignore", invalid="ignore"):

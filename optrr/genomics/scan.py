@@ -25,7 +25,6 @@ cases may depart from them by the association.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -217,7 +216,7 @@ class Associations(ColumnsResult):
             out |= {name: column[which] for name, column in columns.items()} | effects
         return out
 
-    @cached_property
+    @property
     def _statistics(self) -> tuple[dict[str, NDArray[np.generic]], ...]:
         """Columns except the effects: before frequencies, before effects, after them."""
         s, v = self.scores, self.variants

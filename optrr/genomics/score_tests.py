@@ -190,12 +190,11 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     df = np.full(v, len(statistic.contrasts))
     if not which.size:
         return Scores(out[0], df, out[1], out[2])
-    chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
-    n, notes = chosen.reshape(which.size, -1) @ np.ones(own.cells), dict[str, int]()
+    chosen, own = counts[which], kernel.part(which)
+    n, notes = chosen.sum(axis=(1, 2)), dict[str, int]()
     for at, form in statistic.through(own).forms(chosen):
-        these = chosen if at.size == which.size else chosen[at]
-        tested = form.tested(these)
-        p = saddlepoint(form, these, tested).p_value if tail else tested.p_value
+        tested = form.tested(chosen[at])
+        p = saddlepoint(form, chosen[at], tested).p_value if tail else tested.p_value
         # a missing call says nothing of an association, so its row may be as empty as it likes
         fewest = n[at] * tested.fit.expected[:, :GENOTYPES].min(axis=(1, 2))
         out[:, which[at]], df[which[at]] = (tested.statistic, p, fewest), tested.df
@@ -207,7 +206,7 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
     """Check that genotype and status both vary in a table."""
     known = counts[:, :GENOTYPES] if counts.shape[1] > GENOTYPES else counts
     rows, columns = known.sum(axis=2) > 0, known.sum(axis=1) > 0
-    return np.asarray((rows @ np.ones(rows.shape[1]) > 1) & (columns @ np.ones(2) > 1))
+    return np.asarray((rows.sum(axis=1) > 1) & (columns.sum(axis=1) > 1))
 
 
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:

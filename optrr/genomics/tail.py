@@ -183,7 +183,7 @@ def conditional_tail(
     ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the outputs;
     ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches cannot be its own.
     """
-    n = counts @ np.ones(counts.shape[1])
+    n = counts.sum(axis=1)
     law = np.where(law < _ABSENT, 0.0, law)
     law = law / law.sum(axis=1, keepdims=True)
     occurring = law[:, None, :] > 0
@@ -261,7 +261,7 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
     open_ = np.arange(n.size)
     for _ in range(_STEPS):
         gap = -(w[open_] @ share[open_][:, :, None])[:, :, 0]
-        far = (np.abs(gap) > _SOLVED) @ np.ones(gap.shape[1]) > 0
+        far = (np.abs(gap) > _SOLVED).any(axis=1)
         far &= -n[open_] * value[open_] < _FARTHEST
         open_, gap = open_[far], gap[far]
         if not open_.size:
@@ -301,7 +301,7 @@ def _cumulant(w: FloatArray, law: FloatArray, tau: FloatArray) -> tuple[FloatArr
     exponent = np.where(law > 0, (tau[:, None, :] @ w)[:, 0], -np.inf)
     peak = exponent.max(axis=1, keepdims=True)
     mass = law * np.exp(exponent - peak)
-    total = mass @ np.ones(mass.shape[1])
+    total = mass.sum(axis=1)
     return peak[:, 0] + np.log(total), mass / total[:, None], peak[:, 0]
 
 
@@ -311,7 +311,7 @@ def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatAr
     Gosper's sixth of a record is added to every possible output.
     """
     padded = share + (share > 0) / (6 * n[:, None])
-    h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
+    h = _covariance(w, padded / padded.sum(axis=1, keepdims=True))
     # coordinates that were dropped add nothing to the determinant
     k = h.shape[1]
     h[:, range(k), range(k)] += np.einsum("zkk->zk", h) == 0

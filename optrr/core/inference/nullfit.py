@@ -159,7 +159,7 @@ def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = No
         # only a table in which no row is known has shares that do not sum to 1; projection mends them
         by_row, by_column, beside = known.sum(axis=2) / inside, known.sum(axis=1) / inside, _beside(unknown)
         parts = [by_row, by_column, unknown.reshape(len(unknown), -1)]
-    proper = np.asarray(sum((x <= _FLOOR) @ np.ones(x.shape[1]) for x in parts) == 0)
+    proper = np.all([x.min(axis=1) > _FLOOR for x in parts], axis=0)
     return _likeliest(observed, kernel, _fit(_proper(by_row), _proper(by_column), beside, kernel), proper)
 
 
@@ -172,9 +172,7 @@ def _expected(table: FloatArray, kernel: Kernel) -> FloatArray:
     lam = kernel.expected(table)
     # a mechanism that changes nothing can expect 0; the floor keeps weights finite where nothing was seen either
     lam = np.maximum(lam, _FLOOR**2)
-    # sums are written as products with ones, because numpy sums slowly over axes of length two or three
-    total = lam.reshape(lam.shape[0], -1) @ np.ones(kernel.cells)
-    return np.asarray(lam / total[:, None, None])
+    return np.asarray(lam / lam.sum(axis=(1, 2), keepdims=True))
 
 
 def _fit(rows: FloatArray, columns: FloatArray, beside: FloatArray | None, kernel: Kernel) -> NullFit:
@@ -196,7 +194,7 @@ def _likeliest(observed: FloatArray, kernel: Kernel, start: NullFit, chosen: NDA
         own = kernel.part(open_)
         new = fit.moved(_scoring_step(observed[open_], fit, own), own)
         far = [np.abs(a - b) > _TOLERANCE for a, b in ((new.rows, fit.rows), (new.columns, fit.columns))]
-        still = (far[0] @ np.ones(far[0].shape[1]) + far[1] @ np.ones(far[1].shape[1])) > 0
+        still = far[0].any(axis=1) | far[1].any(axis=1)
         final.rows[open_], final.columns[open_], final.expected[open_] = new.rows, new.columns, new.expected
         if final.beside is not None and new.beside is not None:
             final.beside[open_] = new.beside
@@ -296,7 +294,7 @@ def score_tests(
     # written as a condition that must hold, so that a NaN is refused too
     if counts.size and not (counts.min() >= 0 and counts.max() < np.inf):
         raise InvalidInput("a table holds negative or non-finite counts; give numbers of records of at least 0")
-    if counts.shape[0] == 0 or _records(counts).min() <= 0:
+    if counts.shape[0] == 0 or counts.sum(axis=(1, 2)).min() <= 0:
         raise InvalidInput("a table counts no records; leave it out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)
     kernel.check_invertible()
@@ -325,7 +323,7 @@ def influence(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray
 
 
 def _piece(counts: FloatArray, kernel: Kernel, contrasts: FloatArray, fitter: Fitter) -> ScoreTests:
-    n = _records(counts)
+    n = counts.sum(axis=(1, 2))
     observed = counts / n[:, None, None]
     fit = fitter(observed, kernel)
     psi = influence(fit, kernel, contrasts)
@@ -335,15 +333,6 @@ def _piece(counts: FloatArray, kernel: Kernel, contrasts: FloatArray, fitter: Fi
     df = contrasts.shape[0]
     effect = np.sign(delta[:, 0]) * np.sqrt(statistic) if df == 1 else np.full(n.size, np.nan)
     return ScoreTests(statistic, df, chi_squared_tails(statistic, df), effect, fit)
-
-
-def _records(counts: FloatArray) -> FloatArray:
-    """Count the records of each table, (B,).
-
-    A product with ones, because numpy sums slowly over axes of length two or three.
-    """
-    cells = counts[0].size
-    return np.asarray(counts.reshape(-1, cells) @ np.ones(cells))
 
 
 def _solved(covariance: FloatArray, delta: FloatArray) -> FloatArray:

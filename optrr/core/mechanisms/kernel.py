@@ -16,7 +16,7 @@ batch, with eigenvalues of its own for each table: ten thousand variants beside 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -473,7 +473,6 @@ class EffectKernel(Kernel):
         return out
 
 
-@lru_cache(maxsize=64)
 def _deviation_matrices(sizes: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Build both changes of basis as matrices that act on flat tables.
 
