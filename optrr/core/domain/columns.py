@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from optrr.core.display.text import category_word
 from optrr.core.domain.arrays import array_of, numbers_of
 from optrr.core.domain.bins import NO_VALUE, OUTSIDE, Bins
 from optrr.core.domain.domain import Attribute, listed, shown
@@ -146,7 +147,8 @@ class ColumnCodec:
             remedy = ": widen the outer ones, to -inf or inf if need be" if "outside" in outside else ""
             raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{remedy}")
         raise InvalidInput(
-            f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}; "
+            f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are "
+            f"{listed([category_word(text) for text in attribute.texts])}; "
             "correct the record, or declare the category"
         )
 
