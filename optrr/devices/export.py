@@ -30,7 +30,7 @@ from optrr.devices.deployment_file import (
 )
 from optrr.devices.exact import epsilons
 from optrr_solvers import Status
-from optrr_solvers.balls.rounding import CoarseBalls
+from optrr_solvers.balls.rounding import coarse_ball
 from optrr_solvers.laws import BallLaw
 from optrr_solvers.laws.trials import MOST_SUMS, Trials, trials_of
 from optrr_solvers.sampling.diagram import Layers
@@ -161,8 +161,6 @@ _LEAST_TOTALS, _TOTALS = 1000, 4
 _SPARE = 0.9
 # A ball with at most this many times as many totals keeps its weights.
 _FINE = 2
-# Width of the radius, in units of the weights, and at least so many nats.
-_WIDTH, _NARROWEST = 0.25, 0.01
 
 
 def fitted_deployment(design: Design, max_bytes: int = MOST_BYTES) -> Fitted:
@@ -248,9 +246,7 @@ def _coarse(design: Design, totals: float) -> Design | None:
     The certificate stays the same.
     """
     started, old = time.perf_counter(), design.solution
-    balls = CoarseBalls(old.problem)
-    unit = balls.radius / totals
-    law = balls.law(unit, max(_WIDTH * unit, _NARROWEST))
+    law = coarse_ball(old.problem, totals)
     if law is None:
         return None
     note = (

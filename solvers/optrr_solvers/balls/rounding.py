@@ -54,6 +54,8 @@ _REACH = 10.0
 _HEAVY_FLIPS = (1e-4, 0.0)
 # Classes times frequencies of one search, and of one evaluation in it: a second or two.
 _COARSE_WORK = 1 << 23
+# Width of the radius of a coarse ball, in units of the weights, and at least so many nats.
+_COARSE_WIDTH, _NARROWEST = 0.25, 0.01
 
 
 def grid_certificate(pool: Pool, w: FloatArray, unit: float, seconds: float) -> Certificate:
@@ -203,51 +205,34 @@ def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) 
     return law.sharpened(log_ratio), rho
 
 
-class CoarseBalls:
-    """Balls for one problem without pairs and caps, on any grid; the smooth balls that they start from are kept."""
+def coarse_ball(problem: Problem, totals: float) -> BallLaw | None:
+    """Find the ball of a problem without pairs and caps with about so many totals up to its radius.
 
-    def __init__(self, problem: Problem) -> None:
-        whole = Classes.of(problem)
-        pools = [Pool.of(whole, flip) for flip in _HEAVY_FLIPS]
-        # where no attribute is heavy both are the same
-        self._pools = pools if pools[0].heavy.size else pools[1:]
-        self._points: dict[float, list[tuple[Pool, Point]]] = {}
+    Every accuracy of the problem is met. None where the grid is too coarse for them.
+    """
+    whole = Classes.of(problem)
+    pools = [Pool.of(whole, flip) for flip in _HEAVY_FLIPS]
+    # where no attribute is heavy both are the same
+    pools = pools if pools[0].heavy.size else pools[1:]
+    classes = pools[-1].classes
+    unit = float(classes.radius(classes.epsilons)) / totals
+    laws = [_coarse(pool, unit, max(_COARSE_WIDTH * unit, _NARROWEST)) for pool in pools]
+    return min((law for law in laws if law is not None), key=lambda law: law.log_ratio, default=None)
 
-    @property
-    def radius(self) -> float:
-        """Roughly the radius, in nats."""
-        classes = self._pools[-1].classes
-        return float(classes.radius(classes.epsilons))
 
-    def law(self, unit: float, width: float) -> BallLaw | None:
-        """The ball with weights in multiples of ``unit`` and a radius of that standard deviation, in nats.
-
-        Every accuracy of the problem is met. None where the grid is too coarse for them.
-        """
-        laws = [self._fitted(pool, point, unit) for pool, point in self._smooth(width)]
-        return min((law for law in laws if law is not None), key=lambda law: law.log_ratio, default=None)
-
-    def _fitted(self, pool: Pool, point: Point, unit: float) -> BallLaw | None:
-        if not unit < pool.classes.radius(point.w):
-            return None
-        try:
-            with np.errstate(all="ignore"):
-                fit = fitted(pool, point, unit, math.inf, whole=False)
-        except (ValueError, ZeroDivisionError):
-            # on a grid far too coarse a step may end at weights below 0, or at a ball that holds nothing
-            return None
-        return None if fit is None else fit.law
-
-    def _smooth(self, width: float) -> list[tuple[Pool, Point]]:
-        if width not in self._points:
-            made = []
-            for pool in self._pools:
-                start = rescaled(pool.classes, pool.classes.epsilons.copy())
-                try:
-                    source = SpectralMoments(pool.classes, _COARSE_WORK)
-                    point = minimise(pool.classes, source, start, width, Allowance(math.inf, float(_COARSE_WORK)))
-                except (TooSharp, OutOfTime):
-                    continue
-                made.append((pool, point))
-            self._points[width] = made
-        return self._points[width]
+def _coarse(pool: Pool, unit: float, width: float) -> BallLaw | None:
+    start = rescaled(pool.classes, pool.classes.epsilons.copy())
+    try:
+        source = SpectralMoments(pool.classes, _COARSE_WORK)
+        point = minimise(pool.classes, source, start, width, Allowance(math.inf, float(_COARSE_WORK)))
+    except (TooSharp, OutOfTime):
+        return None
+    if not unit < pool.classes.radius(point.w):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            fit = fitted(pool, point, unit, math.inf, whole=False)
+    except (ValueError, ZeroDivisionError):
+        # on a grid far too coarse a step may end at weights below 0, or at a ball that holds nothing
+        return None
+    return None if fit is None else fit.law
