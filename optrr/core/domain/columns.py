@@ -76,23 +76,24 @@ class ColumnCodec:
         Raises InvalidInput naming the place and the kind, never the value, of the first unknown or missing one (records
         counted from 1); where the data order their categories and the declaration orders them differently.
         """
-        coded = _as_dictionary(column)
-        inner = self._encode_distinct(coded.dictionary)
-        if coded.type.ordered:
+        if not pa.types.is_dictionary(column.type):
+            out = self._encode_values(column)
+        else:
+            inner = self._encode_values(column.dictionary)
             declared = inner[(inner >= 0) & (inner != self._missing)]
-            if np.any(np.diff(declared) < 0):
+            if column.type.ordered and np.any(np.diff(declared) < 0):
                 theirs = [self.attribute.texts[c] for c in declared]
                 raise InvalidInput(
                     f"column {shown(self.attribute.name)} is ordered {listed(theirs)} and declared in the order "
                     f"{listed(self.attribute.texts)}; declare the categories in the column's order, or make it unordered"
                 )
-        out: Codes = np.append(inner, self._missing)[numbers_of(coded.indices.cast(pa.int32()), inner.size)]
+            out = np.append(inner, self._missing)[numbers_of(column.indices.cast(pa.int32()), inner.size)]
         if out.size and out.min() < 0:
             self._refuse(column, int(np.flatnonzero(out < 0)[0]), first_record)
         return out
 
-    def _encode_distinct(self, values: pa.Array) -> Codes:
-        """Find the codes of distinct values, below 0 for values without one."""
+    def _encode_values(self, values: pa.Array) -> Codes:
+        """Find the codes of values, below 0 for values without one."""
         if pa.types.is_null(values.type):
             return np.full(len(values), self._missing)
         searched, codes = self._lookup
@@ -123,8 +124,9 @@ class ColumnCodec:
         bins, rest = self.attribute.bins, np.flatnonzero(out == OUTSIDE)
         assert bins is not None
         if _is_text(values.type):
-            texts = values.to_pylist()
-            numbers = bins.parsed(texts[i] for i in rest)
+            coded = values.dictionary_encode()
+            texts = np.append(bins.parsed(coded.dictionary.to_pylist()), np.nan)
+            numbers = texts[numbers_of(coded.indices, -1)][rest]
             # a text that is no number is not a missing one
             rest, numbers = rest[~np.isnan(numbers)], numbers[~np.isnan(numbers)]
         elif _is_date(values.type) == bins.of_dates:
@@ -233,11 +235,6 @@ def stated_type(written: pa.DataType) -> pa.DataType:
 def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[tuple[int, object]]:
     """List code and value in an Arrow type of every text that it can hold."""
     return [(code, value) for text, code in coded if (value := _as_value(text, kind)) is not None]
-
-
-def _as_dictionary(column: pa.Array) -> pa.DictionaryArray:
-    """Convert a column to its distinct values and their places."""
-    return column if pa.types.is_dictionary(column.type) else column.cast(_searchable(column.type)).dictionary_encode()
 
 
 def _searchable(kind: pa.DataType) -> pa.DataType:

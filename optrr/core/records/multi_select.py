@@ -85,7 +85,7 @@ def _split(column: pa.Array, attributes: Sequence[Attribute], start: int) -> dic
             f"column {shown(chosen[0].column)}, record {start + int(record[unknown][0]) + 1}: an option that is not declared "
             f'(those are {listed(options)}, separated by {shown(chosen[0].separator)}); declare it, or one with rest = "yes"'
         )
-    code = np.where(unknown, rest, code)
+    code = code if rest is None else np.where(unknown, rest, code)
     silent = np.ones(len(column), dtype=bool)
     silent[record[answered]] = False
     out = {}

@@ -143,10 +143,8 @@ class _Csv(Bytes):
 
     def _opened(self, columns: list[str], threads: bool = True) -> pa_csv.CSVStreamingReader:
         """Open Arrow's reader of these columns, as text."""
-        declared = frozenset(() if self._domain is None else self._domain.names)
-        coded = pa.dictionary(pa.int32(), pa.string())
         convert = pa_csv.ConvertOptions(
-            column_types={name: coded if name in declared else pa.string() for name in columns},
+            column_types={name: pa.string() for name in columns},
             include_columns=columns,
             null_values=[""],
             strings_can_be_null=True,
@@ -171,8 +169,8 @@ class _Csv(Bytes):
         try:
             with readable(self.name), self._opened(columns) as batches:
                 for batch in batches:
-                    plain = settled(batch, self._domain)
-                    yield pa.RecordBatch.from_arrays([*map(self._converted, plain.columns)], names=plain.schema.names)
+                    columns = [*map(self._converted, batch.columns)]
+                    yield settled(pa.RecordBatch.from_arrays(columns, names=batch.schema.names), self._domain)
         except (pa.ArrowException, UnicodeError) as error:
             # a message about a record may hold the same words, as a part of it
             if str(error).startswith("CSV parse error: Empty CSV file"):
@@ -182,8 +180,6 @@ class _Csv(Bytes):
 
     def _converted(self, column: pa.Array) -> pa.Array:
         """Convert numbers to a decimal point, and dates to 2024-03-01."""
-        if pa.types.is_dictionary(column.type):
-            return pa.DictionaryArray.from_arrays(column.indices, self._converted(column.dictionary))
         if self._decimal:
             column = pc.replace_substring_regex(column, self._decimal, r"\1.\2")
         if self._date_format:
