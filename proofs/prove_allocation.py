@@ -1,4 +1,4 @@
-"""Allocation: the convexity, the bound and the predicted errors it stands on (design §3.2, §3.7).
+"""Allocation: the convexity, the bound and the predicted errors it stands on (theory §3.2, §3.7).
 
 - ln λ of randomized response is concave in ε, so that the best split of a total is a convex program.
 - Where φ(v) = E_μ[(h−v)⁺] − y v ≤ 0 no law of total ε at most E has E_ν[h] > v, and the oracle's v is the largest value:

@@ -1,4 +1,4 @@
-"""The ball design's three claims (design §3.3, §3.5): its ratio, its stationarity, and the dynamic program's error.
+"""The ball design's three claims (theory §3.3, §3.5): its ratio, its stationarity, and the dynamic program's error.
 
 - A mixture of weighted balls, weights rounded at random, has t_S in [0, 1], so the density 1 + (Q−1)t has Q as its exact
   bound, reached where t takes 0 and 1.

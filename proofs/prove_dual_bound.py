@@ -1,4 +1,4 @@
-"""Weak duality: every certificate bounds every mechanism (certificate.lower_bound; design §3.3, §3.4, §3.6).
+"""Weak duality: every certificate bounds every mechanism (certificate.lower_bound; theory §3.3, §3.4, §3.6).
 
 For densities q ∈ [1, Q] against μ and functions h = Σ multiplier · g with E_μ[q g] ≥ 0 and multipliers ≥ 0:
 

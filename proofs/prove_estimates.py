@@ -1,6 +1,6 @@
 """Errors of the unbiased estimate, the likelihood's stopping bound, and the closed form for one attribute.
 
-1. Expected squared error (estimate.accuracy.expected_squared_error, design §3.2). With P diagonal in effects and symmetric,
+1. Expected squared error (estimate.accuracy.expected_squared_error, theory §3.2). With P diagonal in effects and symmetric,
    n E‖π̂ − π‖² = tr(P⁻¹ diag(λ) P⁻¹) − ‖π‖². P⁻² has the same diagonal entry in every cell, tr(P⁻²)/R = Σ c_W/λ_W², because
    the projection on effect W has trace Π_{i∈W}(r_i−1) = R c_W and equal diagonal entries; and Σ λ_v = 1. ‖π‖² = Σ ‖π_W‖²,
    and the W = ∅ terms cancel: c_∅ = ‖π_∅‖² = 1/R. With the data fixed, Σ_u π_u P_u P_uᵀ replaces λλᵀ, and its share is

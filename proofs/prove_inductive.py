@@ -1,4 +1,4 @@
-"""POR's inductive step, its fallback, and the mass form of inductive.masses (POR §IV-B2, §IV-B3; design §4.2).
+"""POR's inductive step, its fallback, and the mass form of inductive.masses (POR §IV-B2, §IV-B3; theory §4.2).
 
 Densities before the step x_0, x_j (j < k), after it y_0, y_j, y_k; 1 for two or more changes. p = Π_{j<k} r_j,
 s = Σ_{j<k} r_j, s_0 = Σ_{j<k} (r_j−1) y_j, c = e^{ε_k}, r = r_k. Masses above the uniform answer: e_0 = (y_0−1)/p',

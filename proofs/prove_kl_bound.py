@@ -1,4 +1,4 @@
-"""ε ≥ Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) for every mechanism (certificate.kl_bound, design §3.3).
+"""ε ≥ Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) for every mechanism (certificate.kl_bound, theory §3.3).
 
 ln Q bounds ln(ν/μ), so ε ≥ KL(ν‖μ). With μ a product, KL(ν‖μ) = KL(ν‖Π ν_i) + Σ KL(ν_i‖μ_i), and a divergence is never
 negative. Each KL(Bernoulli(x)‖Bernoulli(d)) falls in x up to d, so smaller flips than f_i only enlarge the sum.

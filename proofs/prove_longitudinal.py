@@ -1,4 +1,4 @@
-"""What reports drawn from one permanent answer cost (design §9): two laws in a row, the coin, T reports, and the bound.
+"""What reports drawn from one permanent answer cost (theory §9): two laws in a row, the coin, T reports, and the bound.
 
 P is the permanent law, I the one that a report is drawn by, y the permanent answer, z the reports; all densities q are relative
 to the uniform answer over N records, so that P(y|x) = q(y|x)/N and their mean is 1.

@@ -1,4 +1,4 @@
-"""Monotonicity (q_S ≥ q_T for S ⊂ T) never changes the optimal value (design §3.3; the reduced program leaves it out).
+"""Monotonicity (q_S ≥ q_T for S ⊂ T) never changes the optimal value (theory §3.3; the reduced program leaves it out).
 
 Repair: where q_S < q_{S∪i}, set both to (1−d_i) q_S + d_i q_{S∪i}. This is their mean under μ, so E_μ q and every other
 flip probability stay, both values stay in [1, Q], and attribute i changes less often. Among the optimal densities of the

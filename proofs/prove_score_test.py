@@ -1,4 +1,4 @@
-"""The score form of the independence test (infer.score, design §4.4).
+"""The score form of the independence test (infer.score, theory §4.4).
 
 With M_a = I − a 1ᵀ and π_0 = a ⊗ b the null fit:
 1. (M_a ⊗ M_b) π_0 = 0, and it vanishes on every change of the margins, da ⊗ b and a ⊗ db: the margins' estimation costs

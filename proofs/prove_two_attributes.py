@@ -1,4 +1,4 @@
-"""POR's four two-attribute cases are feasible and optimal (closed_form.two_attributes, design §4.1).
+"""POR's four two-attribute cases are feasible and optimal (closed_form.two_attributes, theory §4.1).
 
 Letters as in POR: a = r_1, b = r_2, c = e^{ε_1}, d = e^{ε_2}; x_0, x_1, x_2, 1 the densities of ∅, {1}, {2}, {1, 2}.
 
@@ -52,7 +52,7 @@ def nonnegative(x):
 
 
 def accurate(x):
-    """Both accuracy equations of design §3.1."""
+    """Both accuracy equations of theory §3.1."""
     for i, (r, e) in enumerate(((a, c), (b, d))):
         kept = sum(MU[s] * x[s] for s in MU if not s[i])
         changed = sum(MU[s] * x[s] for s in MU if s[i])

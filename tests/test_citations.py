@@ -1,4 +1,4 @@
-"""What comments and documents cite is there: sections of the design, proofs, files."""
+"""What comments and documents cite is there: sections of theory and architecture, proofs, files."""
 
 import ast
 import functools
@@ -13,18 +13,16 @@ TEXTS = [
 ] + [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCUMENTS]
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
-CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
+CITED = re.compile(r"(?:theory|architecture) (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
 FILES = re.compile(r"(?<![/\w])(?:proofs|benchmarks|docs|tests|optrr|solvers)/[-\w/]+(?:\.(?:py|md|csv|json|svg))?")
 MODULE = re.compile(r":mod:`([\w.]+)`")
 PROOF = re.compile(r"\bprove_\w+")
 
 
 def sections() -> set[str]:
-    """Numbers of the headings in the design."""
-    headings = re.findall(
-        r"^#+ (\d+(?:\.\d+)?)[. ]", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return set(headings)
+    """Numbers of the headings of theory.md and architecture.md."""
+    texts = [(ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("theory", "architecture")]
+    return {number for text in texts for number in re.findall(r"^#+ (\d+(?:\.\d+)?)[. ]", text, re.MULTILINE)}
 
 
 def names_in(file: Path) -> set[str]:
@@ -39,7 +37,7 @@ def proofs() -> set[str]:
     return {f.stem for f in files} | {name for f in files for name in names_in(f)}
 
 
-def test_the_design_has_sections():
+def test_theory_and_architecture_have_sections():
     assert {"1", "2", "3.2", "3.7", "4.4", "5.1", "7"} <= sections()
 
 
@@ -49,7 +47,7 @@ def test_every_cited_section_is_there():
         for cited in CITED.findall(file.read_text(encoding="utf-8")):
             numbers = re.findall(r"\d+(?:\.\d+)?", cited)
             seen += len(numbers)
-            assert set(numbers) <= known, f"{file.relative_to(ROOT)} cites design {cited}"
+            assert set(numbers) <= known, f"{file.relative_to(ROOT)} cites theory or architecture {cited}"
     assert seen > 50
 
 

@@ -53,7 +53,7 @@ def test_curve_is_current(row: dict[str, float]) -> None:
     computed = (plain.kronecker_epsilon, kept.epsilon, plain.epsilon, plain.conditional_epsilons.max())
     stated = [row[key] for key in ("kronecker", "pairs_kept", "optimum", "conditional")]
     assert computed == pytest.approx(stated, rel=1e-4)
-    # Σ (r−1) λ² with λ = (e^ε − 1)/(e^ε − 1 + r), as in the design, §3.9
+    # Σ (r−1) λ² with λ = (e^ε − 1)/(e^ε − 1 + r), as in theory §3.9
     gain = np.expm1(requested) / (np.expm1(requested) + domain.sizes)
     energy = np.sum((domain.sizes - 1) * gain**2)
     # no lower than the energies alone prove, and no higher than a mechanism that meets every accuracy

@@ -1,4 +1,4 @@
-"""The best protocol for a workload, a total ε, a number of respondents and constraints, beside all others (design §3.7).
+"""The best protocol for a workload, a total ε, a number of respondents and constraints, beside all others (theory §3.7).
 
 For every table U of the workload the expected squared error is known in advance,
 

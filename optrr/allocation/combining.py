@@ -1,4 +1,4 @@
-"""What reports on several questions tell together about one table: every effect by the reports that see it (design §3.9).
+"""What reports on several questions tell together about one table: every effect by the reports that see it (theory §3.9).
 
 A report on a question names subsets S_i of categories (or one of cells). With g_i(v) = 1[v ∈ S_i] − k_i/r_i, of an effect W of
 the question's attributes

@@ -1,4 +1,4 @@
-"""The command line (design §5.1): one module per family of commands, imported only when its command runs."""
+"""The command line (architecture §5.1): one module per family of commands, imported only when its command runs."""
 
 import os
 

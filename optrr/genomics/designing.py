@@ -1,4 +1,4 @@
-"""Designs for genotypes and status: a fixed ε for each variant, or a fixed total (POR §IV, §V-B; design §3.7).
+"""Designs for genotypes and status: a fixed ε for each variant, or a fixed total (POR §IV, §V-B; theory §3.7).
 
 With the total fixed, every ε is scaled by one factor, found by bisection over the certified solver: the largest factor
 whose total, rounded up, stays within. The status is one attribute that all tests share, so it is worth far more than a

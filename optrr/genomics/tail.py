@@ -1,4 +1,4 @@
-"""Far tails of score statistics (design §4.4), for scans that need p-values of 5·10⁻⁸: the calibration ``saddlepoint``.
+"""Far tails of score statistics (theory §4.4), for scans that need p-values of 5·10⁻⁸: the calibration ``saddlepoint``.
 
 A score statistic is T = n ‖x‖², with x the mean over n records of ξ_y, the whitened influence of output y. The null fit is
 estimated from the same table, and the tables that share a fit are those on which the mean of the fit's scores η_y is 0. Given

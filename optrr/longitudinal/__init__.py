@@ -1,4 +1,4 @@
-"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9).
+"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (theory §9).
 
 ``design`` finds and keeps one of both stages; ``stages`` are what is drawn, and what reports of one person cost. ``rounds``
 randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.

@@ -1,4 +1,4 @@
-"""A longitudinal design: what one person draws once and keeps, and what is drawn from it for every report (design §9).
+"""A longitudinal design: what one person draws once and keeps, and what is drawn from it for every report (theory §9).
 
 Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports over a
 lifetime. The last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
@@ -355,7 +355,7 @@ def longitudinal(  # noqa: PLR0913 (what is asked for, and three options of the 
     """Find a memoized response and its reports for respondents of several waves.
 
     A respondent draws a memoized response once. Each report is that response, or with a probability that is the same for
-    everybody a uniformly random record. One report is then the certified optimum for its accuracies (design §9).
+    everybody a uniformly random record. One report is then the certified optimum for its accuracies (theory §9).
 
     Parameters
     ----------

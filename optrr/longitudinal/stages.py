@@ -1,7 +1,7 @@
-"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime cost (design §9.2).
+"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime cost (theory §9.2).
 
 **The permanent law** is the optimum with less of its uniform part, so that one report can be that optimum. Every optimum has
-densities q = 1 + x with x ≥ 0 (design §3.3): uniform answers mixed with something sharper. With a larger share of the sharper
+densities q = 1 + x with x ≥ 0 (theory §3.3): uniform answers mixed with something sharper. With a larger share of the sharper
 part, q' = 1 + k x has any total ε_∞ above that of q, k = (e^{ε_∞} − 1)/(e^ε − 1), and q is q' mixed with uniform answers again:
 ν = c ν' + (1 − c) μ, so that λ_U = c λ'_U for every U but the empty one.
 
@@ -25,7 +25,7 @@ T times the ε of one report is no bound: many reports together may tell what ea
 (proofs/prove_longitudinal.py has a case).
 
 **One report** is the permanent law, then the instantaneous one, as one mechanism. Both stages are diagonal in the same
-effects (design §3.2), so λ_U of the report is the product of theirs. Estimates, tests and intervals take this mechanism like
+effects (theory §3.2), so λ_U of the report is the product of theirs. Estimates, tests and intervals take this mechanism like
 any other.
 """
 

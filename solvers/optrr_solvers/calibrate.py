@@ -1,4 +1,4 @@
-"""Calibration: the accuracies, in given proportions, that spend a given total ε (POR's "fixed ratio"; design §3.7).
+"""Calibration: the accuracies, in given proportions, that spend a given total ε (POR's "fixed ratio"; theory §3.7).
 
 The smallest total grows with every ε_i, so along a ray ε_i = s · ratio_i one scale spends the total: the largest whose total,
 rounded up, stays within it. It is found by a secant on ln s, kept inside a bracket. A solver that fails at a scale counts as

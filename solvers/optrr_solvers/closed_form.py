@@ -1,4 +1,4 @@
-"""The optimum in closed form: one attribute, two attributes (POR §IV-B1), or any number of alike ones (design §3.3).
+"""The optimum in closed form: one attribute, two attributes (POR §IV-B1), or any number of alike ones (theory §3.3).
 
 One attribute: ordinary randomized response. Two: POR's four cases, written for the excess x − 1 of each density over
 that of "both change", so that every term is positive and small ε loses no digits. With a, b the sizes, c, d = e^{ε_1},

@@ -3,7 +3,7 @@
 The decimal module's exp and ln are correctly rounded at any precision, so one unit in the last place on either side
 encloses them; everything after that is exact integer and rational arithmetic.
 
-The upper side of a certificate for few cells uses them (design §3.4): densities are e^{l} for stored doubles l, μ is rational,
+The upper side of a certificate for few cells uses them (theory §3.4): densities are e^{l} for stored doubles l, μ is rational,
 so Pr(i kept) and Pr(i changed) are enclosed, and with them a law's odds e^{ε_i} = (r_i−1) Pr(kept)/Pr(changed).
 """
 

@@ -46,7 +46,7 @@ def keep_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
 def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
     """Compute d_i − f_i without cancellation at small ε.
 
-    See design §3.3, Ranges.
+    See theory §3.3, Ranges.
     """
     r = np.asarray(sizes, dtype=np.float64)
     e = np.asarray(epsilons, dtype=np.float64)
@@ -67,7 +67,7 @@ class Problem:
         ε_i in nats, shape (m,), in 1e-6..50.
     pairs
         index pairs (i, j), i < j, whose eigenvalue must stay at least ``kappa`` λ_i λ_j, with λ_i the requested one
-        (design §3.6). With pairs or caps the flips are bounded above (accuracy at least as requested) instead of fixed.
+        (theory §3.6). With pairs or caps the flips are bounded above (accuracy at least as requested) instead of fixed.
     kappa
         how much of Kronecker's visibility of each pair to keep; above 1 the problem may be infeasible.
     caps

@@ -270,7 +270,7 @@ def test_tables_that_cannot_be_had_have_no_finite_error():
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
     tables = SampledTables(domain, (("a", "b"),), np.ones(1), 1.0)
     assert tables.table_error("a") < tables.table_error(["b", "a"]) < tables.table_error("c") == np.inf
-    # three binary attributes at ε_i = 0.5: the optimum hides every pair (design §2)
+    # three binary attributes at ε_i = 0.5: the optimum hides every pair (theory §2)
     hidden = design(domain, 0.5)
     assert hidden.table_error("a") < hidden.table_error(["a", "b"]) == np.inf
 

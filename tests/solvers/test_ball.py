@@ -217,7 +217,7 @@ def test_named_pairs_are_kept(few_rounds, m, low, high):
 
 
 def test_pairs_of_alike_attributes_cost_next_to_nothing():
-    """1000 binary attributes at ε = 0.1: 4.1889 without pairs, 4.1891 with all of them (design §3.6)."""
+    """1000 binary attributes at ε = 0.1: 4.1889 without pairs, 4.1891 with all of them (theory §3.6)."""
     pairs = tuple((i, j) for i in range(300) for j in range(i + 1, 300))
     problem = Problem(np.full(300, 2), np.full(300, 0.1), pairs=pairs)
     exact = reduced.solve_classes(problem)
@@ -288,7 +288,7 @@ def test_pairs_bracket_the_exact_optimum(seed):
 
 
 def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
-    """Two attributes of nine categories at ε = 0.5: 1.0 with the pair kept, as under Kronecker (design §3.6)."""
+    """Two attributes of nine categories at ε = 0.5: 1.0 with the pair kept, as under Kronecker (theory §3.6)."""
     problem = Problem(np.array([9, 9]), np.array([0.5, 0.5]), pairs=((0, 1),))
     assert reduced.solve(problem).upper == pytest.approx(1.0, abs=1e-6)
     assert solve(problem).upper <= problem.kronecker_epsilon

@@ -54,7 +54,7 @@ def table_errors(workload, questions, shares, total):
 
 
 def energy_rules(sizes, total, tables):
-    """Effects, their dimensions, their energies as a variable, and the constraints of design §3.9 written down one by one."""
+    """Effects, their dimensions, their energies as a variable, and the constraints of theory §3.9 written down one by one."""
     m, cells = len(sizes), math.prod(sizes)
     effects = [e for k in range(1, m + 1) for e in itertools.combinations(range(m), k)]
     dims = np.array([math.prod(sizes[i] - 1 for i in e) for e in effects], dtype=float)

@@ -1,4 +1,4 @@
-"""Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function (design §4.5).
+"""Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function (theory §4.5).
 
 The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is
 q is tested as every measure is (:mod:`optrr.analysis.measures.quantities`), so nothing is divided by the density,

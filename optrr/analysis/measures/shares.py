@@ -1,4 +1,4 @@
-"""Shares of a table's cells among some people, and sums of shares in sub-populations (design §4.5).
+"""Shares of a table's cells among some people, and sums of shares in sub-populations (theory §4.5).
 
 Among people who are kept (:mod:`optrr.analysis.measures.subgroups`) a cell's share is π_cell/Σ π. Where missing answers about
 one attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the

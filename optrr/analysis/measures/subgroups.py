@@ -1,4 +1,4 @@
-"""People whose true answers are among some categories: women of two ages, say, or everybody who answered (design §4.5).
+"""People whose true answers are among some categories: women of two ages, say, or everybody who answered (theory §4.5).
 
 Who a restriction on what is true leaves out is not known: a report in a category that is left out may come from anybody. So no
 report is left out: the attributes of the restriction are counted beside those of a table, a cell of the table adds up all cells

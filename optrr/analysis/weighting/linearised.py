@@ -1,4 +1,4 @@
-"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample (design §4.9).
+"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample (theory §4.9).
 
 A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
 in. For weights w_i the total (Horvitz and Thompson) and the share (Hájek) of a cell are estimated by

@@ -1,4 +1,4 @@
-"""Design files: versioned JSON that carries everything needed to randomize, estimate and re-check (design §5.2).
+"""Design files: versioned JSON that carries everything needed to randomize, estimate and re-check (architecture §5.2).
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
 ``attributes`` (what :mod:`optrr.core.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,
@@ -210,7 +210,7 @@ def load_design(path: Given, *, limited: bool = True) -> Design:
 
 
 def verify_design(path: Given, *, limited: bool = True) -> Verification:
-    """Recompute every number of a design file (design §3.4).
+    """Recompute every number of a design file (theory §3.4).
 
     From its noise distribution and certificate alone; see :func:`optrr.verify`.
     """

@@ -1,4 +1,4 @@
-"""The domain: all columns with their categories, declared and never inferred silently from protected data (design §2).
+"""The domain: all columns with their categories, declared and never inferred silently from protected data (theory §2).
 
 Which categories occur in the protected records is itself private: a category that only one person has would be
 published by a domain read off the data. So a domain is written down beforehand, or read from public reference data

@@ -3,7 +3,7 @@
     e_abs = max_u sqrt(B λ_u (1−λ_u)/n),  e_rel = max_u sqrt(B (1−λ_u)/(λ_u n))      (MDR eqs. 5, 6)
 
 with B the upper α/r quantile of χ² with one degree of freedom: simultaneous over the r cells, by Bonferroni. They measure the
-*observed* proportions λ; the inverse of the mechanism makes the error of π̂ larger, as the exact formula of design §3.2 has it:
+*observed* proportions λ; the inverse of the mechanism makes the error of π̂ larger, as the exact formula of theory §3.2 has it:
 
     n E‖π̂ − π‖² = Σ_{∅≠W} (c_W/λ_W² − ‖π_W‖²),   c_W = Π_{i∈W}(r_i−1)/Π_i r_i,
 

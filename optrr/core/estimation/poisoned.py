@@ -1,4 +1,4 @@
-"""How far fake reports can move an estimate: exact bounds, and the fake report that attains each (design §3.8).
+"""How far fake reports can move an estimate: exact bounds, and the fake report that attains each (theory §3.8).
 
 A fake report is an output that somebody chose instead of drawing it, and cannot be told from others. The unbiased estimate is a
 mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) = P⁻¹[v, u], so that a fake report can

@@ -1,4 +1,4 @@
-"""Projection of unbiased estimates to proper distributions (MDR §6.4, design §4.3).
+"""Projection of unbiased estimates to proper distributions (MDR §6.4, theory §4.3).
 
 The unbiased estimate sums to 1 but may have negative cells. MDR §6.4 replaces negatives by 0 and rescales, and calls that
 the nearest distribution in Euclidean distance, which it is not: `clip` does the former, `projection` the latter. Norm-Sub

@@ -8,7 +8,7 @@ p-values come from χ², or, where some report expects few records, from tables 
 so that a drawn test rejects at level α at most α of the time. Pᵀ is injective, so reports have the same law in every group only
 where people have.
 
-The test that is wrong on randomized records is here for warnings and comparisons only (design §4.4, POR §V-B). Pearson's χ² of
+The test that is wrong on randomized records is here for warnings and comparisons only (theory §4.4, POR §V-B). Pearson's χ² of
 the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its type I error
 grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside the score test, on independent
 attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6, 3 and 4 at ε_i = 2):

@@ -1,6 +1,6 @@
 """The likelihood ratio of independence, 2n [ℓ(likeliest distribution) − ℓ(likeliest independent one)].
 
-Both maxima are taken over proper distributions (design §4.4). The limit is χ² with (r_a−1)(r_b−1) degrees of freedom where the
+Both maxima are taken over proper distributions (theory §4.4). The limit is χ² with (r_a−1)(r_b−1) degrees of freedom where the
 true distribution has no empty cell. Where cells are within a few standard errors of 0, the likeliest distribution has empty
 ones by chance, T falls short of χ², and its p-value is too large: levels of 0 to 3 % at nominal 5 %. How far a cell is from 0
 is judged at the null fit, because a p-value speaks about the distribution under the null.

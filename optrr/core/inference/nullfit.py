@@ -16,7 +16,7 @@ rejects 3.4 % at 5 %, this one 5.2 %.)
 The last rows of a table may be left out, as those of a missing value: then the first rows are independent of the columns, and
 the shares of the cells beside them are free.
 
-The tests are of contrasts of dependence, with their covariance at the constrained null fit (a, b) (design §4.4):
+The tests are of contrasts of dependence, with their covariance at the constrained null fit (a, b) (theory §4.4):
 
     δ = C (M_a ⊗ M_b) π̂,  M_a = I − a 1ᵀ,       Cov δ = (1/n) C M P⁻ᵀ diag(λ_0) P⁻¹ Mᵀ Cᵀ,    T = δᵀ (Cov δ)⁻¹ δ ~ χ²_df.
 

@@ -1,4 +1,4 @@
-"""Power and required number of records for a given effect and design (design §4.4).
+"""Power and required number of records for a given effect and design (theory §4.4).
 
 At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. The score in the effect's
 direction has s times the standard deviation under π_1 that it has by the hypothesis, which matters for strong effects:

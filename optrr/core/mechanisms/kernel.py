@@ -1,4 +1,4 @@
-"""Kernels: what estimation needs from a mechanism on one attribute set, without building its matrix (design §3.2).
+"""Kernels: what estimation needs from a mechanism on one attribute set, without building its matrix (theory §3.2).
 
 A kernel is the distortion matrix P[u, v] = Pr(output v | input u) over the attribute set's cells, seen as an operator:
 

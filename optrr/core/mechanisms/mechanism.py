@@ -5,7 +5,7 @@ records it takes (``domain``), what it costs (``epsilon`` and its kin), how it r
 it did is undone (``kernel``); everything else follows from these.
 
 Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
-categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
+categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (theory §2). Only the flipped cells are edited.
 
 A release has a note on how it was drawn, and is not randomized again by accident (:mod:`optrr.core.provenance.provenance`).
 """

@@ -12,7 +12,7 @@ Every party sends its record with each attribute randomized on its own; one coll
 O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR Proposition
 1), so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order: tables with unlike
 marginals shrink unlike. ``correct`` undoes the shrinking by the unbiased estimate, for every mechanism. With eigenvalues
-λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate from one record is (design §3.2)
+λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate from one record is (theory §3.2)
 
     û_ab = 1/(r c) + (δ_a − 1/r)/(c λ_a) + (δ_b − 1/c)/(r λ_b) + (δ_a − 1/r)(δ_b − 1/c)/λ_ab,
 

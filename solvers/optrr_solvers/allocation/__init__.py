@@ -1,4 +1,4 @@
-"""The reverse of design: the total ε is fixed, the error of a workload is to be small (design §3.7).
+"""The reverse of design: the total ε is fixed, the error of a workload is to be small (theory §3.7).
 
 ``problem`` says what is asked and what is answered, ``workload`` what an error is. ``best`` chooses among the methods for laws
 of change sets: ``lattice`` and ``program`` where the lattice of counts is small, ``search`` with ``profiles`` for any number of

@@ -1,4 +1,4 @@
-"""The report on a status and a genotype that shows their association best (design §3.10).
+"""The report on a status and a genotype that shows their association best (theory §3.10).
 
 A report names one of several sets of cells of the table genotype × status; set y has the chance w_y if the true cell is outside
 of it and e^ε w_y inside. Every output of every ε-private channel is a mixture of such ones, and to know which one it was never

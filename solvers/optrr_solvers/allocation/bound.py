@@ -1,4 +1,4 @@
-"""What no law of a given total ε can go below, for any number of attributes (design §3.3, §3.7).
+"""What no law of a given total ε can go below, for any number of attributes (theory §3.3, §3.7).
 
 Every law of total at most E has Σ g_W λ_W ≤ v for any multipliers g and any v with
 

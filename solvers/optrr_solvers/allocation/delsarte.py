@@ -17,7 +17,7 @@ So for all y_D ≥ 0 and β with Y_S = Σ_D y_D λ_S(D) ≤ β for every S ≠ �
 
     Σ_{S≠∅} (β − Y_S) w_S  =  β (p − p²) + Y p² − Σ_D y_D f_D,
 
-where the last term is ≤ 0. Limits Σ_S b_lS e_S ≤ cap_l of energies hold too (design §3.9), with multipliers z_l ≥ 0:
+where the last term is ≤ 0. Limits Σ_S b_lS e_S ≤ cap_l of energies hold too (theory §3.9), with multipliers z_l ≥ 0:
 
     every table U  Σ_{∅≠S⊆U} e_S ≤ cap_K(ε), K its number of cells: averaging over the other attributes widens no ratio
     every effect   e_S ≤ dim_S

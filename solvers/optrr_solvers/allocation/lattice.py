@@ -1,4 +1,4 @@
-"""The most accurate law of a given total ε on a lattice of counts, by conditional gradients, fully corrected (design §3.7).
+"""The most accurate law of a given total ε on a lattice of counts, by conditional gradients, fully corrected (theory §3.7).
 
 A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each class
 it involves. By symmetry λ depends on u only, and λ = K ν, h = Kᵀ g, one class at a time:

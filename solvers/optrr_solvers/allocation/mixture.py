@@ -1,4 +1,4 @@
-"""The most accurate reports for a workload at a total ε: each person answers one question, drawn at random (design §3.9).
+"""The most accurate reports for a workload at a total ε: each person answers one question, drawn at random (theory §3.9).
 
 Reports on several questions (:mod:`optrr_solvers.allocation.questions`) are combined by their information, so that shares π of
 questions have the error

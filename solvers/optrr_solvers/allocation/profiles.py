@@ -1,4 +1,4 @@
-"""The best ε_i for a given total, for any number of attributes, by the certified design solver (design §3.7).
+"""The best ε_i for a given total, for any number of attributes, by the certified design solver (theory §3.7).
 
 Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The first
 ratios are those of Kronecker's best split. With kept pairs many more are tried, which may save 40 % of the error; without, the

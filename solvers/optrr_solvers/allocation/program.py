@@ -1,4 +1,4 @@
-"""Allocation by convex programs over the lattice, by cvxpy and Clarabel: the least error, the least total (design §3.7).
+"""Allocation by convex programs over the lattice, by cvxpy and Clarabel: the least error, the least total (theory §3.7).
 
 With ν = μ (uniform + excess), a first guess z₀ of the uniform part and s = μ (e^E−1) z₀ the variables are ζ = uniform/z₀
 and u = μ · excess / s:

@@ -1,4 +1,4 @@
-"""Questions about a few attributes, and reports that answer them by naming subsets (design §3.9).
+"""Questions about a few attributes, and reports that answer them by naming subsets (theory §3.9).
 
 A question is about a few attributes. Its report names a random subset of k_i of the r_i categories of each, and all that it
 says of a record is which of these subsets hold the record's category, the *matches*. Some patterns of matches are e^ε times as

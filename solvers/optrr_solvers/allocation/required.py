@@ -1,4 +1,4 @@
-"""The least total ε at which one random question a person reaches required errors of tables (design §3.9).
+"""The least total ε at which one random question a person reaches required errors of tables (theory §3.9).
 
 Shares π of questions give table U the error G_U = Σ_{W⊆U} c_W dim_W/E_W, E_W = Σ_a π_a e_W(a), convex in π. At a total the best
 shares bring max_U G_U/τ_U down as far as they can; here the maximum is approached by power means of ever larger exponents,

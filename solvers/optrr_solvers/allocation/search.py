@@ -1,4 +1,4 @@
-"""Method "search": an allocation for any number of attributes, by mixtures of laws of one weighted total (design §3.7).
+"""Method "search": an allocation for any number of attributes, by mixtures of laws of one weighted total (theory §3.7).
 
 A law that looks at one weighted total X = Σ w_i 1[i∈S] only has totals x for cells; with the conditional means
 K_W(x) = E_μ[χ_W | X = x] a law of density q(X) has

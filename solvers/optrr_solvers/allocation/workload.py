@@ -1,4 +1,4 @@
-"""Workloads: which tables are wanted, and how their errors follow from a law's eigenvalues (design §3.2, §3.7).
+"""Workloads: which tables are wanted, and how their errors follow from a law's eigenvalues (theory §3.2, §3.7).
 
 Everything is diagonal in effects, so n times the expected squared error of the table over U is, up to the data's own
 effects,

@@ -1,4 +1,4 @@
-"""The certified optimum for many different attributes, by mixtures of weighted Hamming balls (design §3.3–3.5).
+"""The certified optimum for many different attributes, by mixtures of weighted Hamming balls (theory §3.3–3.5).
 
 ``solve`` is the whole way: ``newton`` finds weights on the smoothed dual of ``moments``, ``rounding`` makes a law and a
 certificate of them. The lower bound itself is computed from these in ``certificates/``. With pairs kept ``pairs`` does the same

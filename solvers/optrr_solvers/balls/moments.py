@@ -1,4 +1,4 @@
-"""The smoothed dual function and its derivatives at given weights (design §3.3, §3.5).
+"""The smoothed dual function and its derivatives at given weights (theory §3.3, §3.5).
 
 The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the border
 of the ball. With a normal law of standard deviation h on the radius it becomes smooth,

@@ -1,4 +1,4 @@
-"""Newton's method for the smoothed dual, from wide to narrow, with heavy attributes out of its way (design §3.3, §3.5).
+"""Newton's method for the smoothed dual, from wide to narrow, with heavy attributes out of its way (theory §3.3, §3.5).
 
 Minimise ln φ_h(w) − ln w·g, g = n(d−f), which does not depend on the scale of w when h scales along; the direction solves
 H x = −(∇φ_h − ρ g) on the slice g·x = 0 with the exact Hessian. At the minimum ρ_i = (f_i τ − c_i)/(d_i−f_i) is the same for

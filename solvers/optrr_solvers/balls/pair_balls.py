@@ -1,4 +1,4 @@
-"""Balls that keep pairs: what they must answer, what each contributes, and which is lacked most (design §3.6).
+"""Balls that keep pairs: what they must answer, what each contributes, and which is lacked most (theory §3.6).
 
 With t = Σ_k p_k t_k a mixture of balls and y = 1/(Q−1),
 

@@ -1,4 +1,4 @@
-"""The lower bound with pair multipliers of rank one: raised on a sample of change sets, then rounded (design §3.6).
+"""The lower bound with pair multipliers of rank one: raised on a sample of change sets, then rounded (theory §3.6).
 
 With v_ij = a_i a_j the dual function depends on two totals of the change set, so its bound can be certified
 (:mod:`optrr_solvers.certificates.rank_one`). Which (w, a) to certify is found here:

@@ -1,4 +1,4 @@
-"""Keeping pairs visible with balls: a bracket from both sides (design §3.6).
+"""Keeping pairs visible with balls: a bracket from both sides (theory §3.6).
 
 Upper side: one ball by smooth ascent and the best mixture of it with others (:mod:`pair_balls`), or Kronecker's product where
 that is better. The mixture is found by column generation,

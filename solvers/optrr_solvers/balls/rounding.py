@@ -1,4 +1,4 @@
-"""From real weights to whole numbers: a BallLaw on a grid that meets every accuracy, and the certificate (design §3.5).
+"""From real weights to whole numbers: a BallLaw on a grid that meets every accuracy, and the certificate (theory §3.5).
 
 The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip probabilities move,
 smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. What is left is settled by the mixture:
@@ -6,7 +6,7 @@ smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. 
     Q = 1 + 1/(E_μ[t] min_i ρ_i),     ρ_i = (f_i − c_i)/(d_i − f_i),
 
 makes the worst attribute exact and the others at most more accurate than asked for. Lower bounds take the whole numbers nearest
-to the weights (design §3.4).
+to the weights (theory §3.4).
 
 Q stays an exact bound and every accuracy is met whatever the unit. On a coarse grid fewer totals occur, so that the automaton
 is small: about Σ_i min(total so far, radius)/unit states. What a coarse unit costs is ε, in second order of unit and width.

@@ -1,4 +1,4 @@
-"""The certified optimum for any number of different attributes (design §3.3–3.5).
+"""The certified optimum for any number of different attributes (theory §3.3–3.5).
 
 Upper bound: a weighted ball with a slightly random radius, mixed with the uniform answer. Lower bound: the dual function
 at nearby integer weights. The path goes from a wide random radius, where the problem is smooth and easy, to a narrow one, by

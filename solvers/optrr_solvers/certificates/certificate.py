@@ -1,4 +1,4 @@
-"""Lower bounds that anyone can recompute: weak duality of the design problem (design §3.3, §3.4, §3.6).
+"""Lower bounds that anyone can recompute: weak duality of the design problem (theory §3.3, §3.4, §3.6).
 
 For densities q ∈ [1, Q] against μ, every requirement is E_μ[q g] ≥ 0 for some function g of the change set:
 
@@ -216,7 +216,7 @@ def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
 def kl_bound(problem: Problem) -> float:
     """Compute Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down.
 
-    A lower bound for every mechanism (design §3.3).
+    A lower bound for every mechanism (theory §3.3).
     """
     f, d, gap = problem.flips, problem.uniform_flips, problem.gaps
     # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε

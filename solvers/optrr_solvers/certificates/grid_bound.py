@@ -1,4 +1,4 @@
-"""The lower bound where change sets cannot be counted: the law of w·S on the integers, tilted (design §3.4, §3.5).
+"""The lower bound where change sets cannot be counted: the law of w·S on the integers, tilted (theory §3.4, §3.5).
 
     Q ≥ 1 + (w·d − K⁺) / E_μ[(K⁺ − X)⁺],        K⁺ ≥ w·f rational,  X = Σ w_i B_i integer.
 

@@ -1,4 +1,4 @@
-"""The lower bound with pair multipliers of rank one: a sum over two totals of the change set (design §3.6).
+"""The lower bound with pair multipliers of rank one: a sum over two totals of the change set (theory §3.6).
 
 With multipliers w_i ≥ 0 of accuracies and b_i b_j / U ≥ 0 of pairs, where a pair's row is written as
 (d_i − 1_i)(d_j − 1_j) − κ (d_i − f_i)(d_j − f_j) = d_i d_j (χ_ij − κ λ_i λ_j),

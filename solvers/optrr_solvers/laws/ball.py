@@ -1,4 +1,4 @@
-"""BallLaw: "answer uniformly at random" mixed with draws from weighted Hamming balls around the true record (design §3.3).
+"""BallLaw: "answer uniformly at random" mixed with draws from weighted Hamming balls around the true record (theory §3.3).
 
     q_S = 1 + (Q−1) t_S,    t_S = Σ_k p_k t_{k,S} ∈ [0, 1],    Σ p_k ≤ 1,
 

@@ -1,4 +1,4 @@
-"""Drawing change sets from weighted balls: the dynamic program forwards, the draws backwards (design §3.5).
+"""Drawing change sets from weighted balls: the dynamic program forwards, the draws backwards (theory §3.5).
 
 Given the total x after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`totals`): one
 uniform number per attribute. Many attributes are dealt out to blocks, the grand total is split among the blocks first

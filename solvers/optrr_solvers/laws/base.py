@@ -1,4 +1,4 @@
-"""A law: the probability of each change set, and what every law must answer exactly (design §2, §3.2).
+"""A law: the probability of each change set, and what every law must answer exactly (theory §2, §3.2).
 
 A mechanism draws a change set S from its law ν, and every attribute in S moves to one of its other categories, each as
 likely. So the law is the whole mechanism. With μ the law of a uniformly random output, ν_S/μ_S is proportional to the

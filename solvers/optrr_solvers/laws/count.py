@@ -1,4 +1,4 @@
-"""CountLaw: classes of alike attributes, where only how many of each class change matters (design §3.3).
+"""CountLaw: classes of alike attributes, where only how many of each class change matters (theory §3.3).
 
 By convexity the optimum treats alike attributes alike, so 2^m change sets collapse to Π(m_g+1) counts. Within a class,
 given the count k, every set of k attributes is as likely.

@@ -1,7 +1,7 @@
 """Exponential tilting: the change law under which a ball's radius is the typical total.
 
 Under the uniform answer an attribute changes with odds r − 1; tilted by θ its odds are (r−1) e^{−θw}. Sums over the ball then
-are numbers of order one times e^{…}, so that probabilities like e^{−1000} are no problem (design §3.5). θ sits at the saddle
+are numbers of order one times e^{…}, so that probabilities like e^{−1000} are no problem (theory §3.5). θ sits at the saddle
 point of the sums' Laplace transform, Σ n p w + 1/θ = R.
 """
 

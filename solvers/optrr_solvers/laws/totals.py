@@ -1,4 +1,4 @@
-"""The law of a weighted total of changes: a forward dynamic program, and a tree of blocks of attributes (design §3.5).
+"""The law of a weighted total of changes: a forward dynamic program, and a tree of blocks of attributes (theory §3.5).
 
 Row i holds N_i(x) = Σ over change sets of the first i attributes with total x of Π kept or changed weights,
 

@@ -1,4 +1,4 @@
-"""Weighted balls drawn by rejection, in whole numbers and with the same work for every record (design §7).
+"""Weighted balls drawn by rejection, in whole numbers and with the same work for every record (theory §7).
 
 A ball law answers uniformly with probability α; else it draws a change set S from one of its balls, μ(S) E[G(X)]/E_μ[t], where
 the total X = Σ_{i∈S} W_i has weights rounded at random (:mod:`optrr_solvers.laws.weighted_ball`). For any ρ > 0

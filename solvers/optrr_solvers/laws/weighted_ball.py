@@ -1,9 +1,9 @@
-"""One weighted ball: integer weights by randomised rounding, degrees inside at every total, and exact sums (design §3.5).
+"""One weighted ball: integer weights by randomised rounding, degrees inside at every total, and exact sums (theory §3.5).
 
 A change set S has the random total X = Σ_{i∈S} W_i, where W_i is a_i + 1 with probability b_i and a_i otherwise, and belongs
 to the ball to the degree t_S = E[G(X)], with a profile G falling from 1 to 0 around the radius. Such a t is a mixture of
 sharp balls (one for every rounding and every step of G), so a density 1 + (Q−1) t never leaves [1, Q]. Profiles that rise
-and fall again are shells: they keep pairs visible (design §3.6).
+and fall again are shells: they keep pairs visible (theory §3.6).
 
 The ball's mass E_μ[t] and its marginals are a sum over vectors of counts where these are few (:class:`CountedBall`), and a
 discrete Fourier sum along the tilted contour elsewhere (:class:`SpectralBall`). With s = θ + it, z_i(s) = (r_i−1) E[e^{−sW_i}]

@@ -1,4 +1,4 @@
-"""The exact optimum under caps on the conditional ε: q_S ≤ e^{η_i} q_{S∪{i}} and back, for every S (design §3.6).
+"""The exact optimum under caps on the conditional ε: q_S ≤ e^{η_i} q_{S∪{i}} and back, for every S (theory §3.6).
 
 Cap rows tie neighbouring cells together, so nothing can be sifted: all 2^m densities are columns and the m 2^m caps are rows,
 small m only. As in :mod:`optrr_solvers.programs.lp` the program is solved in u, q = 1 + s u, and its basis solved again.

@@ -83,7 +83,7 @@ class Lattice:
     def epsilon_weights(self) -> FloatArray:
         """Return the multipliers of w = ε_i, without pairs.
 
-        They are optimal up to scale for many attributes (design §3.3).
+        They are optimal up to scale for many attributes (theory §3.3).
         """
         weights = self.problem.epsilons[self.firsts] * self._spread * self.classes.counts
         return np.append(weights, np.zeros(len(self.class_pairs)))

@@ -1,4 +1,4 @@
-"""The exact optimum of the reduced program: over all 2^m change sets, or over counts of alike attributes (design §3.3).
+"""The exact optimum of the reduced program: over all 2^m change sets, or over counts of alike attributes (theory §3.3).
 
 By convexity the optimum treats alike attributes alike, so 2^m change sets collapse to Π(m_g+1) vectors of counts. The program
 on either lattice is solved by sifting, and its answer checked.

@@ -1,4 +1,4 @@
-"""The reduced linear program on a counts lattice, solved by sifting (design §3.3).
+"""The reduced linear program on a counts lattice, solved by sifting (theory §3.3).
 
 With t ∈ [0,1] on the cells, q = 1 + (Q−1) t and y = 1/(Q−1):
 

@@ -1,4 +1,4 @@
-"""The truth of what is drawn: ε of an automaton, from its integers alone (design §7).
+"""The truth of what is drawn: ε of an automaton, from its integers alone (theory §7).
 
 Along a path the probability of one particular output is a product of a/(2^k (r−1)) and (2^k − a)/2^k. Its largest and
 smallest value over all change sets are two passes over the layers with max and min in place of the sum; their ratio is

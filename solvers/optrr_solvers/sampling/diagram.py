@@ -1,4 +1,4 @@
-"""A law as a layered decision diagram, and the layers of integers that are drawn with (design §7).
+"""A law as a layered decision diagram, and the layers of integers that are drawn with (theory §7).
 
 Attributes are visited in a stated order. Before each there is a state; the attribute is kept or changed, which leads to
 a next state and may multiply the density; after the last attribute every state has a density of its own:

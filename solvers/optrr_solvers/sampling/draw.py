@@ -1,4 +1,4 @@
-"""Walking the layers, many records at a time, with as few random bits as will do (design §7).
+"""Walking the layers, many records at a time, with as few random bits as will do (theory §7).
 
 A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once in 2^32
 cells, are the rest drawn. A block of records is walked attribute by attribute, as columns. The arrays of a block are made once:

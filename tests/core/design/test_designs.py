@@ -183,7 +183,7 @@ def test_summary_has_the_contract_keys() -> None:
 
 
 def test_warning_names_preserve_pairs() -> None:
-    faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)  # λ_pair = 0 (design §3.2)
+    faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)  # λ_pair = 0 (theory §3.2)
     assert faint.faintest_pair is not None
     assert abs(faint.faintest_pair[0]) < 1e-12
     assert any("preserve='pairs'" in w for w in faint.warnings)
