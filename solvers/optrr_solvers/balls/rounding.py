@@ -43,7 +43,7 @@ _COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
 _LARGEST_ALONE = 4
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.
-_SPREAD = 1e-10
+_SPREAD = 1e-9
 # At distances below this, a step that does not halve the distance is the last one, because only rounding is left.
 _ENOUGH = 1e-8
 # A margin for the rounding of ρ and of the mass, so that no attribute misses its accuracy.
@@ -178,13 +178,13 @@ def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bo
     """The soft ball of radius w·f, less what rounding moves, with weights of all classes in units of the grid."""
     classes = pool.classes
     scaled = w / unit
-    # tilted by one per nat, a weight rounded at random acts as one that is lower by half its variance
-    scaled += 0.0 if whole else 0.5 * unit * (scaled % 1) * (1 - scaled % 1)
     floors = np.round(scaled) if whole else np.floor(scaled)
-    fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
-    # and has a mean that is lower by its variance
-    shift = unit * fractions * (1 - fractions)
-    radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
+    # tilted by one per nat, a weight that is rounded up with this chance acts as the weight itself: E e^−W = e^−w
+    rest = np.zeros_like(w) if whole else np.expm1(unit * (floors - scaled)) / np.expm1(-unit)
+    fractions = np.minimum(rest, 1 - 2.0**-53)
+    # the tilted chance that it was rounded up
+    up = fractions * np.exp(-unit) / (1 + fractions * np.expm1(-unit))
+    radius = float(classes.counts @ (classes.f * (floors + up)))
     most = int(radius + _REACH * width / unit) + 2
     heavy = floors > most
     floors = pool.spread(np.where(heavy, most, floors), most)
