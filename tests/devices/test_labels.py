@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from conformance import Conformance, accepted_chance, reference, tried_chance
 
 import optrr
 from optrr.core.domain.domain import Attribute, Domain
+from optrr.core.errors import InvalidInput
 from optrr.core.mechanisms.mechanism import Mechanism
 from optrr.devices import export
 from optrr.devices.deployment_file import DeployedTrials, DeploymentFile
@@ -74,10 +76,13 @@ def random_file(kind: str, rng: np.random.Generator) -> DeploymentFile:
     if kind == "trials":
         return file_of(random_trials(rng, m))
     if kind in ("solved trials", "many"):
-        # an automaton would do for few attributes
+        # an automaton would do for few attributes, and some such designs have no ball
         with patch.object(export, "_has_automaton", return_value=False):
-            m = int(rng.integers(20, 61) if kind == "many" else rng.integers(5, MOST + 1))
-            return fitted_deployment(random_design(rng, m)).deployment
+            for _ in range(9):
+                m = int(rng.integers(20, 61) if kind == "many" else rng.integers(5, MOST + 1))
+                with suppress(InvalidInput):
+                    return fitted_deployment(random_design(rng, m)).deployment
+            pytest.fail("none of nine designs has a ball")
     law = random_law(kind, rng, m)
     names = [Attribute(f"a{i}", tuple(range(r))) for i, r in enumerate(law.sizes.tolist())]
     return deployment_of(Mechanism(Domain(tuple(names)), law))
