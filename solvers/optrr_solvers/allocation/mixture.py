@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations, product
+from itertools import combinations, product
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,16 +50,16 @@ MOST_EFFECTS = 6_000
 # Records are kept of up to so many attributes: a report on them has 2^m patterns of matches.
 MOST_WHOLE = 12
 # Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
-_GROUPS, _CANDIDATES = 1_500, 1_000
+_GROUPS, _CANDIDATES = 1_500, 1_500
 # Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of attributes.
-_BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 14
+_BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 15
 # Numbers of a batch of candidates, of which some ten arrays are held: 256 KB each, which a cache holds.
 _BATCH = 1 << 15
 # Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
 _ROUNDS, _ADDED, _TURNS = 30, 300, 6
 _STARTS, _CLIMBS = 12, 1_000
 # The search ends where no candidate promises more than this share of the error; shares below the second are left out.
-_TOLERANCE, _LEAST_SHARE = 2e-5, 1e-6
+_TOLERANCE, _LEAST_SHARE = 5e-5, 1e-6
 # How long the vector is that the search for shares starts from.
 _FAR = 8.0
 # Groups that are widened by one attribute.
@@ -256,18 +256,25 @@ class Task:
         """Take a question among those to draw from."""
         energies = question.report.energies(self.workload.sizes[list(question.attributes)].tolist(), self.total)
         row = self.questions[question] = {}
-        subsets, places = self._places(question.attributes)
-        for at, e in zip(places, energies[subsets].tolist(), strict=True):
-            if e > 0:
+        subsets, places = self._places([question.attributes])
+        for at, e in zip(places[:, 0].tolist(), energies[subsets].tolist(), strict=True):
+            if at >= 0 and e > 0:
                 # of an effect, on average over the alike ones
                 row[at] = row.get(at, 0.0) + e / self.workload.alike[at]
 
-    def _places(self, group: tuple[int, ...]) -> tuple[list[int], list[int]]:
-        """Σ 2^i over the members of every subset that is an effect of the workload, and the number of that effect."""
-        subsets = chain.from_iterable(combinations(range(len(group)), k) for k in range(1, self.widest + 1))
-        places = ((s, self.place.get(self.workload.key([group[i] for i in s]))) for s in subsets)
-        known = [(sum(1 << i for i in s), at) for s, at in places if at is not None]
-        return [s for s, _ in known], [at for _, at in known]
+    def _places(self, groups: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
+        """Σ 2^i over the members of every subset, and which effect of the workload it is in each group, −1 for none.
+
+        Shapes (subsets,) and (subsets, groups); all groups have the same number of attributes.
+        """
+        of, count = self.workload.class_of[np.asarray(groups)], len(groups[0])
+        subsets, places = [], []
+        for k in range(1, min(self.widest, count) + 1):
+            members = np.asarray(list(combinations(range(count), k)))
+            keys = np.sort(of[:, members], axis=-1).reshape(-1, k).tolist()
+            subsets.append(np.sum(1 << members, axis=1))
+            places.append(np.reshape([self.place.get(tuple(key), -1) for key in keys], (-1, len(members))))
+        return np.concatenate(subsets), np.concatenate(places, axis=1).T
 
     def energies(self) -> sp.csr_array:
         """e_S of every question, shape (questions, effects)."""
@@ -346,9 +353,8 @@ class Task:
             some = set(product(*each)) if math.prod(map(len, each)) <= most else self._drawn(each, most)
             of += [g] * len(some)
             sizes += sorted(some)
-        wanted = np.zeros((1 << count, len(groups)))
-        for column, (subsets, places) in zip(wanted.T, map(self._places, groups), strict=True):
-            column[subsets] = worth[places]
+        wanted, (subsets, places) = np.zeros((1 << count, len(groups))), self._places(groups)
+        wanted[subsets] = np.where(places >= 0, worth[places], 0.0)
         kappa = np.asarray(sizes).T / self.workload.sizes[np.asarray(groups)[of]].T
         gain, step = math.expm1(self.total), max(1, _BATCH >> count)
         parts = [slice(start, start + step) for start in range(0, len(of), step)]
