@@ -1,8 +1,8 @@
 """Computes the points of questions in a thread of its own, so that a page answers while allocations take seconds.
 
-First comes the point of the present total, then the ladder of totals outward from it. Every point is computed once, and it
-depends on the question alone, never on the clock: the order in which totals are asked for decides only which point is there
-first. If another question is asked, the allocation under way is given up at its next step.
+First comes the point of the present total, then the ladder of totals outward from it. Every point is kept, and it depends on
+the question alone, never on the clock: the order in which totals are asked for decides only which point is there first. If
+another question is asked, or a slider rests at another total, the allocation under way is given up at its next step.
 """
 
 import threading
@@ -32,8 +32,13 @@ def key_of(question: Question) -> tuple[Hashable, str | None]:
     return (domain.names, tuple(domain.sizes.tolist()), learn, question.keep, public), question.way
 
 
+def _allocation(question: Question) -> Hashable:
+    """Return what decides the allocation of a question."""
+    return key_of(question)[0], question.total
+
+
 class Superseded(Exception):
-    """Another question is asked, so this one's allocation is given up."""
+    """Another allocation comes first, so this one is given up."""
 
 
 # Computes the point of a question; calls its second argument now and then, which may raise Superseded.
@@ -51,7 +56,7 @@ class Points:
 
         Raises as :func:`optrr.allocate` does, and what ``proceed`` raises.
         """
-        key = key_of(question)[0], question.total
+        key = _allocation(question)
         if key not in self._allocations:
             self._allocations[key] = allocated(replace(question, way=None), lambda *_: proceed())
             if len(self._allocations) > _ALLOCATIONS:
@@ -124,16 +129,15 @@ class PlanWork:
     def ask(self, question: Question, rests: bool = True) -> Known:
         """Return known results; the others will be computed.
 
-        ``rests`` says that its total is to stay, so that the exact point is wanted; otherwise only the ladder is, and a total
-        that was wanted before and has not begun is dropped.
+        ``rests`` says that its total is to stay, so that the exact point is wanted before all others.
         """
         key = key_of(question)
         with self._changed:
             # n is any number: what is said of it is said of the preview, not of the point
             asked = self._asked.setdefault(key, _Asked(replace(question, n=MOST_PEOPLE), question.total))
             self._asked.move_to_end(key)
-            if rests or not (asked.wanted in asked.points or asked.wanted in asked.errors):
-                asked.wanted = question.total if rests else _outward(question.total)[0]
+            if rests:
+                asked.wanted = question.total
             if len(self._asked) > _QUESTIONS:
                 self._asked.popitem(last=False)
             self._changed.notify_all()
@@ -155,7 +159,7 @@ class PlanWork:
                 return
             (asked, total), made, said = job, None, ""
             try:
-                made = self._computing(asked.question.at(total), partial(self._proceed, asked.question))
+                made = self._computing(asked.question.at(total), partial(self._proceed, asked.question.at(total)))
             except Superseded:
                 continue
             except OptrrError as error:
@@ -169,13 +173,10 @@ class PlanWork:
                     asked.points[total] = made
 
     def _proceed(self, question: Question) -> None:
-        """Raise Superseded if nobody waits for the question.
-
-        The same question with another protocol shares its allocation.
-        """
+        """Raise Superseded if another allocation comes first; other protocols share it."""
         with self._changed:
-            latest = next(reversed(self._asked))
-            if self._closed or key_of(self._asked[latest].question)[0] != key_of(question)[0]:
+            job = self._next()
+            if self._closed or job is None or _allocation(job[0].question.at(job[1])) != _allocation(question):
                 raise Superseded
 
     def _next(self) -> tuple[_Asked, float] | None:

@@ -345,17 +345,17 @@ def test_what_only_reads_points_computes_nothing_and_texts_neither(school, worki
     assert len(computing.asked) == 3 * before
 
 
-def test_a_total_that_was_superseded_before_it_began_is_dropped(school, working):
+def test_a_slider_that_rests_stops_what_runs_and_what_never_began_is_dropped(school, working):
     work = working(computing := Gated())
     work.ask(school)
     computing.began.acquire()
     for total in (1.1, 1.2, 1.3):
         work.ask(school.at(total))
-    for _ in range(len(LADDER) + 1):
+    for _ in range(len(LADDER) + 2):
         computing.gate.release()
     finished(work, school.at(1.3))
     totals = [asked.total for asked in computing.asked]
-    assert totals[:2] == [1.0, 1.3]
+    assert totals[:2] == [1.0, 1.3] and totals.count(1.0) == 2
     assert not {1.1, 1.2} & set(totals)
 
 
