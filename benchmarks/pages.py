@@ -5,7 +5,9 @@ page is made, so that a page cannot say what the results do not. Writes docs/pap
 
 A template may use
 
-    result("rij.md", "Figs. 5–8")   a section of a result's page, without its heading; all of it where no heading is given
+    result("rij.md", "Figs. 5–8")   a section of a result's page, without its heading; all of it if no heading is given;
+                                    until="| figure" ends it before that text
+    all_of("rij.md", "table")       a link to a result's page or table, for numbers that are too many for a page
     number("rij.csv", "rr_ind_drawn", figure="Fig. 6", value="1")   one cell; figures=2 says how many digits to show
     span("por_ratios.csv", "optimum", k="3")   smallest and largest of a column over the rows that match
     columns("exact_solvers.csv", {"m": "k", ...}, method="lp")   some columns as a table, under the names given
@@ -29,10 +31,10 @@ from writing import RESULTS, markdown
 QUICK = True
 FOLDER = Path(__file__).parent
 PAGES = FOLDER.parent / "docs" / "papers"
-COLUMNS = ("in the paper", "what it says", "where it is here", "what we got", "where the paper errs")
+COLUMNS = ("in the paper", "statement", "implementation", "result", "correction")
 
 
-def result(name: str, heading: str = "") -> str:
+def result(name: str, heading: str = "", until: str = "") -> str:
     """A results page or one of its sections, headings made smaller to stand below a page's own."""
     text = (RESULTS / name).read_text(encoding="utf-8")
     if heading:
@@ -44,7 +46,18 @@ def result(name: str, heading: str = "") -> str:
         text = match[0]
     else:
         text = re.sub(r"\A# .*\n", "", text)
+    if until:
+        text, there, _ = text.partition(until)
+        if not there:
+            raise KeyError(f"{name} does not say {until!r}")
     return re.sub(r"^#+ ", "#### ", text, flags=re.MULTILINE).strip()
+
+
+def all_of(name: str, text: str) -> str:
+    """Link to a result that is too long for a page."""
+    if not (RESULTS / name).is_file():
+        raise FileNotFoundError(f"benchmarks/results/{name} is not there; run its benchmark first")
+    return f"[{text}](../../benchmarks/results/{name})"
 
 
 def rows(name: str, **where: str) -> list[dict[str, str]]:
@@ -146,7 +159,9 @@ def main() -> None:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown from the project itself, which is no HTML
     )
-    environment.globals |= {f.__name__: f for f in (result, number, span, columns, cell, written, picture, settings)}
+    environment.globals |= {
+        f.__name__: f for f in (result, all_of, number, span, columns, cell, written, picture, settings)
+    }
     PAGES.mkdir(parents=True, exist_ok=True)
     for name in environment.list_templates(extensions=["md"]):
         head = (
