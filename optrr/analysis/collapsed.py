@@ -1,7 +1,7 @@
 """Rare categories collapsed after randomization: the mechanism of randomized records in which they count as one category.
 
-A law of change sets moves an attribute to each of its other categories alike. Report and truth then collapse alike: with groups
-g of s_g of the r categories and w_g = s_g/r, what was λ on an attribute's effects stays λ,
+A law of change sets moves an attribute to each of its other categories alike. Report and truth then collapse alike:
+with groups g of s_g of the r categories and w_g = s_g/r, an eigenvalue λ of an attribute's effects stays λ,
 
     P' = Σ_W λ_W ⊗_i (i ∈ W ? I − 1wᵀ : 1wᵀ),
 
@@ -125,7 +125,7 @@ class CollapsedAsking:
 
     It replaces the design in every analysis of these reports.
 
-    ``notes`` say what was collapsed, one line for each attribute.
+    ``notes`` state the collapsed categories, one line for each attribute.
     """
 
     asking: Any

@@ -6,8 +6,9 @@ table in the parameters of the hypothesis and M₁ those that the alternative ad
     T = ‖P(M₀, M₁) d‖² − ‖P(M₀) d‖²  ~  χ²,  rows of M₁ df,     d = Σ(π⁰)^(−1/2) (π̂ − π⁰),
 
 P the projections onto what Σ^(−1/2) makes of M. Where Σ is that of multinomial reports this is the score test of
-:mod:`optrr.analysis.loglinear.comparing` (Neyman's C(α)): what the fit misses at first order lies in M₀ and does not count.
-The fit has the estimates' own margins; Σ is that of the hypothesis, as the level needs it. Levels: benchmarks/answers.py.
+:mod:`optrr.analysis.loglinear.comparing` (Neyman's C(α)): the part that the fit misses at first order lies in M₀ and
+does not count. The fit has the estimates' own margins; Σ is that of the hypothesis, as the level needs it. Levels:
+benchmarks/answers.py.
 
 A model is fitted by scoring with Σ at the fit, steps (M₀ᵀ Σ⁻¹ M₀)⁻¹ M₀ᵀ Σ⁻¹ (π̂ − π), until the quasi-score is 0; intervals of
 its coefficients invert T with one of them held at a value (:mod:`optrr.analysis.loglinear.estimating`).
@@ -17,20 +18,20 @@ With
 
     π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,
 
-θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the answers are
-many. Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs questions about pairs
-alone. What no question is about, such as how three predictors go together, γ may have anyhow, and the chances p carry some of
-it to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added
-to what is minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d =
-Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever
-γ J is computed at, but for what the prior holds back, as in :mod:`optrr.analysis.regression.likelihood`, whose search,
-tests and
-limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
+θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the
+answers are many. Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs
+queries of pairs alone. Effects that no query covers, such as the joint effect of three predictors, are free in γ, and
+the probabilities p carry some of them to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper distribution nearest to the
+estimates, and u has a prior of one answer: ‖u‖² is added to the objective. For one θ, u is a linear problem. With R Rᵀ
+= Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d = Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are
+Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is computed at, but for the pull of the prior,
+as in :mod:`optrr.analysis.regression.likelihood`, whose search, tests and limits serve here, too; so does its one
+answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
 (:class:`optrr.analysis.regression.linear.LinearEquations`).
 
-Letters: R cells of the predictors, r outcomes, p parameters, T effects that are told.
+Letters: R cells of the predictors, r outcomes, p parameters, T effects that are estimated.
 """
 
 from collections.abc import Mapping
@@ -298,7 +299,7 @@ class _AnsweredState:
 
     Probabilities, γ projected to proportions (1, 1, R), the residual of π̂ after M (T,), dᵀ M d, and J and M J (T, p).
 
-    Both with γ as it comes out, which is what is searched by, and with γ made proper, which tests and errors are of.
+    Both with γ as it comes out, which the search uses, and with γ made proper, which tests and errors use.
     """
 
     levels: Levels
@@ -415,8 +416,8 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     See :func:`optrr.analysis.regress`.
 
     The ``table`` is estimated from the answers, over the attributes of the formula, the outcome last
-    (:meth:`optrr.core.design.designs.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
-    TooFewRecords where the answers tell nothing of what the model needs.
+    (:meth:`optrr.core.design.designs.Asking.counted`, ``partly``); predictors are randomized attributes. Raises
+    TooFewRecords if the answers contain no information on effects that the model needs.
     """
     check_confidence(confidence)
     check_records(table.n)

@@ -69,8 +69,8 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     missing
         "category" (a missing value is a category as any other), or "complete-cases".
     sample
-        How records were sampled (:class:`optrr.Sample`), for independence; what the design and the release name unless given.
-        "ignore" takes every record for one person.
+        How records were sampled (:class:`optrr.Sample`), for independence; by default the columns that the design and
+        the release name. "ignore" takes every record for one person.
     calibration
         Where the p-value comes from: "auto" (the χ² limit where it is good to a factor of two, drawn tables elsewhere),
         "asymptotic" (the χ² limit), "bootstrap", "saddlepoint", or :class:`optrr.Bootstrap` with a number of tables or a seed.

@@ -118,15 +118,15 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         "linear" or "logistic"; by default linear for numbers, logistic for all else. A logistic one of more than two categories
         is that of proportional odds if they are ordered or numbers, and else multinomial.
     public
-        Predictors that were not randomized and stand beside the attributes.
+        Predictors that were not randomized, in columns beside the attributes.
     scores
         By attribute, numbers for its categories; their own unless given.
     missing
         "category" (a missing value is a category as any other), or "complete-cases", without a sample and for randomized
         predictors.
     sample
-        How records were sampled (:class:`optrr.Sample`); what the design and the release name unless given. "ignore" takes
-        every record for one person.
+        How records were sampled (:class:`optrr.Sample`); by default the columns that the design and the release name.
+        "ignore" takes every record for one person.
     confidence
         Confidence of each coefficient's interval.
     progress

@@ -65,7 +65,7 @@ class Comparison(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Warnings for the reader."""
         fits = [line for model in (self.smaller, self.larger) for line in model.warnings]
         return (*dict.fromkeys([*fits, *self.score.warnings]), *self.doubts)
 

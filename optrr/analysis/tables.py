@@ -58,8 +58,8 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     method
         "unbiased", "norm-sub", "clip", "projection", "mle", "ibu" or "adjusted" (:mod:`optrr.core.estimation.estimator`).
     sample
-        How records were sampled (:class:`optrr.Sample`); what the design and the release name unless given. "ignore" takes
-        every record for one person.
+        How records were sampled (:class:`optrr.Sample`); by default the columns that the design and the release name.
+        "ignore" takes every record for one person.
     by
         Public columns whose combinations make groups: one table for each. Excludes ``where`` and ``missing``.
     confidence, simultaneous
@@ -201,7 +201,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     Raises
     ------
     InvalidInput
-        For an unknown statistic, attribute or category, and for what the statistic does not take.
+        For an unknown statistic, attribute or category, and for arguments that the statistic does not accept.
 
     Examples
     --------

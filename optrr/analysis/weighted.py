@@ -199,7 +199,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
     Raises
     ------
     InvalidInput
-        for other than two attributes, a category that the records hardly show, and what an estimate refuses.
+        for other than two attributes, a category that the records hardly show, and the errors of an estimate.
         SingularMarginal where the mechanism hides an effect of the table.
     """
     columns = PublicColumns(weights, strata, clusters)

@@ -1,9 +1,9 @@
-"""What the main job needs: declare, design, randomize, open, estimate, test, verify.
+"""Core of the package: declare, design, randomize, open, estimate, test, verify.
 
-``domain`` declares attributes; ``design`` finds and certifies a mechanism, ``protocols`` those of the papers; ``mechanisms``
-randomize, ``records`` read, count and write; ``estimation`` and ``inference`` analyse; ``provenance`` notes what was released;
-``display`` shows results. ``reports`` opens randomized records, ``files`` reads and writes every file of the package. The core
-imports none of the packages beside it.
+``domain`` declares attributes; ``design`` finds and certifies a mechanism, ``protocols`` those of the papers;
+``mechanisms`` randomize, ``records`` read, count and write; ``estimation`` and ``inference`` analyse; ``provenance``
+records releases; ``display`` shows results. ``reports`` opens randomized records, ``files`` reads and writes every file
+of the package. The core imports none of the packages beside it.
 """
 
 import lazy_loader as lazy

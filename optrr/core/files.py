@@ -1,6 +1,6 @@
 """Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified, signed, exported.
 
-A file says what it is by its ``format``, and an object by its ``file_format``; the functions of each kind are listed in
+A file states its kind by its ``format``, and an object by its ``file_format``; the functions of each kind are listed in
 :mod:`optrr.core.provenance.formats`.
 """
 
@@ -201,8 +201,8 @@ def verify(
     if not kind:
         refuse_specification(held.raw, held)
         raise InvalidInput(
-            f"{made} cannot be read as a design or a deployment file: it is damaged, or another file; get it again from "
-            "whoever wrote it"
+            f"{made} cannot be read as a design or a deployment file: it is damaged, or another file; get it again "
+            "from its author"
         )
     # checked first, because a stranger's file may be refused before its numbers are recomputed
     signed = () if public_key is None else (signature_check(held, Path(public_key)),)
@@ -278,7 +278,7 @@ def reports(data: Any, design: Any) -> "Reports":
     bound = getattr(made, "reports", None)
     if bound is None:
         raise InvalidInput(
-            f"{design} is read by commands of its own, not by tables; give a design file, or one of sampled tables"
+            f"{design} is read by other commands, not by tables; give a design file, or one of sampled tables"
         )
     opened: Reports = bound(data)
     return opened

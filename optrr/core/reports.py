@@ -80,7 +80,7 @@ class Reports(OpenedRecords):
     """
 
     asking: Any
-    """What the reports were collected by: a design, or another protocol (:class:`optrr.core.design.designs.Asking`)."""
+    """Protocol of the reports: a design, or another (:class:`optrr.core.design.designs.Asking`)."""
 
     if TYPE_CHECKING:
 
@@ -137,11 +137,11 @@ class Reports(OpenedRecords):
 
         Groups are included.
 
-        Raises InvalidInput where the design and the releases disagree on what the ``sample`` leaves open, and for what answers
-        to local queries do not have.
+        Raises InvalidInput where the design and the releases disagree on a column that ``sample`` leaves open, and for
+        arguments that answers to local queries do not support.
         """
         if not (sample in (None, "ignore") or isinstance(sample, Sample)):
-            raise InvalidInput(f"``sample``: {sample!r} is none; give optrr.Sample(weights='w'), or 'ignore'")
+            raise InvalidInput(f"``sample``: {sample!r} is not a sample; give optrr.Sample(weights='w'), or 'ignore'")
         if not self.of_records and (sample is not None or by):
             raise InvalidInput(
                 f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave it out, or ask for "

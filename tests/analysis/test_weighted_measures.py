@@ -306,7 +306,7 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
         (lambda r: r.measure("entropy", "level", sample=optrr.Sample(weights="w")), "``sample``: not taken by entropy"),
         (lambda r: r.measure("means", "sex", "level", sample=optrr.Sample(weights="v")), "column 'v' is missing"),
         (lambda r: r.proportion({"level": 5}, sample=optrr.Sample(weights="sex")), "cannot be public"),
-        (lambda r: r.proportion({"level": 5}, sample="w"), "``sample``: 'w' is none; give optrr.Sample"),
+        (lambda r: r.proportion({"level": 5}, sample="w"), "``sample``: 'w' is not a sample; give optrr.Sample"),
         (lambda r: r.table("level", where={"sex": "f"}, by="region"), "``by``: excludes ``where``"),
         (
             lambda r: r.table("level", method="mle", sample=optrr.Sample(weights="w")),

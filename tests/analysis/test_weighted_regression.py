@@ -150,7 +150,7 @@ def test_what_has_no_weights_is_refused_in_one_line() -> None:
     mechanism = design(domain, 30.0).mechanism
     with pytest.raises(InvalidInput, match="counts have no weight 'weight'; give the records"):
         regress(count(frame[["a", "b", "y"]], domain, ["a", "y"]), mechanism, "y ~ a", weights="weight")
-    with pytest.raises(InvalidInput, match="stands in the formula; give a copy"):
+    with pytest.raises(InvalidInput, match="is in the formula; give a copy"):
         regress(frame, mechanism, "y ~ a + region", strata="region", public=["region"])
     groups = design(domain, 3.0).reports(frame, frame)
     with pytest.raises(InvalidInput, match="opened from 2 places, which are groups"):

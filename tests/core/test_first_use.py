@@ -117,9 +117,9 @@ ODD = {
     "accents": (["café", "cafe\u0301", "tee", "tee"], "differ only in spaces, capitals or how accents"),
     "dates": (["01.03.2024", "02.03.2024", "01.03.2024", "-"], "look like dates such as 01.03.2024"),
     "commas": (["1,5", "2,25", "3", "1,5"], "decimal comma"),
-    "sentinel": ([1, 2, 3, -99], "-99 may also stand for a missing answer"),
-    "refused": (["yes", "no", "Refused", "-"], "'Refused' may also stand for a missing answer"),
-    "n/a": (["yes", "no", "N/A", "-"], "'N/A' may also stand for a missing answer"),
+    "sentinel": ([1, 2, 3, -99], "-99 may also mean a missing answer"),
+    "refused": (["yes", "no", "Refused", "-"], "'Refused' may also mean a missing answer"),
+    "n/a": (["yes", "no", "N/A", "-"], "'N/A' may also mean a missing answer"),
 }
 
 

@@ -227,7 +227,7 @@ def test_of_data_only_the_header_and_the_categories_are_taken(tmp_path, monkeypa
     rows = [("ill", "F")] * 37 + [("well", "M")] * 11
     Path("data.csv").write_text("health,sex\n" + "".join(f"{a},{b}\n" for a, b in rows))
     assert run(["plan", "data.csv", "--write", "--total-epsilon", "1"]) == 0
-    assert "looking at the records is not private" in capsys.readouterr().err
+    assert "reading the records is not private" in capsys.readouterr().err
     written = Path("plan/plan.toml").read_text()
     assert read_plan("plan/plan.toml").question.domain == optrr.Domain.of(
         {"health": ["ill", "well"], "sex": ["F", "M"]}

@@ -1,14 +1,14 @@
-"""Tests of one log-linear model against a larger one, and those of three attributes that go by names of their own.
+"""Tests of one log-linear model against a larger one, and the named tests of three attributes.
 
 With J_0 the derivatives of the expected reports in the parameters of the smaller model, J_1 those in the parameters that the
 larger one adds, all at a fit of the smaller, and W = diag(1/λ_0),
 
     E = J_1 − J_1WJ_0ᵀ (J_0WJ_0ᵀ)⁻¹ J_0,      T = n ‖(EWEᵀ)^(−1/2) EW(λ̂ − λ_0)‖²  ~  χ²,  rows of J_1 df.
 
-At the likeliest table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one, Neyman's C(α):
-what the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected by cells that the larger model
-would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the true records it is Pearson's
-statistic; for two attributes it is the score test of independence.
+At the likeliest table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one, Neyman's
+C(α): the part that the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected by cells
+that the larger model would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the true
+records it is Pearson's statistic; for two attributes it is the score test of independence.
 
     conditional-independence   a*c + b*c against the model with all three: general association in any stratum of c
     common-association         a*c + b*c against a*b + a*c + b*c: the same odds ratios in all strata (Cochran–Mantel–Haenszel)
@@ -16,18 +16,20 @@ statistic; for two attributes it is the score test of independence.
     same-odds-ratios           a*b + a*c + b*c against the model with all three: do odds ratios differ between strata?
     (Agresti, Categorical Data Analysis, 2013, §8.4 and §9)
 
-p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not so far
-in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
-the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
-margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. It is refused as well
-where they hardly show what is tested, such as odds ratios of margins that may be empty:
-the law of drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2
-× 2 strata leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
+p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not
+so far in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted
+smaller model. Where the records hardly show these margins, the part that they explain cannot be separated from the
+tested effects, and the test is refused: with margins worth 3 to 7 true records a cell, tests at 5 % were measured to
+reject up to 12 % of the time. It is refused as well where they hardly show the tested effects, such as odds ratios of
+margins that may be empty: the law of drawn tables is another there (levels of 3 to 7 %), and the test would have no
+power, as half a true record a cell of two 2 × 2 strata leaves the logarithm of the ratio of their odds ratios a
+standard error of
+4. Levels: benchmarks/model_levels.py.
 
-With E what a report adds to the score of each tested column, λ what the fit expects and n records, the information on the
-columns is n E diag(λ) Eᵀ. An even table of one true record a
-cell has A Aᵀ, A the columns without what the smaller model explains. The largest eigenvalue of the first beside the second is
-the number of true records a cell that would show the columns as well, in the direction in which they are shown best.
+With E the contribution of a report to the score of each tested column, λ the probabilities under the fit and n records,
+the information on the columns is n E diag(λ) Eᵀ. An even table of one true record a cell has A Aᵀ, A the columns
+without the part that the smaller model explains. The largest eigenvalue of the first beside the second is the number of
+true records a cell that would show the columns as well, in the direction in which they are shown best.
 
 Power is as for two attributes (:mod:`optrr.core.inference.power_analysis`): the statistic of the expected reports of a true
 table, per record, is the noncentrality of the χ² that the test has there.
@@ -220,8 +222,8 @@ def compare_models(
     Raises
     ------
     InvalidInput
-        where the smaller model is not part of the larger one, for fewer than two records or such that tell too little, or where
-        the mechanism hides what one of the models has.
+        if the smaller model is not part of the larger one, if there are fewer than two records or too little
+        information in them, or if the mechanism hides an effect of one of the models.
     """
     checked_mechanism(mechanism)
     warn_of_records([counts], mechanism)
@@ -265,8 +267,8 @@ def stratified_test(
     Raises
     ------
     InvalidInput
-        for an unknown test, fewer than three attributes, or fewer than two records. SingularMarginal where the mechanism hides
-        what the test is about.
+        for an unknown test, fewer than three attributes, or fewer than two records. SingularMarginal if the mechanism
+        hides a tested effect.
     """
     if name not in STRATIFIED:
         raise InvalidInput(f"there is no test {name!r}; choose among {', '.join(STRATIFIED)}")
@@ -282,8 +284,8 @@ def within_strata(
 ) -> ModelTest:
     """Build one of the tests `STRATIFIED`, for any number of tables.
 
-    Raises InvalidInput for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is
-    about.
+    Raises InvalidInput for invalid scores, or scores of another test. SingularMarginal if the mechanism hides a tested
+    effect.
     """
     if scores is not None and name != "common-trend":
         raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
@@ -344,8 +346,9 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
         said = [_RATIO]
         if worth < LEAST_WORTH or shown < LEAST_SHOWN:
             said.append(
-                f"only strong associations are likely to be seen: these {counts.n} records tell as much of {null.terms} as "
-                f"{worth:.1g} true ones a cell would, and of what is tested as {shown:.1g}: {remedy}"
+                f"only strong associations are likely to be detected: these {counts.n} records have as much "
+                f"information on {null.terms} as {worth:.1g} true records a cell, and on the tested effects as "
+                f"{shown:.1g}: {remedy}"
             )
     else:
         clear, fewest = null.clear_of_zero(fits, n), counts.n * fits.expected.min(axis=null.kernel.axes)
@@ -383,8 +386,8 @@ def stratified_alternative(
 
     It is the distribution of two attributes and those that form strata.
 
-    Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism
-    hides what the test is about.
+    Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal if the
+    mechanism hides a tested effect.
     """
     return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))
 

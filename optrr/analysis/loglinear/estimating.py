@@ -195,7 +195,7 @@ class LogLinear(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Warnings for the reader."""
         hidden = (
             f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
         )
@@ -250,7 +250,7 @@ class LogLinear(TableResult):
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return the JSON object; unknown values are None."""
+        """Return the JSON object, with None for unknown values."""
         return {
             "model": self.model,
             "attributes": list(self.counts.domain.names),
@@ -288,7 +288,7 @@ def fit_loglinear(
     confidence
         of each coefficient's interval; large models, whose intervals would take longer than some ten seconds, have none.
     simultaneous
-        intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
+        intervals with that confidence jointly, by Bonferroni's inequality, instead of each alone.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
 
 
 def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
-    """Add intervals to a result, or the reason why there are none.
+    """Add intervals to a result, or the reason for their absence.
 
     ``worth`` true records a cell would tell as much as the result's.
     """

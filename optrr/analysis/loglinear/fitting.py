@@ -2,9 +2,9 @@
 
     ln π_x = β_0 + Σ_T β_T(x_T),      T over the terms: attribute sets, each with all of its subsets.
 
-Columns X are in reference coding: for a set T one column for every choice of a category other than the first in each of its
-attributes. β of an attribute is then a log odds against its first category, β of two a log odds ratio, where all other
-attributes have their first.
+Columns X are in reference coding: for a set T one column for each choice of a category other than the first in each of
+its attributes. β of an attribute is then a log odds against its first category, β of two a log odds ratio, where all
+other attributes have their first.
 
 **One table**: maximise ℓ(β) = Σ_v λ̂_v ln λ_v, λ = Pᵀπ(β). With J = Pᵀ diag(π)(X − 1 πᵀX), the derivative of λ in β, the score
 is Jᵀ(λ̂/λ) and the information of a record Jᵀ diag(1/λ) J. Solutions, tests and intervals are those of any estimating equations
@@ -14,12 +14,12 @@ any more. Coefficients may move in a direction d without end where Xd is the sam
 to 0: the directions of recession of the likelihood (Fienberg & Rinaldo, Annals of Statistics 40, 2012, §2). A coefficient
 tends to infinity where they all take it one way, and has no limit where they take it both ways.
 
-**Many tables under test**, without looking at what is tested: the fit starts from the model's own margins, each generator's
-unbiased estimate, moved into the proportions, and iterative proportional fitting to all of them. That is consistent, which is
-all that a score test needs. Where noise took no margin out of the proportions, the fit goes on to the likeliest table;
-where it did, the margins' fit stays: the likeliest table would bend margins that the records hardly show towards the
-interactions that the model leaves out, the very thing to be tested (:mod:`optrr.core.inference.nullfit` has the figures for two
-attributes).
+***Many tables under test**, without use of the tested effects: the fit starts from the model's own margins, each
+generator's unbiased estimate, moved into the proportions, and iterative proportional fitting to all of them. That is
+consistent, which is all that a score test needs. Where noise took no margin out of the proportions, the fit goes on to
+the likeliest table; where it did, the margins' fit stays: the likeliest table would bend margins that the records
+hardly show towards the interactions that the model leaves out, the very thing to be tested
+(:mod:`optrr.core.inference.nullfit` has the figures for two attributes).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Terms:
 
 
 def indicators(domain: Domain, chosen: Sequence[int]) -> FloatArray:
-    """Build a table for every choice of categories other than the first.
+    """Build a table for each choice of categories other than the first.
 
     In the chosen attributes; (p, *sizes).
     """
@@ -141,7 +141,7 @@ def _quoted(name: str) -> str:
 def split_terms(text: str) -> list[list[str]]:
     """Split ``a*b + c`` into sets of names.
 
-    Sets are joined by +, attributes of a set by *; a name with these characters stands in backticks.
+    Sets are joined by +, attributes of a set by *; a name with these characters is written in backticks.
     """
     return [[name.strip().strip("`") for name in _OUTSIDE["*"].split(part)] for part in _OUTSIDE["+"].split(text)]
 

@@ -7,12 +7,12 @@ any table, or π_abc ∝ u_ac v_bc θ_ab: the same odds ratios in all strata, fr
 linear in each of the factors u, v and θ while the others stay, so that each in its turn is the likeliest mixture of known laws
 (:func:`optrr.core.estimation.likelihood.likeliest_weights`, exact at empty cells too); β goes by scoring.
 
-A noisy table seldom leaves every estimated margin a proportion, and says little of each. That true shares are none the less at
-least 0 is most of what it tells then, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted
-hypothesis, whose margins get half a record's worth more in every cell, a tenth in all at most, as its law for even margins is
-shorter than for uneven ones (:meth:`NullModel.cautious`). The likelihood may have
-several maxima; the one that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that
-p-values are right for whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
+In a noisy table seldom all estimated margins are proportions, and each is imprecise. Then most of the information is
+that true proportions are at least 0, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted
+hypothesis, whose margins get half a record's worth more in every cell, a tenth in all at most, as its law for even
+margins is shorter than for uneven ones (:meth:`NullModel.cautious`). The likelihood may have several maxima; the one
+that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that p-values are right for
+whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,8 @@ _LETTERS = ("ac", "bc", "ab")
 class StrataRatio:
     """The likelihood ratio of a ⊥ b within strata: ``null`` is a*c + b*c.
 
-    The alternative is any table where ``trend`` is None; θ is free where that is empty, and else it holds x_a y_b, (r_a, r_b).
+    Without a ``trend`` the alternative is any table; θ is free where ``trend`` is empty, and else it holds x_a y_b,
+    (r_a, r_b).
     """
 
     null: NullModel

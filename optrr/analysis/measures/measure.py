@@ -1,4 +1,4 @@
-"""Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns.
+"""Measures of two attributes from randomized records: the groups in the rows, the outcomes that are compared in the columns.
 
 Each may be of the people whose true answers are among some categories (:mod:`optrr.analysis.measures.subgroups`): a measure is
 an equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
@@ -68,7 +68,7 @@ _WIDE = 0.9
 class Row:
     """A measure of one group, with its error and interval.
 
-    The reference group and the outcome are None where they do not apply.
+    None as reference group or outcome means that it does not apply.
     """
 
     group: str | None = None
@@ -82,18 +82,17 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measures(TableResult):
-    """A measure for every group and outcome that it compares.
+    """A measure of each group and outcome that it compares.
 
     ``attributes`` name groups before outcomes.
 
-    ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the
-    measure's range; it
-    is NaN where the interval is that whole range, as nothing is known then.
-    ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
-    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
-    sample Taylor's at the ratio of weighted shares as it is, NaN where there is none; intervals are not made from it.
-    ``scores`` are the numbers by which the outcomes counted, for means; ``where`` what people's true answers were restricted
-    to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
+    ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the measure's
+    range; it is NaN where the interval is that whole range, as nothing is known then. ``lower`` and ``upper`` invert a
+    test and hold for each row alone, or for all rows together where ``simultaneous``; an infinite limit says that the
+    noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted sample Taylor's at the
+    ratio of weighted shares as it is, NaN if undefined; intervals are not made from it. ``scores`` are the numbers that
+    the outcomes counted as, for means; ``where`` the restriction of true answers, ``note`` the assumptions, ``sample``
+    how weighted records were sampled.
     """
 
     statistic: str
@@ -140,7 +139,7 @@ class Measures(TableResult):
     def to_arrow(self) -> "pa.Table":
         """Convert to a table with one row per comparison.
 
-        Group, reference, outcome (null where there is none), and the four numbers.
+        Group, reference, outcome (null if it does not apply), and the four numbers.
         """
         numbers = ("estimate", "standard_error", "lower", "upper")
         return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
@@ -223,8 +222,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     table
-        of two attributes: the groups, then what is compared between them; for means any number of groups, or none. At most 512
-        cells for ordinal measures, which take the categories in their declared order.
+        of two attributes: the groups, then the outcomes; for means any number of groups, or none. At most 512 cells for
+        ordinal measures, which take the categories in their declared order.
     name
         one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the
         groups within an

@@ -32,13 +32,14 @@ at λ, is
     t = (G(s) + gᵀ(ŝ − s))/√(gᵀ C(λ) g),    s the sums under λ.
 
 It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one proportion, and Miettinen and Nurminen's
-(Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which nobody or
-everybody has the outcome has a finite end on the other side.
+(Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which none
+or all have the outcome has a finite end on the other side.
 
-Noise may take estimates of L and U below 0, and an estimate that is too low says nothing against v = 0; equal halves of the
-error probability would waste one. Outcomes are ordered by their likelihood ratio against the best value in the range (Feldman
-and Cousins, Physical Review D 57, 1998, 3873): for a normal estimate d standard errors from the lower end, a deviation −t with
-t > d ranks as √(2dt − d²), and likewise at the upper end. Distances are in standard errors that the mechanism alone causes.
+Noise may take estimates of L and U below 0, and an estimate that is too low says nothing against v = 0; equal halves of
+the error probability would waste one. Outcomes are ordered by their likelihood ratio against the best value in the
+range (Feldman and Cousins, Physical Review D 57, 1998, 3873): for a normal estimate d standard errors from the lower
+end, a deviation −t with t > d ranks as √(2dt − d²), and similarly at the upper end. Distances are in standard errors
+that the mechanism alone causes.
 
 Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
 (Fieller, JRSS B 16, 1954, for a ratio of means).
@@ -61,7 +62,8 @@ def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
 
     The observed proportions must all be positive.
 
-    λ = observed/(1 + μ off), with the multiplier that makes the mean 0 (Owen, Biometrika 75, 1988). None where there are none.
+    λ = observed/(1 + μ off), with the multiplier that makes the mean 0 (Owen, Biometrika 75, 1988). None if no such λ
+    exists.
     """
     from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and tables need none of it)
 
@@ -499,7 +501,7 @@ class Inversion:
     def standard_error(self, position: float) -> float:
         """Compute the standard error of the measure at v by the delta method.
 
-        For a weighted sample by Taylor linearization. Infinite or NaN if there is none.
+        For a weighted sample by Taylor linearization. Infinite or NaN if undefined.
         """
         error = self._linearised()
         return self.deviation() * self.odds.slope(position) if error is None else error

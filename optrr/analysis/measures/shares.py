@@ -58,8 +58,9 @@ class EstimateAmong(Estimate):
 
     Membership is by true answers.
 
-    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
-    says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
+    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people.
+    ``note`` states the assumption where missing answers are missing at random, and ``sample`` how weighted records were
+    sampled.
     """
 
     where: dict[str, list[str]] = field(default_factory=dict)
@@ -98,13 +99,13 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
 ) -> EstimateAmong:
     """Estimate proportions among people whose true answers are in a subgroup.
 
-    Raises InvalidInput for unknown attributes or categories, a large table, or too few records. SingularMarginal where the
-    mechanism hides an effect of what is counted.
+    Raises InvalidInput for unknown attributes or categories, a large table, or too few records. SingularMarginal if the
+    mechanism hides an effect of the counted table.
 
     Parameters
     ----------
     table
-        of randomized records over the attributes of the table and of ``where``, all records: none is to be left out beforehand.
+        of randomized records over the attributes of the table and of ``where``, all records: leave none out beforehand.
        .
     where
         by attribute the categories that are kept; attributes that are not named keep all.
@@ -285,9 +286,9 @@ def contrast(
 ) -> Measures:
     """Estimate a weighted sum of proportions with an interval by test inversion.
 
-    Raises InvalidInput for unknown attributes or categories, weights that are not finite, a sum that is the same for all
-    populations, large tables, or fewer than two records. SingularMarginal where the mechanism hides an effect of what is
-    counted.
+    Raises InvalidInput for unknown attributes or categories, weights that are not finite, a sum that is the same for
+    all populations, large tables, or fewer than two records. SingularMarginal if the mechanism hides an effect of the
+    counted table.
 
     Parameters
     ----------
@@ -301,8 +302,8 @@ def contrast(
     Returns
     -------
     Measures
-        "proportion" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any
-        population; the estimate is NaN where the interval is that whole range.
+        "proportion" for one share of weight 1, else "contrast", with one row. Its range has the values of the sum in
+        all populations; the estimate is NaN where the interval is that whole range.
     """
     check_confidence(confidence)
     check_records(table.n)

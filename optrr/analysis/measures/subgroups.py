@@ -1,15 +1,15 @@
 """People whose true answers are among some categories: women of two ages, say, or everybody who answered (theory §4.5).
 
-Who a restriction on what is true leaves out is not known: a report in a category that is left out may come from anybody. So no
-report is left out: the attributes of the restriction are counted beside those of a table, a cell of the table adds up all cells
-of the counts that are in it and are kept, and shares are ratios of such sums, tested by equations that divide by nothing
-(:mod:`optrr.analysis.measures.quantities`).
+It is not known whom a restriction on true values leaves out: a report in a category that is left out may come from any
+respondent. So no report is left out: the attributes of the restriction are counted beside those of a table, a cell of
+the table adds up all cells of the counts that are in it and are kept, and shares are ratios of such sums, tested by
+equations that divide by nothing (:mod:`optrr.analysis.measures.quantities`).
 
-Who gave no answer is a category of its own where an attribute declares a missing value. *Among those who answered* is the
-restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
-people alike in the other attributes asked, it does not depend on the answer (missing at random: Rubin, Biometrika 63, 1976).
-Whoever declares that gets numbers of everybody (:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for
-measures).
+Respondents without an answer are a separate category where an attribute declares a missing value. *Among those who
+answered* is the restriction to all its other categories, and says something of these people alone, unless the missing
+answers are *ignorable*: given the other attributes, whether a person answers does not depend on the answer (missing at
+random: Rubin, Biometrika 63, 1976). Under this assumption the numbers are of all people
+(:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for measures).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,7 +89,7 @@ def kept_codes(domain: Domain, where: Among) -> dict[str, list[int]]:
     """
     unknown = [name for name in where if name not in domain.names]
     if unknown:
-        raise InvalidInput(f"``where``: {unknown[0]!r} is none of the counted {listed(domain.names)}; count it, too")
+        raise InvalidInput(f"``where``: {unknown[0]!r} is not among the counted {listed(domain.names)}; count it, too")
     return {name: _codes(domain[name], as_list(kept)) for name, kept in where.items()}
 
 
@@ -131,12 +131,12 @@ def said_categories(domain: Domain, codes: Mapping[str, Iterable[int]]) -> dict[
 
 
 def said_of(texts: Mapping[str, Sequence[str]]) -> str:
-    """Describe categories of attributes in words; empty if there are none."""
+    """Describe categories of attributes in words; empty without any."""
     return " and ".join(f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
 
 
 def said_where(texts: Mapping[str, Sequence[str]]) -> str:
-    """Describe the subgroup at the end of a sentence; empty for everybody."""
+    """Describe the subgroup at the end of a sentence; empty for all people."""
     return f", among {said_people(texts)}" if texts else ""
 
 
@@ -150,7 +150,7 @@ def complete_where(domain: Domain, where: Among | None) -> Among:
 
     Those that declare a missing value.
 
-    Raises InvalidInput where no attribute of the domain declares one, as nobody is left out then.
+    Raises InvalidInput if no attribute of the domain declares one, as no record is left out then.
     """
     given = dict(where or {})
     missing = [each for each in domain if None in each.codes]
@@ -176,11 +176,11 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
 
     The measure is of the domain's first two attributes, and one has missing values.
 
-    Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
-    are missing; where those about groups are, odds ratios and shares within outcomes are.
+    Also the assumption, in one sentence. Proportions within groups are those of all people where answers about outcomes
+    are missing; where those about groups are missing, odds ratios and proportions within outcomes are.
 
-    Raises InvalidInput for an attribute that is none of the two or declares no missing value, and for a measure that would be
-    another one.
+    Raises InvalidInput for another attribute than the two, for one that declares no missing value, and for a measure
+    that would be biased.
     """
     two = domain.names
     if len(two) != 2:
@@ -188,12 +188,13 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
             f"``missing``: at random is for measures of two attributes, not of {len(two)}; take complete cases"
         )
     if name not in two:
-        raise InvalidInput(f"``missing``: {name!r} is none of {listed(two)}; name one of them")
+        raise InvalidInput(f"``missing``: {name!r} is not among {listed(two)}; name one of them")
     answers, place = answers_of(domain, name, where), two.index(name)
     if measure not in _IGNORABLE[place]:
         fitting = ", ".join(_IGNORABLE[place])
         raise InvalidInput(
-            f"``missing``: {measure} is not that of everybody where answers about {name!r} are missing at random; choose "
+            f"``missing``: {measure} is not that of all people where answers about {name!r} are missing at random; "
+            "choose "
             f"{fitting} with it as {'the outcome' if place else 'the groups'}, or complete cases"
         )
     return {**where, name: answers}, said_missing_at_random(name, [two[1 - place]])

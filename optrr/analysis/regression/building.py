@@ -27,9 +27,9 @@ class DistinctReports:
 
     Of the attributes that a regression names.
 
-    These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is what the records say of
-    their randomization. ``sample`` is what is known of the sample that they are where they are weighted, and then of one data
-    set; ``numbers`` are the shares of weights times the records.
+    These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is the provenance of
+    the records. ``sample`` describes the sample where the records are weighted, and then of one data set; ``numbers``
+    are the shares of weights times the records.
     """
 
     domain: Domain
@@ -243,7 +243,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
     both = [name for name in columns.names if name in names]
     if both:
         raise InvalidInput(
-            f"{listed(both)} describes the sample and stands in the formula; give a copy of the column another name"
+            f"{listed(both)} describes the sample and is in the formula; give a copy of the column another name"
         )
     columns.apart_from(mechanism.domain)
     domain = domain_of(data, mechanism, names, list(public))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Coefficient:
     """A parameter with its standard error, score test of 0 and interval.
 
-    NaN or infinite if there is none.
+    Undefined numbers are NaN or infinite.
 
     ``score_z`` is the signed root of the test's χ², large where the data ask for more than 0. It is not the estimate over its
     standard error, from which it may differ in sign where the two are near 0.
@@ -52,7 +52,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class TermTest:
-    """Score test that all coefficients of a term are 0; NaN if there is none."""
+    """Score test that all coefficients of a term are 0; NaN if undefined."""
 
     term: str
     statistic: float
@@ -217,7 +217,7 @@ class Regression(TableResult):
         Parameters
         ----------
         data
-            a frame or file with the predictors' columns, unrandomized: what a person's record would be.
+            a frame or file with the predictors' columns, unrandomized: true records.
 
         Returns
         -------
@@ -298,7 +298,7 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
     scale = np.sqrt(np.abs(np.diag(block)))
     if not (scale > 0).all():
         column = fit.labels[int(np.argmin(scale))]
-        raise InvalidInput(f"the column {column!r} is 0 for everybody; leave it out")
+        raise InvalidInput(f"the column {column!r} is 0 in all records; leave it out")
     values, vectors = np.linalg.eigh(block / np.outer(scale, scale))
     least = int(np.argmin(np.abs(values)))
     if abs(values[least]) < _DEPENDENT * np.abs(values).max():
@@ -367,9 +367,10 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     data
         randomized records, as :func:`optrr.count` takes them, or :class:`Counts` of all attributes of the formula.
     formula
-        ``outcome ~ predictors`` as formulaic reads it, such as ``"income ~ sex + C(age)"``. Attributes whose categories are
-        all numbers count as numbers, others by treatment coding against the first category. Names that are no Python names
-        stand in backticks. ``bs(x, df=5)``, ``poly(x, 2)`` and ``offset(x)`` take attributes with numbers.
+        ``outcome ~ predictors`` as formulaic reads it, such as ``"income ~ sex + C(age)"``. Attributes whose categories
+        are all numbers count as numbers, others by treatment coding against the first category. Names that are no
+        Python names are written in backticks. ``bs(x, df=5)``, ``poly(x, 2)`` and ``offset(x)`` take attributes with
+        numbers.
     family
         "linear" (least squares) or "logistic": the chance of the second of two categories; of ordered ones by proportional
         odds, and of others by the multinomial logit against the first. Unless given: linear for numbers, logistic for all else.

@@ -10,8 +10,8 @@ take none from strangers.
 counted once, since how often they occur is randomized: knots are quantiles of these numbers. ``offset(x)`` is a column whose
 coefficient is 1.
 
-Names that Python or formulaic would read as something else stand in the formula under aliases: names in backticks, names with
-dots such as ``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
+Names that Python or formulaic would misread have aliases in the formula: names in backticks, names with dots such as
+``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
 """
 
 import re
@@ -187,7 +187,7 @@ class Predictors:
 
     @cached_property
     def offset_term(self) -> Term | None:
-        """All offsets together; None where there are none."""
+        """All offsets together; None without offsets."""
         offsets = [term for term in self.spec.term_indices if str(term).startswith(_OFFSET)]
         return Term("offset", self._used(offsets), ()) if offsets else None
 
@@ -220,7 +220,7 @@ class Predictors:
     def _check(self, formula: Formula, codes: IntArray) -> None:
         if any(f"{_OFFSET}(" in str(t)[1:] for t in self.spec.term_indices):
             raise InvalidInput(
-                f"the formula {formula.text!r}: an offset is a term of its own; write 'y ~ a + offset(b)'"
+                f"the formula {formula.text!r}: an offset must be a separate term; write 'y ~ a + offset(b)'"
             )
         whole = self._matrix(codes)
         # records have the columns that they have together also alone, twice and in another order
@@ -232,14 +232,14 @@ class Predictors:
             raise _learns(formula.text)
         if not np.isfinite(whole).all():
             raise InvalidInput(
-                f"the formula {formula.text!r} is not a finite number for every category; give other scores"
+                f"the formula {formula.text!r} is not a finite number for all categories; give other scores"
             )
 
 
 def _learns(text: str) -> InvalidInput:
     return InvalidInput(
         f"the formula {text!r} has a term that depends on other records (such as center or x.max()), which are randomized; "
-        "write the numbers that it stands for"
+        "write the numbers that it means"
     )
 
 
@@ -363,7 +363,7 @@ class Fit:
     def labels(self) -> list[str]:
         """Names of the parameters.
 
-        Thresholds first for ordered outcomes, else the constant, for every category in turn.
+        Thresholds first for ordered outcomes, else the constant, for each category in turn.
         """
         columns = list(self.predictors.labels)
         if self.family == "linear":
@@ -386,7 +386,7 @@ class Fit:
     def places(self, column: int) -> list[int]:
         """Find the positions of a column's coefficients.
 
-        One, or one for every category except the first.
+        One, or one for each category except the first.
         """
         if self.family == "multinomial":
             width = len(self.predictors.labels)

@@ -15,14 +15,14 @@ curvature of the profile.
 
 What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
 
-    s*_v = s_v − Σ_x c_x K_x(v)/λ_v,       Σ_v K_x(v) s*_v = 0 for every cell x,
+    s*_v = s_v − Σ_x c_x K_x(v)/λ_v,       Σ_v K_x(v) s*_v = 0 for all cells x,
 
-what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993, §3). λ
-is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed
-at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
-moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
-(:mod:`optrr.analysis.equations`), and their pull with it. So a category that next to nobody has costs the precision of
-its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
+the part of s that no change of γ produces (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993,
+§3). λ is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it
+was computed at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and
+nothing else. Its second moment is the information I* on θ; what other parameters' scores have in common with the tested
+ones is taken off (:mod:`optrr.analysis.equations`), and their pull with it. So a rare category costs only the precision
+of its coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
 
 An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
 the maximum else. Where all predictors are public (Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg`
@@ -35,19 +35,18 @@ Chances of an outcome with r ordered categories, and their derivatives, are
 (proportional odds: McCullagh, J. R. Stat. Soc. B 42, 1980). For two categories κ_1 is the intercept. θ = (κ, β). Categories
 without order have the multinomial logit. Whatever is summed is a sum over levels j, whose derivatives in θ are columns.
 
-Arrays are (B, G, R, …): data sets, groups, cells of the randomized predictors; V reports, p parameters, r categories. An
-evaluation takes O(B G R V (R + r)) and holds O(B G R V). Laws of too many cells take too long, and those of groups with too few
-records a cell bias what is tested: both are refused, and a linear model, which needs tables of pairs alone, is advised.
+Arrays are (B, G, R, …): data sets, groups, cells of the randomized predictors; V reports, p parameters, r categories.
+An evaluation takes O(B G R V (R + r)) and holds O(B G R V). Laws of too many cells take too long, and those of groups
+with too few records a cell bias the tested coefficients: both are refused, and a linear model, which needs tables of
+pairs alone, is advised.
 
-**Weighted, stratified or clustered samples** have the pseudo-likelihood: the weighted shares
-λ̂ of the reports take the place of shares in the estimating equations, so that Ψ(θ) = Σ_v λ̂_v ψ_v(θ) is 0 at what the
-equations of the whole population would give, up to sampling. Its variance is that of a linear function of the weighted
-reports, ψᵀ V ψ with V their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within
-clusters, the
-randomization included, is among the differences between them. With it in the place of second moments everything else of a
-regression stays as it is (:mod:`optrr.analysis.equations`). What stands there is the second moment of one of
-n records,
-so it is M = (n − 1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
+**Weighted, stratified or clustered samples** have the pseudo-likelihood: the weighted shares λ̂ of the reports take the
+place of shares in the estimating equations, so that Ψ(θ) = Σ_v λ̂_v ψ_v(θ) is 0 at the solution of the whole
+population's equations, up to sampling. Its variance is that of a linear function of the weighted reports, ψᵀ V ψ with V
+their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within clusters, the randomization
+included, is among the differences between them. With it in the place of second moments everything else of a regression
+stays as it is (:mod:`optrr.analysis.equations`). Its place has the second moment of one of n records, so it is M = (n −
+1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
 
 Standard errors are H⁻¹ ψᵀMψ H⁻¹/n, the sandwich, times n/(n − p) as other robust ones. In tests and intervals of the
 likelihood, whose H is the information I* of the hypothesis, the second moment is the hypothesis's, too, since the sample's own
@@ -252,12 +251,12 @@ class LikelihoodEquations(Equations):
 
     ``unordered`` outcomes have separate coefficients for each category except the first.
 
-    ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data set sums
-    to 1. ``x`` (G, R, q) are rows of the design for every group and cell of the randomized predictors, without an intercept,
-    and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of x's cells, then the outcome.
-    ``offset`` (G, R) is added to every level.
-    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
-    ``steep`` is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
+    ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data
+    set sums to 1. ``x`` (G, R, q) are rows of the design for each group and cell of the randomized predictors, without
+    an intercept, and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of x's
+    cells, then the outcome. ``offset`` (G, R) is added to every level. ``laws`` are the last found of all the data sets
+    that these, ``rows``, are a part of: where the next search begins. ``steep`` is the last divisor of the search for a
+    large law, and ``bends`` a curvature with the θ that it is of.
     """
 
     reports: FloatArray
@@ -348,7 +347,7 @@ class LikelihoodEquations(Equations):
 
     @cached_property
     def _held(self) -> FloatArray:
-        """What is added to the cells' outcomes, (B, G, R, r)."""
+        """Numbers added to the cells' outcomes, (B, G, R, r)."""
         whole = self.shares.sum(axis=2)[:, :, None, None] / self.n[:, None, None, None]
         held = _OF_OUTCOME * self.parameters / len(self.channel) * whole * self._outcome[:, None, None]
         return np.broadcast_to(held, (*self.shares.shape[:2], *self.channel.shape[:2]))
@@ -745,8 +744,8 @@ def likelihood_equations(
 
     Two categories are treated as ordered.
 
-    Raises InvalidInput if the tables do not fit, or laws have too many cells. TooFewRecords for public groups of fewer than
-    `MIN_IN_LAWS` records a cell. SingularMarginal if the mechanism hides what the model needs.
+    Raises InvalidInput if the tables do not fit, or laws have too many cells. TooFewRecords for public groups of fewer
+    than `MIN_IN_LAWS` records a cell. SingularMarginal if the mechanism hides an effect that the model needs.
     """
     added = predictors.offset_term
     names = {name for term in (*predictors.terms, *([added] if added else [])) for name in term.attributes}

@@ -1,5 +1,5 @@
-"""Synthetic records: drawn from a model of what randomized records say of pairs, and of what else is to be kept.
+"""Synthetic records: drawn from a model of pairs in randomized records, and of other tables to keep.
 
-``laws`` reads what is kept and makes the law that records are drawn from, ``drawing`` has the public function and compares, and
-``combined`` makes intervals from several sets.
+``laws`` parses the tables to keep and makes the distribution that records are drawn from, ``drawing`` has the public
+function and compares, and ``combined`` makes intervals from several sets.
 """

@@ -1,9 +1,9 @@
 """Estimates from several synthetic data sets, combined, with intervals that count the error of randomization.
 
-Each of m sets is drawn from a law of its own, which differs from the fitted law as that does from the truth
-(:mod:`optrr.analysis.synthesis.laws`). What set l says of a number Q is q_l = Q + e + e_l + s_l: e is the error of the fitted
-law, which all sets share, e_l that of the set's own law, both of variance U, and s_l that of drawing records, of variance S.
-With q̄ the mean and b = Σ(q_l − q̄)²/(m − 1),
+Each of m sets is drawn from a separate law, which differs from the fitted law as that does from the truth
+(:mod:`optrr.analysis.synthesis.laws`). The estimate of a number Q from set l is q_l = Q + e + e_l + s_l: e is the error
+of the fitted law, which all sets share, e_l that of the set's own law, both of variance U, and s_l that of drawing
+records, of variance S. With q̄ the mean and b = Σ(q_l − q̄)²/(m − 1),
 
     E b = U + S,      Var(q̄ − Q) = U + (U + S)/m,
 
@@ -70,7 +70,7 @@ class Combined(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Warnings for the reader."""
         wide = f"{amount(self.sets, 'set')} make intervals {self._wider:.0%} wider than many sets would; draw 20"
         alike = [row.parameter for row in self.rows if isnan(row.standard_error)]
         same = (
@@ -152,7 +152,8 @@ def read_estimates(place: Any) -> list[dict[str, float]]:
 
     Records have the columns parameter and estimate, with the sets in the same order.
 
-    Raises InvalidInput for missing columns, what is no number, and parameters with different numbers of estimates.
+    Raises InvalidInput for missing columns, values that are not numbers, and parameters with different numbers of
+    estimates.
     """
     source = open_source(place)
     absent = [name for name in (_PARAMETER, _ESTIMATE) if name not in source.column_names()]
@@ -199,9 +200,9 @@ def _numbers(given: ArrayLike) -> FloatArray:
     try:
         out = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput("the estimates are not numbers of one shape for every set; give (m, k) numbers") from None
+        raise InvalidInput("the estimates are not numbers of one shape for each set; give (m, k) numbers") from None
     if out.ndim not in (1, 2) or not out.size:
-        raise InvalidInput(f"the estimates have shape {out.shape}; give one row of numbers for every set")
+        raise InvalidInput(f"the estimates have shape {out.shape}; give one row of numbers for each set")
     return out
 
 

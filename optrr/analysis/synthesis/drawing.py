@@ -1,4 +1,4 @@
-"""From randomized records to synthetic ones, and how near these are to what the randomized ones say directly."""
+"""From randomized records to synthetic ones, and how near these are to the direct estimates of the randomized ones."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ class Closeness:
 
     @property
     def name(self) -> str:
-        """What is compared, for people."""
+        """Compared attributes, as text."""
         return " × ".join(self.attributes)
 
 
@@ -137,14 +137,15 @@ class Synthetic(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What whoever is handed the records must know."""
+        """Warnings for recipients of the records."""
         lines = [self._errors]
         if self.shrunk:
             least = min(self.pairs, key=lambda p: p.kept)
             lines.append(
-                f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records "
-                f"show, {least.name} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
-                "pair; name what is to be kept (margins), or take effects from the randomized records (regress, measure)"
+                f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of its association in the "
+                f"randomized records, {least.name} {least.kept:.0%}, and an effect in an additive model shrinks about "
+                "as much as its pair; name the tables to keep (margins), or take effects from the randomized records "
+                "(regress, measure)"
             )
         if self.within < ENOUGH:
             lines.append(
@@ -159,7 +160,7 @@ class Synthetic(TableResult):
 
     @property
     def _errors(self) -> str:
-        """What errors taken from these records are worth."""
+        """Validity of standard errors that are computed from these records."""
         wrong = (
             f"these records are drawn from a model of the estimates: {100 * self.confidence:g}% intervals that take them for "
             f"people hold a share of a pair in about {self.covered:.0%} of surveys"
@@ -263,7 +264,8 @@ def _values(attribute: Attribute) -> "pa.Array":
 
 # Said of several sets.
 NOT_KEPT = (
-    "Combined intervals hold for pairs, additive effects and what is kept; interactions of three attributes or more that are "
+    "Combined intervals hold for pairs, additive effects and the tables that are kept; interactions of three "
+    "attributes or more that are "
     "not kept are not in the records (measured: 0.1% of 95% intervals held such an interaction, 96% where it was kept)"
 )
 # Codes of so many records of some attributes: 800 MB at a hundred attributes.
@@ -285,11 +287,11 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 
     The tables are all pairs and further ones requested.
 
-    They are drawn from the log-linear model of all pairs and of what is kept, so other interactions of three attributes or more
-    are missing. One set with nothing named has pair tables that are drawn towards independence by what of them is noise. What
-    is named is kept as it is estimated, and so are all pairs where there are several sets, or where the model with what is
-    named is small enough to be fitted to the table of all attributes. What is computed from randomized records costs nobody
-    any further ε.
+    They are drawn from the log-linear model of all pairs and of the tables to keep, so other interactions of three
+    attributes or more are missing. Without tables to keep, the pair tables of one set are shrunk towards independence
+    by their proportion of noise. The tables to keep are kept as they are estimated, and so are all pairs if there are
+    several sets, or if the model with these tables is small enough to be fitted to the table of all attributes.
+    Computations from randomized records consume no further ε.
 
     Parameters
     ----------
@@ -312,8 +314,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     Raises
     ------
     InvalidInput
-        for one attribute, fewer than two records, or another size; for what cannot be read or kept; for several sets of more
-        attributes than the model can be fitted to. SingularMarginal naming a table that the mechanism hides.
+        for one attribute, fewer than two records, or another size; for tables that cannot be parsed or kept; for
+        several sets of more attributes than the model can be fitted to. SingularMarginal naming a table that the
+        mechanism hides.
     """
     check_confidence(confidence)
     known = checked_mechanism(mechanism).domain

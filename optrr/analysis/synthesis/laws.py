@@ -1,4 +1,4 @@
-"""The law that synthetic records are drawn from: what it is to keep, and the tables or the model that have it.
+"""The distribution that synthetic records are drawn from: the tables to keep, and the model that has them.
 
 A margin is kept where the log-linear model that records are drawn from has the interactions of its attributes: fitted to true
 records, its table would have their margin. A regression needs the margin of its outcome and predictors together. So the model
@@ -8,12 +8,12 @@ is drawn towards independence.
 Several data sets have a law each: as many reports as there were are drawn from the fitted law and the mechanism, and the model
 is fitted to them again (a parametric bootstrap). So these laws differ from the fitted one as that does from the truth.
 
-Where that table is too large, or nothing is named, there are pair tables that people can have. Unbiased tables of one file
-agree on what they share, but have negative cells, and where randomization is strong their noise is larger than the dependence,
-so that no records could have all of them at once. So each table is shrunk towards independence by as much as its distance from
-there is noise (James & Stein 1961, positive part), then projected onto the simplex and scaled to the projected shares
-of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967). Pairs share single attributes only, so that they agree to the
-tolerance at which the scaling stops.
+Where that table is too large, or nothing is named, there are pair tables that people can have. Unbiased tables of one
+file agree on their common attributes, but have negative cells, and where randomization is strong their noise is larger
+than the dependence, so that no records could have all of them at once. So each table is shrunk towards independence by
+as much as its distance from there is noise (James & Stein 1961, positive part), then projected onto the simplex and
+scaled to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967). Pairs share single
+attributes only, so that they agree to the tolerance at which the scaling stops.
 
 Candidate records then get weights with which all of their pair tables are those wanted. The distribution of largest entropy
 with given pair tables is the log-linear model of all pairs. Where all records fit into memory they are the candidates, and
@@ -21,8 +21,8 @@ raking (Deming & Stephan, Ann. Math. Stat. 11, 1940) finds it. Elsewhere candida
 dependent pairs (Chow & Liu, IEEE Trans. Inf. Theory 14, 1968), which has the pair tables of its edges already, and raking
 supplies the others; the result is then as rich as its candidates.
 
-Margins of more attributes that are to be kept come as they are estimated, without being drawn towards independence, and the
-pair tables inside them are theirs.
+Margins of more attributes to keep come as they are estimated, without being drawn towards independence, and the pair
+tables inside them are theirs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -203,8 +203,8 @@ def drawn(pool: IntArray, weights: FloatArray, size: int, rng: np.random.Generat
 
     Each occurs as often as its weight requires, up to one record.
 
-    Those that are alike, or nearly, lie beside each other, so that shares of a sample miss their law's by some 1/size, not by
-    1/√size: next to no error is added to what the weights have.
+    Those that are alike, or nearly, lie beside each other, so that shares of a sample miss their law's by some 1/size,
+    not by 1/√size: next to no error is added to that of the weights.
     """
     steps = np.cumsum(weights)
     places = np.searchsorted(steps, (np.arange(size) + rng.random()) / size * steps[-1])
@@ -217,7 +217,7 @@ MOST_PRODUCTS = 3 * 10**8
 
 @dataclass(frozen=True)
 class KeptTables:
-    """What records keep beside all pairs.
+    """Tables that records keep beside all pairs.
 
     ``margins`` are attribute sets, in the domain's order; ``hidden`` the interactions of formulas that the mechanism hides,
     which no records can have.
@@ -233,8 +233,8 @@ class KeptTables:
 
         Formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
 
-        Raises InvalidInput for what cannot be read, and for an attribute that the domain has not. SingularMarginal for a table
-        that the mechanism hides; of a formula all that it shows is kept.
+        Raises InvalidInput for tables that cannot be parsed, and for an attribute that the domain has not.
+        SingularMarginal for a table that the mechanism hides; of a formula all that it shows is kept.
         """
         margins: list[tuple[str, ...]] = []
         hidden: list[tuple[str, ...]] = []

@@ -47,12 +47,13 @@ _OF_CELLS = (
 class GroupTable:
     """Estimates of one group or of all; arrays have the domain's shape.
 
-    ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all records.
-    ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², would say as much if weights
-    were equal (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w g; cells may be negative. ``standard_error`` and
-    ``total_standard_error`` are by linearisation, NaN where reports show no variance; ``lower`` and ``upper`` the ends of each
-    cell's interval, within [0, 1]. ``effective_n`` is n over the design effect, by which the sample's design and the weights
-    multiply each variance, ``covariance`` (R, R) that of the shares of R cells, in row-major order.
+    ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all
+    records. ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², would say
+    as much if weights were equal (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w g; cells may be negative.
+    ``standard_error`` and ``total_standard_error`` are by linearisation, NaN where reports show no variance; ``lower``
+    and ``upper`` the ends of each cell's interval, within [0, 1]. ``effective_n`` is n over the design effect, the
+    factor of the sample's design and the weights on each variance, ``covariance`` (R, R) that of the shares of R cells,
+    in row-major order.
     """
 
     label: Label
@@ -118,7 +119,7 @@ class WeightedEstimate(TableResult):
 
     @property
     def interval_note(self) -> str:
-        """One sentence on what the intervals hold for, and where they come from."""
+        """One sentence on the coverage and the method of the intervals."""
         cells = sum(t.estimate.size for t in self.tables)
         each = f"all {cells} cells together" if self.simultaneous else "each cell alone"
         return (
@@ -231,8 +232,8 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
     records (:mod:`optrr.analysis.weighting.linearised`).
 
-    Raises InvalidInput for columns that are not there or are randomized, weights that are none, a stratum with one cluster, or
-    large tables. SingularMarginal where the mechanism hides an effect of the table.
+    Raises InvalidInput for columns that are not there or are randomized, invalid weights, a stratum with one cluster,
+    or large tables. SingularMarginal where the mechanism hides an effect of the table.
 
     Parameters
     ----------
@@ -243,16 +244,17 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     attributes
         of the table, at most 4096 cells; axes in this order.
     weights
-        column of how many people each record stands for, up to a factor that only totals feel; at least 0.
+        column of the number of people that each record represents, up to a factor that matters to totals only; at least
+        0.
     strata, clusters
-        columns of where each record was sampled, and of what was sampled there first. Without clusters every record is one.
+        columns of the stratum of each record, and of its primary sampling unit. Without clusters every record is one.
     by
         columns whose combinations make the groups: one table for each that occurs.
     confidence, simultaneous
         of the intervals: each cell alone, or all cells of all tables together (Bonferroni).
     lonely_psu
-        what a stratum with one cluster does, which shows no variance: "refuse", or "centred", the difference from the mean
-        of all clusters.
+        treatment of a stratum with one cluster, which shows no variance: "refuse", or "centred", the difference from
+        the mean of all clusters.
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
     columns = PublicColumns(weights, strata, clusters, groups)

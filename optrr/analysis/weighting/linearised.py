@@ -33,33 +33,33 @@ weights it is far too small. If weights have nothing to do with reports, it is a
 
     ν/(1 + κ/2),
 
-κ the excess kurtosis of what a report counts for the cell and ν the degrees that normal numbers would leave. Where these are
-few, a cell has at most as many effective records as the weights alone leave (Kish), and as all cells of the table have
-together; where even these are unsure, the people of a cluster count as if all of them were alike.
+κ the excess kurtosis of a report's contribution to the cell and ν the degrees that normal numbers would leave. Where
+these are few, a cell has at most as many effective records as the weights alone leave (Kish), and as all cells of the
+table have together; where even these are unsure, the people of a cluster count as if all of them were alike.
 
 A measure is tested at tables other than the estimate (:mod:`optrr.analysis.measures.quantities`), where reports have
 probabilities λ; from records of equal weights that were sampled one by one their covariance is
 
     T(λ)/n,    T(λ) = diag λ − λ λᵀ.
 
-V is known at λ̂ alone. It may be carried to λ, as in :mod:`optrr.analysis.weighted`, because what the sample's design does to a
-variance is the sample's, and how often each report occurs is the hypothesis's:
+V is known at λ̂ alone. It may be carried to λ, as in :mod:`optrr.analysis.weighted`, because the effect of the design
+on a variance belongs to the sample, and the frequency of each report to the hypothesis:
 
     C(λ) = F(λ) E F(λ)ᵀ/n,    F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
     E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
 
-λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
-records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
-without a sample. Where a few records have most of the weight, V is small by chance if these happen to be alike: below
-:data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)².
-For a sum of cells by which each report counts y_v, the variance is
+λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which
+these half records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so
+that C is T(λ)/n, as without a sample. Where a few records have most of the weight, V is small by chance if these happen
+to be alike: below :data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone
+make of it, n Σw²/(Σw)². For a sum of cells to which each report contributes y_v, the variance is
 
     zᵀ E z/n,    z_v = √λ_v (y_v − Σ λ y).
 
-An estimate t standard errors out has Student's tail with ν degrees of freedom, Satterthwaite's of V, instead of the normal one.
-Where few records decide about what is measured, V depends on whether large weights are among them, and has ν/(1 + κ/2)
-degrees; where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: the design
-effect is then 1 whoever was sampled.
+An estimate t standard errors out has Student's tail with ν degrees of freedom, Satterthwaite's of V, instead of the
+normal one. Where few records determine the measure, V depends on whether large weights are among them, and has ν/(1 +
+κ/2) degrees; where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all:
+the design effect is then 1 in every sample.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Clusters:
         return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
 
     def only(self, seen: IntArray) -> Clusters:
-        """Select clusters; the others have nobody of a group and add 0."""
+        """Select clusters; the others have no record of a group and add 0."""
         known, strata = np.unique(self.strata[seen], return_inverse=True)
         return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
 
@@ -329,7 +329,7 @@ def share_limits(
 
 
 def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
-    """Describe how the records were sampled, by which columns."""
+    """Describe how the records were sampled, with the columns."""
     weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
     parts = [f"{n} records", weighted]
     if columns.stratum is not None:
@@ -374,7 +374,7 @@ class WeightedSampling(Sampling):
     def mechanism_noise(self, observed: FloatArray) -> FloatArray:
         """Compute the covariance that randomization adds to the estimates.
 
-        Σ w² times what it adds to each record's, over (Σ w)².
+        Σ w² times its addition to each record's, over (Σ w)².
         """
         squares = self.reports.n * self.reports.squares / self.n
         true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()

@@ -22,7 +22,7 @@ Label = tuple[str | None, ...]
 class SampledRecords:
     """n records over a table's ``domain`` with their public columns.
 
-    ``origins`` are what the files state of their randomization.
+    ``origins`` are the provenance notes of the files.
 
     ``cells`` (n,) are the cells of the reports, last attribute fastest; ``weights`` (n,) at least 0, not all 0, and all 1 where
     there is no column of weights; ``clusters`` (n,) which of the C clusters each is in, its own where there is no column of
@@ -62,8 +62,8 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
 
     One pass, about 40 bytes of memory per record.
 
-    ``data`` is what :func:`optrr.count` takes, with named columns. Clusters are numbered within strata: the same name in two
-    strata stands for two clusters. ``columns.group`` are the columns that groups are made of.
+    ``data`` is what :func:`optrr.count` takes, with named columns. Clusters are numbered within strata: the same name
+    in two strata means two clusters. ``columns.group`` are the columns that groups are made of.
 
     Raises InvalidInput for columns that are not there, weights that are no numbers of at least 0, strata or clusters that are
     missing, and what counting refuses.

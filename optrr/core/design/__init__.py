@@ -1,7 +1,7 @@
 """Specifications in, certified designs out; design files and their verification.
 
-``specification`` is what is asked for, ``solving`` asks the solvers, ``designs`` are the answer and ``design_file`` how
-it is kept and checked. ``verification`` limits what the checks of a file may take.
+``specification`` reads the requirements, ``solving`` calls the solvers, ``designs`` holds their result, and
+``design_file`` writes, reads and checks it. ``verification`` limits the time and memory of a file's checks.
 """
 
 import lazy_loader as lazy

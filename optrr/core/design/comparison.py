@@ -51,7 +51,7 @@ class MethodComparison(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the methods have to say, and why some failed."""
+        """Notes of the methods, and the reasons why some failed."""
         notes = [f"{each.method}: {note}" for each in self.designs for note in each.solution.notes]
         return (*notes, *(f"{method}: {reason}" for method, reason in self.failed.items()))
 
@@ -124,7 +124,7 @@ def compare(
     Parameters
     ----------
     domain, epsilons, constraints
-        as of :func:`optrr.design`.
+        as in :func:`optrr.design`.
 
     Returns
     -------

@@ -2,18 +2,18 @@
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
 ``attributes`` (what :mod:`optrr.core.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,
-conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
+conditional_cap), ``pairs`` and ``kappa`` (the pairs to preserve), ``law`` (``kind`` and the numbers of that kind; each
 law writes and reads its own, see :mod:`optrr_solvers.laws.base`), ``certificate``, ``notes``, ``tolerance``,
-``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where columns that are not
-randomized stand beside the attributes (:mod:`optrr.core.domain.public`). The ε are labels of what is drawn
+``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where the data have
+columns that are not randomized (:mod:`optrr.core.domain.public`). The ε are those of the distribution that is drawn
 (:class:`optrr_solvers.laws.base.Labels`).
 
 In the checks the upper side comes from the law and the lower side from the certificate; nothing that a solver reported is
 used. For small domains both are exact rational arithmetic; elsewhere doubles with outward error bounds.
 
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
-of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
-to pass the checks, which trust no number in the file.
+of bits, as decimal text. A digest over the whole content catches edits by hand; a file with a recomputed digest still
+has to pass the checks, which trust no number in the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -379,7 +379,7 @@ def _requirements(design: Design) -> Check:
 def _optimality(design: Design, lower: float, status: Status) -> Check:
     """Check the status against the total and the stated lower bound.
 
-    The lower bound has a check of its own.
+    The lower bound is checked separately.
     """
     solution, how = design.solution, "from both bounds"
     if status is not Status.OPTIMAL:

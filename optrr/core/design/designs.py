@@ -1,18 +1,19 @@
-"""What every protocol promises, and the design, the one whose every record can be used for any table.
+"""Interface of every protocol, and the design: the protocol whose records all serve for any table.
 
-There is one type for all protocols: people give a randomized record (:class:`optrr.Design`), answer one random table each
-(:class:`optrr.SampledTables`) or follow one of the papers' protocols (:mod:`optrr.core.protocols`). Allocations compare ways of
-asking by what this type promises:
+There is one type for all protocols: respondents give a randomized record (:class:`optrr.Design`), answer one random
+table each (:class:`optrr.SampledTables`) or follow one of the papers' protocols (:mod:`optrr.core.protocols`).
+Allocations compare protocols by the members of this type:
 
-    epsilon              what one person spends in all, of the answers as they are drawn, rounded up
+    epsilon              total ε that one person consumes, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
     randomize, reports   the answers, and analyses of them with the errors that are promised
     optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
 
-A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below it. Three
-numbers belong together and are always shown together: the total ε of the whole record; each attribute ε, the accuracy that was
-bought; and each conditional ε, what an observer who already knows a person's other attributes learns about this one. Under
-Kronecker the last two agree; at the optimum the conditional ε goes up to the total.
+A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below
+it. Three numbers belong together and are always shown together: the total ε of the whole record; each attribute ε, the
+accuracy that was bought; and each conditional ε, the most that an observer who already knows a person's other
+attributes learns about this one. With independent randomized response the last two agree; at the optimum the
+conditional ε goes up to the total.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Asking(ABC):
         # some subclasses have fields of these names and others properties, so they are declared for type checkers only
         @property
         def name(self) -> str:
-            """What it is called in tables and messages."""
+            """Name in tables and messages."""
             ...
 
         @property
@@ -115,7 +116,7 @@ class Asking(ABC):
     def table_error(self, names: str | Iterable[str]) -> float:
         """Compute V of the table over these attributes.
 
-        n E‖π̂ − π‖² is at most V for every population of many people.
+        n E‖π̂ − π‖² is at most V for each population of many people.
 
         ``inf`` where the table cannot be estimated without bias.
 
@@ -167,7 +168,7 @@ class Asking(ABC):
 
         ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.
 
-        Raises InvalidInput where there is none.
+        Raises InvalidInput if the protocol has no such table.
         """
         raise InvalidInput(f"{self.name} gives plain tables only: estimate(…)")
 
@@ -186,7 +187,7 @@ class Asking(ABC):
 
     @property
     def public(self) -> PublicColumns:
-        """Columns that stand beside the attributes and are not randomized."""
+        """Columns beside the attributes that are not randomized."""
         return NONE
 
     def beside(self, public: PublicColumns) -> Asking:
@@ -212,7 +213,7 @@ class Asking(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user must know before using it, one line each."""
+        """Warnings for users of the protocol, one line each."""
         return ()
 
     def summary(self) -> dict[str, Any]:
@@ -246,7 +247,7 @@ class Asking(ABC):
         target : path-like, optional
             File to write, shuffled, whole or not at all.
         random_state : None, int or numpy Generator
-            None draws random bits from the operating system; a seed is for studies, and marks what it drew.
+            None draws random bits from the operating system; a seed is for studies, and marks its output.
         after : iterable of path-like
             Earlier releases of the same respondents, whose ε adds up.
         limit : float, optional
@@ -261,7 +262,7 @@ class Asking(ABC):
         Returns
         -------
         frame or FileRelease
-            Randomized records; with ``target`` what was written, and its ε.
+            Randomized records; with ``target`` the file that was written, and its ε.
 
         Raises
         ------
@@ -422,11 +423,11 @@ class Design(Labelled, FullRecords, TableResult):
     domain
         The attributes.
     solution
-        The problem, the noise distribution that solves it, and what proves how good it is.
+        The problem, the noise distribution that solves it, and its certificate.
     earlier
         Releases of the same respondents that it follows, such as the one its clusters were learned from.
     public
-        Columns that stand beside the attributes and are not randomized.
+        Columns beside the attributes that are not randomized.
 
     Examples
     --------
@@ -638,13 +639,13 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user must know before using this design, one line each."""
+        """Warnings for users of this design, one line each."""
         out = [*([self.public.warning()] if self.public else []), *solution_warnings(self)]
         categories = int(self.domain.sizes.sum())
         if categories > _MANY_CATEGORIES:
             out.append(
                 f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
-                "merge categories, or declare ranges, if nobody needs them apart"
+                "merge categories, or declare ranges, if they need not be told apart"
             )
         if self.law.automaton is None:
             lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))

@@ -56,10 +56,10 @@ class Proposing:
     columns
         which to propose attributes for; None for all.
     bins
-        by column: a number of bins with about as many records each, or their edges. Under "*" a number for every column of
-        more than 50 different numbers or dates.
+        by column: a number of bins with about as many records each, or their edges. Under "*" a number for each column
+        of more than 50 different numbers or dates.
     missing
-        marks that stand for a missing value, such as "NA"; none is assumed.
+        marks that mean a missing value, such as "NA"; none is assumed.
     rare
         categories that occur fewer times than this are merged into "other".
     public
@@ -82,8 +82,8 @@ class Proposal(TableResult):
 
     The domain, notes to confirm, columns left out with reasons, and the privacy cost of the inspection.
 
-    ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
-    them.
+    ``disclosed`` lists the facts about the records that the proposal discloses, and ``doubts`` their suspicious
+    features, one sentence each.
     """
 
     domain: Domain
@@ -140,7 +140,7 @@ class Proposal(TableResult):
 def propose(data: Any, wanted: Proposing) -> Proposal:
     """Propose a domain from PUBLIC data in one pass with bounded memory.
 
-    Other data only if its owner accepts what the inspection discloses.
+    Other data only if its owner accepts this disclosure.
 
     Raises InvalidInput for columns that are not there, bins for text, or data in which no column can be an attribute.
     """
@@ -178,7 +178,7 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
 
 
 def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
-    """Propose attributes of a multi-select column, or say why there are none."""
+    """Propose attributes of a multi-select column, or return why it has none."""
     marks = tuple(m for m in wanted.missing if column.holds(m))
     known = {text: n for text, n in column.counts.items() if text and text not in marks}
     kept = sorted(text for text, n in known.items() if n >= wanted.rare)
@@ -201,14 +201,14 @@ def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[At
 
 
 def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[Attribute] | str:
-    """Propose the attribute of a column, or say why there is none."""
+    """Propose the attribute of a column, or return why it has no attribute."""
     name, values = column.name, column.typed()
     marks = tuple(m for m in wanted.missing if column.holds(m))
     none = (None,) if None in values else ()
     known: dict[Category, int] = {v: n for v, n in values.items() if v is not None}
     bins = _bins(column, known, wanted)
     if none:
-        notes[name, "missing"] = "confirm: it is a category of its own, and costs accuracy"
+        notes[name, "missing"] = "confirm: it is a separate category, and costs accuracy"
     if bins is not None:
         notes[name, "bins"] = (
             "confirm: the edges you gave"
@@ -330,20 +330,20 @@ def _number(value: Any) -> float:
 
 
 def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
-    """List what the proposal discloses, one sentence each."""
+    """List the disclosures of the proposal, one sentence each."""
     plain = list(
         dict.fromkeys(a.multi_select.column if a.multi_select else a.name for a in attributes if a.bins is None)
     )
     cut = [a.name for a in attributes if a.bins is not None and isinstance(_asked(a.name, wanted), int)]
     missing = [a.name for a in attributes if a.missing_code is not None]
-    out = ["looking at the records is not private: no epsilon covers what this specification says of them"]
+    out = ["reading the records is not private: no epsilon covers what this specification discloses about them"]
     if plain:
         least = f"at least {wanted.rare} times" if wanted.rare else "even once"
         out.append(f"which categories occur {least} in {listed(plain)}")
     if cut:
         out.append(f"where the quantiles of {listed(cut)} lie, to three digits")
     if missing:
-        out.append(f"that somebody's {listed(missing)} is missing")
+        out.append(f"that some records have no {listed(missing)}")
     return [
         *out,
         "for records that must stay protected, write the categories and edges down beforehand, or use public data",
@@ -390,7 +390,7 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
     if marks := no_answers(known):
         quoted = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
         more, each = "also " if missing else "", " ".join(f"``missing={text}``" for text in quoted)
-        said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
+        said.append(f"{listed(marks)} may {more}mean a missing answer; if so, propose again with {each}")
     return [f"column {shown(name)}: {line}" for line in said]
 
 

@@ -1,4 +1,4 @@
-"""The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it."""
+"""HTML report of a design: privacy, requirements, accuracy, attenuation of pairs, and how to verify it."""
 
 from dataclasses import replace
 
@@ -13,7 +13,8 @@ from optrr_solvers import Status
 
 MEANING = (
     "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
-    "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
+    "epsilon: the most that an observer who already knows a person's other attributes learns about this one; where "
+    "attributes are "
     "correlated, an observer who knows less may learn up to the total."
 )
 PAIRS = (
@@ -24,8 +25,8 @@ PAIRS = (
 # Attributes of a chart of pairs.
 _MOST_PAIRED = 20
 _AUDIT = (
-    "Whoever uses a program that randomizes by this design can test it from outside against what the design says (optrr "
-    "audit), and who made the file can be signed and checked (optrr sign, optrr verify)."
+    "A program that randomizes by this design can be tested from outside against the design (optrr audit), and the "
+    "author of the file can sign it, which recipients can check (optrr sign, optrr verify)."
 )
 
 
@@ -39,7 +40,7 @@ def design_page(design: Design, file: str | None = None) -> Page:
         + _bound(design),
     ]
     if design.earlier:
-        lead.append(f"With what its people released before: {epsilon_text(design.epsilon_in_all)} in all.")
+        lead.append(f"With earlier releases of the same respondents: {epsilon_text(design.epsilon_in_all)} in all.")
     sections = [
         *warnings(design.warnings),
         told(design.epsilon_in_all),

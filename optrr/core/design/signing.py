@@ -1,9 +1,9 @@
 """Detached signatures of design and deployment files, and of what randomized records say of themselves: who made them.
 
-Ed25519 (RFC 8032) over one line of text, which says of which version the signature is, what kind of file it signs and the
-SHA-256 of its bytes; the signature is 64 bytes in a file of its own, keys are PEM files (PKCS #8 and SubjectPublicKeyInfo). So
-none holds for a file that is read as another kind, or for what another program asks to be signed. OpenSSL makes and checks the
-same:
+Ed25519 (RFC 8032) over one line of text, which states the version of the signature, the kind of the signed file and the
+SHA-256 of its bytes; the signature is 64 bytes in a separate file, keys are PEM files (PKCS #8 and
+SubjectPublicKeyInfo). So no signature holds for a file that is read as another kind, or for data that another program
+signs. OpenSSL makes and checks the same:
 
     openssl genpkey -algorithm ed25519 -out key.pem
     openssl pkey -in key.pem -pubout -out public.pem
@@ -131,7 +131,7 @@ def require_signed(file: Content, key: Path | None) -> Content:
         return file
     check = signature_check(file, key)
     if not check.holds:
-        raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
+        raise InvalidInput(f"{file} was not signed {check.stated}; get it again from its author")
     return file
 
 
@@ -173,7 +173,7 @@ def _private_key(path: Path, passphrase: Callable[[], str] | None) -> Ed25519Pri
 def _public_key(path: Path) -> Ed25519PublicKey:
     raw = _pem(path, "a public key", _MAKE_PUBLIC)
     if b"PRIVATE KEY" in raw:
-        raise InvalidInput(f"{path} is a private key, which nobody but its owner should have; {_MAKE_PUBLIC}")
+        raise InvalidInput(f"{path} is a private key, which only its owner should have; {_MAKE_PUBLIC}")
     try:
         key = load_pem_public_key(raw)
     except (ValueError, *_UNREADABLE) as error:

@@ -1,4 +1,4 @@
-"""From what is asked for to a design: one solve, or a search for the accuracies that spend a given total (POR §IV)."""
+"""From requirements to a design: one solve, or a search for the accuracies that spend a given total (POR §IV)."""
 
 import math
 import time
@@ -161,9 +161,9 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     options
         tolerance of the gap, time limit, progress.
     public
-        columns that stand beside the attributes and are not randomized, by what they are for, such as
-        ``{"weight": "w", "group": ["region"]}``, beside those of the specification. :meth:`Design.randomize` passes them on,
-        every label names them as not protected, and analyses take them into account.
+        non-randomized columns beside the attributes, by role, such as ``{"weight": "w", "group":
+        ["region"]}``, beside those of the specification. :meth:`Design.randomize` passes them on, every privacy
+        statement names them as not protected, and analyses take them into account.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Raises
     ------
     InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
-        one line each: what is wrong, where, and the remedy. All are ValueErrors.
+        one line each, with the problem, its place and the remedy. All are ValueErrors.
     SolveFailed
         where a solver's answer did not survive its check.
 

@@ -2,15 +2,15 @@
 
     {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
 
-A size stands for the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left" or
-"right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
+A size means the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left"
+or "right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
-undeclared; ``multi_select`` is a column with several answers, what separates them, and the one that is asked for. A top-level
-``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes and are not randomized,
-as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside: ``question`` of an attribute;
-``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+undeclared; ``multi_select`` is a column with several answers, what separates them, and the one that is asked for. A
+top-level ``epsilon`` serves attributes that give none. ``public`` names columns beside the attributes that are not
+randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. The questions to respondents may be given as well:
+``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 
-The types of :class:`Spec` say what a file may hold; messages name the attribute and the key.
+The types of :class:`Spec` define the content of a file; messages name the attribute and the key.
 """
 
 import codecs
@@ -192,7 +192,7 @@ class Specification:
 
     ``nan`` if none was given (allocation fills them in).
 
-    ``public`` are columns that stand beside the attributes and are not randomized.
+    ``public`` are non-randomized columns beside the attributes.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""Checks of files of ours: what a check says, and a file's checks under limits of time and memory.
+"""Checks of a file that optrr wrote: their results, and limits of their time and memory.
 
-A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What its checks may take is known from
-its sizes before any is done, roughly and never too low: the estimates take no advantage of what the sums leave out, and their
-constants were measured on a computer of 2020. They are hundreds of times what honest designs of many attributes take, and
-cannot tell one from the other. So whatever may take long is checked in a process of its own, which the system ends where it
-takes too much: there what the checks take is measured. A file that takes long to be read is read there as well, and not before.
+A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What its checks may take is
+known from its sizes before any is done, roughly and never too low: the estimates take no advantage of terms that the
+sums leave out, and their constants were measured on a computer of 2020. They are hundreds of times what honest designs
+of many attributes take, and cannot tell one from the other. So a check that may take long runs in a separate process,
+which the system ends if it takes too much: there the time and memory of the checks are measured. A file that takes long
+to be read is read there as well, and not before.
 
 The process imports the same code, gets the file's bytes through standard input, and answers with the checks or with a refusal.
 """
@@ -79,7 +80,7 @@ class Check:
 
 
 def total_check(stated: float, drawn: float, how: str) -> Check:
-    """Check that a stated total ε, in nats, covers what is drawn.
+    """Check that a stated total ε, in nats, covers the drawn distribution.
 
     It may exceed it only by rounding.
     """
@@ -93,8 +94,8 @@ class Verification(TableResult):
 
     None if it comes from no file.
 
-    Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns
-    that it does not protect. ``unchecked`` is what a file states that cannot be known from it alone, one line each.
+    Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns that it
+    does not protect. ``unchecked`` lists the file's statements that cannot be verified from it alone, one line each.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class Verification(TableResult):
         return Table(["check", "verdict", "stated", "recomputed", "how"], rows)
 
     def sentences(self) -> Sequence[str]:
-        """State the digest, its use, and what a file alone cannot prove."""
+        """State the digest, its use, and the limits of a file's proof."""
         digest = "" if self.digest is None else "digest holds" if self.digest else "digest FAILS: the file was changed"
         named = [f"design {self.design}"] if self.holds and self.design else []
         public = [self.public.warning()] if named and self.public else []
@@ -193,9 +194,9 @@ class CheckedFiles(Generic[Record]):
 
     In this process, or in another one if that may take long.
 
-    ``what`` it is, for messages; ``decoded`` reads its bytes unchecked, ``checks`` recomputes what they state, ``is_heavy``
-    says whether that may take long. ``apart`` names :meth:`checked` of this object for the other process (``module:name``),
-    and ``remedy`` is what to do with a file that does not hold.
+    ``what`` it is, for messages; ``decoded`` reads its bytes unchecked, ``checks`` recomputes the numbers that they
+    state, ``is_heavy`` says whether that may take long. ``apart`` names :meth:`checked` of this object for the other
+    process (``module:name``), and ``remedy`` is the advice for a file that fails.
     """
 
     what: str
@@ -215,8 +216,8 @@ class CheckedFiles(Generic[Record]):
     def verified(self, path: Given, *, limited: bool) -> Verification:
         """Check a file; failed checks are in the result.
 
-        Raises InvalidInput where it cannot be read as what it should be; where it is ``limited``, and has more than 64 MB or
-        takes longer.
+        Raises InvalidInput if it cannot be read as a file of its kind, or if it is ``limited`` and has more than 64 MB
+        or takes longer.
         """
         if limited:
             refuse_large(path, self.what)

@@ -158,16 +158,16 @@ def interval_figure(
 
 @dataclass(frozen=True, eq=False)
 class Shading:
-    """What the cells of a shaded table show.
+    """Content of the cells of a shaded table.
 
     Parameters
     ----------
     values
         shape (rows, columns), NaN for cells that stay empty.
     texts
-        what stands in the cells, same shape.
+        the texts of the cells, same shape.
     said
-        what the colours mean, below the scale.
+        the meaning of the colours, below the scale.
     limits
         values of the first and the last colour.
     colours

@@ -1,7 +1,7 @@
-"""What the pages of results have in common: what people are told, what was asked, warnings, and how a reader checks the page.
+"""Parts that all HTML reports share: privacy, the request, warnings, and how a reader checks the report.
 
-A page is one HTML file that can be sent. Each result makes its own from these parts; a result that is one table says what
-stands beside it (:class:`OneTable`).
+A page is one HTML file that can be sent. Each result makes its own from these parts; a result that is one table defines
+the parts around it (:class:`OneTable`).
 """
 
 import shlex
@@ -21,11 +21,11 @@ ROWS = 200
 CHARTED = 60
 
 _SEEDED = (
-    "These records were drawn from a seed, so nothing is promised to the people in them: whoever knows the seed can undo the "
-    "randomization. Seeds are for studies of data that are not private."
+    "These records were drawn from a seed, so nothing is promised to the respondents: anyone who knows the seed can "
+    "undo the randomization. Seeds are for studies of data that are not private."
 )
-_UNLIMITED = "What was released before these records has no finite epsilon, so no factor can be promised."
-_FIRST = "This can be told to everybody who is asked, whatever others already know of them:"
+_UNLIMITED = "The releases before these records have no finite epsilon, so no factor can be promised."
+_FIRST = "This can be told to every respondent, whatever others already know about them:"
 _DIGEST = (
     "The design's digest names the mechanism with its attributes and categories. Randomized records carry it, and records of "
     "another design are refused."
@@ -36,7 +36,7 @@ _VERIFY = "This recomputes every number of the design from its law and its certi
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a page about randomized records is made from.
+    """Inputs of an HTML report on randomized records.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ class Given:
     inputs
         names of the files of records; no paths, and nothing of a database's address but its kind.
     asked
-        what was asked of them, a name and a value a row.
+        the request, a name and a value a row.
     command
-        what makes the page again, word by word.
+        the command that makes the report again, word by word.
     doubts
-        what is in doubt about the records, one line each.
+        warnings about the records, one line each.
     spent
         the most that a person of these records has spent, nats.
     seeded
@@ -70,7 +70,7 @@ class Given:
     def told(self) -> Section:
         """Build the section with the privacy statement for respondents."""
         if self.seeded:
-            return Section("What people are told", [Text(_SEEDED, warning=True)])
+            return Section("Statement for respondents", [Text(_SEEDED, warning=True)])
         section = told(self.spent)
         public = self.asking.public
         return replace(section, parts=[*section.parts, Text(public.warning(), warning=True)]) if public else section
@@ -102,9 +102,9 @@ def told(epsilon: float) -> Section:
     The words are those of the survey's page.
     """
     if not isfinite(epsilon):
-        return Section("What people are told", [Text(_UNLIMITED, warning=True)])
+        return Section("Statement for respondents", [Text(_UNLIMITED, warning=True)])
     parts = [Text(_FIRST), Text(promise(epsilon), quoted=True), Text(example(epsilon), quoted=True)]
-    return Section("What people are told", parts)
+    return Section("Statement for respondents", parts)
 
 
 def checked(asking: Any, design_file: str | None) -> list[Part]:
@@ -128,7 +128,7 @@ def table_page(result: TableResult, given: Given, **beside: Any) -> Page:
 
     A chart if rows are few, the table, and notes.
 
-    ``beside`` are results that stand beside it, which it names.
+    ``beside`` are the results next to it, which it names.
     """
     said, shown = result.on_page(**beside), result.shown()
     parts: list[Part] = [shown.first(ROWS), *said.notes]

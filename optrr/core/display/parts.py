@@ -167,11 +167,11 @@ class OneTable:
     title, lead, heading
         the page's title, its first sentence, and the heading of the table.
     chart
-        what the chart shows, in words.
+        the content of the chart, in words.
     caption
-        what stands below the chart.
+        text below the chart.
     notes
-        what stands below the table.
+        text below the table.
     """
 
     title: str

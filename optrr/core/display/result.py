@@ -40,7 +40,7 @@ class Result(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know, one line each."""
+        """Warnings for the reader, one line each."""
         return ()
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Result(ABC):
     def summary(self) -> dict[str, Any]:
         """Return the JSON object.
 
-        Keys are names of attributes, and numbers that are not finite are None.
+        Keys are names of attributes, and None replaces numbers that are not finite.
         """
         return named_in_json(self, self.in_summary)
 
@@ -158,7 +158,7 @@ class TableResult(Result):
     def on_page(self, **beside: Any) -> OneTable:
         """Build the content of the HTML report.
 
-        Raises NotImplementedError if there is none.
+        Raises NotImplementedError if the result has no report.
         """
         raise NotImplementedError(type(self).__name__)
 

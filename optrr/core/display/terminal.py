@@ -1,4 +1,4 @@
-"""Results as text: tables as wide as their cells, numbers to the right; what does not fit is left out by whole columns."""
+"""Results as text: tables as wide as their cells, numbers to the right; whole columns are left out if the table is too wide."""
 
 import os
 import sys

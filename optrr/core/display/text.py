@@ -1,10 +1,10 @@
-"""What an ε means, in the words that those who are asked read.
+"""Texts of numbers, and the meaning of an ε in words for respondents.
 
 The sentences stand once, in ``sentences.json``; the survey's page and the readers of reports see the same.
 
 Text for terminals and pages: names and values come from files, and may hold what moves a cursor or hides a line.
 
-Numbers for people: an ε is rounded up and a bound down, so that what is read holds, and records that are needed up.
+Rounding: an ε is rounded up and a bound down, so that the printed number holds, and a required number of records up.
 
 Files and JSON have every digit. A sum of ε is rounded up to the next double.
 """

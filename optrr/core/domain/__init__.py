@@ -1,8 +1,8 @@
-"""What may be answered: attributes and their categories, and the values that stand for them.
+"""Attributes, their categories, and the values that represent these in data.
 
-``domain`` declares attributes and the numbers that their categories count by, ``bins`` the categories of numbers and dates,
-and ``public`` the columns that are not randomized. ``columns`` turns values into codes and back and refuses what is not
-declared. ``datasets`` are the records that come with the package.
+``domain`` declares attributes and the numbers that their categories count by, ``bins`` the categories of numbers and
+dates, and ``public`` the columns that are not randomized. ``columns`` turns values into codes and back and refuses
+undeclared values. ``datasets`` are the records that come with the package.
 """
 
 import lazy_loader as lazy

@@ -1,4 +1,4 @@
-"""What analyses are told of the records: how they were sampled, and what becomes of missing values."""
+"""Arguments of analyses: how the records were sampled, and how missing values are treated."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,7 +19,7 @@ class Sample:
     Parameters
     ----------
     weights
-        Column of the number of people of the population that a record stands for, up to a factor; at least 0.
+        Column of the number of people of the population that a record represents, up to a factor; at least 0.
     strata
         Column of the part of the population that a record was sampled from.
     psu
@@ -54,7 +54,7 @@ class Sample:
 
     @property
     def columns(self) -> PublicColumns:
-        """The columns by what they are for."""
+        """Columns by role."""
         return PublicColumns(self.weights, self.strata, self.psu)
 
 
@@ -68,7 +68,7 @@ class MissingAtRandom:
 
     Estimates are then those of everybody.
 
-    Among people alike in the other attributes of the table, whether somebody answered does not depend on the answer.
+    Given the other attributes of the table, whether a respondent answered does not depend on the answer.
 
     Parameters
     ----------

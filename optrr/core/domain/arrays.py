@@ -1,6 +1,6 @@
 """Arrow arrays from numpy and back, through their buffers: ``pyarrow.array``, ``to_numpy`` and ``fill_null`` import pandas.
 
-To import pandas takes as long as most commands take for everything else.
+Importing pandas takes as long as all other work of most commands.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 def array_of(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Build an Arrow array of texts, null where they are None, or of numbers.
+    """Build an Arrow array of numbers, or of texts with null for None.
 
     Values of other kinds bring the import of pandas.
     """

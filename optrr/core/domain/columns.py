@@ -272,8 +272,8 @@ def _doubles(values: pa.Array) -> NDArray[np.float64]:
 def _as_value(text: str | None, kind: pa.DataType) -> Any:
     """Convert a canonical text to a value of an Arrow type; None if impossible.
 
-    Floating point stands for the numbers whose shortest digits are the text, and for the integers it holds exactly (pandas
-    turns integers with gaps into it).
+    Floating point represents the numbers whose shortest digits are the text, and the integers it holds exactly
+    (pandas turns integers with gaps into it).
     """
     if text is None or _is_text(kind):
         return text

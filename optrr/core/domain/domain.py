@@ -5,16 +5,16 @@ published by a domain read off the data. So a domain is written down beforehand,
 (:func:`optrr.core.records.observed.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
-(typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text
-by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
-stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.core.domain.bins`).
+(typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form,
+text by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks
+that mean it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.core.domain.bins`).
 
 Records are an integer array of codes, shape (n, m), the positions of their categories; a table is one row per cell, the
 categories first.
 
-Scores are the numbers by which categories count in means, trends, correlations and linear models. An attribute whose categories
-are all finite numbers counts by these: 0, 1, 5, 10 cigarettes a day are no evenly spaced steps. Every other one counts by its
-categories' positions 0..r−1. Whoever asks may give other numbers.
+Scores are the numbers that categories count as in means, trends, correlations and linear models. An attribute whose
+categories are all finite numbers counts by these: 0, 1, 5, 10 cigarettes a day are no evenly spaced steps. Every other
+one counts by its categories' positions 0..r−1. Analyses accept other numbers.
 """
 
 import math
@@ -90,8 +90,8 @@ _SHOWN = 8
 class Attribute:
     """A column and its declared categories.
 
-    Raises InvalidInput for fewer than two categories, two with the same text, a value that is none of those below, or another
-    number of categories than bins.
+    Raises InvalidInput for fewer than two categories, two with the same text, a value of another type than those below,
+    or another number of categories than bins.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Attribute:
     bins
         for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
     missing
-        texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
+        texts or numbers that mean the missing value in the data, such as ``NA``; None is then a category.
     rest
         the category that every undeclared value is read as, such as ``other``; None refuses such values.
     label
@@ -304,7 +304,7 @@ class Domain:
     def of(cls, declared: "Domain | Mapping[str, int | Bins | Iterable[Category]]") -> "Domain":
         """Build a domain from ``{"sex": ["F", "M"], "age": 5}``.
 
-        A number r stands for the categories 0..r−1, bins for theirs.
+        A number r means the categories 0..r−1, and bins mean theirs.
         """
         if isinstance(declared, Domain):
             return declared
@@ -472,7 +472,7 @@ def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.inte
 
 
 class CellsResult(TableResult):
-    """A result with numbers for every cell of ``domain``."""
+    """A result with numbers for each cell of ``domain``."""
 
     domain: Domain
     # Attributes that hold numbers of cells.
@@ -567,7 +567,7 @@ def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray
 def scores_of_pair(domain: Domain, scores: GivenScores | None) -> PairScores:
     """Apply :func:`checked_scores` to the first two attributes.
 
-    None stands for the categories' scores, for one attribute or both.
+    None means the categories' scores, for one attribute or both.
     """
     try:
         x, y = (None, None) if scores is None else scores

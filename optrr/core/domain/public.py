@@ -16,13 +16,14 @@ from optrr.core.errors import InvalidInput, did_you_mean
 
 # What every label says of public columns.
 UNPROTECTED = (
-    "they stand beside the randomized values as they are, and no epsilon covers them; a weight or group that was computed from "
+    "they are released as they are, beside the randomized values, and no epsilon covers them; a weight or group that "
+    "was computed from "
     "a randomized attribute would reveal it"
 )
 
 
 class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The public columns of some records, by what they are for; files hold them so.
+    """The public columns of some records, by role; files hold them in this form.
 
     Raises InvalidInput for a column without a name, and one that is named for two purposes, except that a stratum or cluster
     may be a group.
@@ -30,11 +31,11 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     Parameters
     ----------
     weight
-        how many people of the population a record stands for, up to a factor.
+        the number of people of the population that a record represents, up to a factor.
     stratum
         the part of the population that the record was sampled from.
     cluster
-        what was sampled first within the stratum, such as a school: records of one cluster depend on each other.
+        the primary sampling unit within the stratum, such as a school: records of one cluster depend on each other.
     group
         columns to estimate by.
 

@@ -82,7 +82,7 @@ def expected_squared_error(
 
 
 def effect_weights(kernel: EffectKernel) -> FloatArray:
-    """Compute c_W = Π_{i∈W}(r_i−1)/Π_i r_i for every W, shape (2,)*k.
+    """Compute c_W = Π_{i∈W}(r_i−1)/Π_i r_i for each W, shape (2,)*k.
 
     They sum to 1, c_∅ = 1/Π r_i.
     """

@@ -5,32 +5,33 @@ and evenness, where its gradient is 0, and where cells or categories are rare. I
 also serves there (:mod:`optrr.core.estimation.intervals`). Coverage over many tables, mechanisms and numbers of records is
 measured by benchmarks/derived_coverage.py.
 
-Where a statistic divides by what cannot be told from 0, its interval holds for everything that the data leave possible, and a
-warning says what it would take for a shorter one: χ² and V divide by the share of every category, the correlation by the
-variances of the scores. Whether a share is clear of 0 shows in the same data as the statistic, so printing an interval only
-where it is clear would select: where few data sets pass, they pass because noise made the share too large, and their intervals
-cover too little.
+Where a statistic divides by a number that cannot be distinguished from 0, its interval covers every value that the data
+leave possible, and a warning states the requirements of a shorter one: χ² and V divide by the proportion of every
+category, the correlation by the variances of the scores. Whether a proportion is clear of 0 is decided by the same data
+as the statistic, so printing an interval only where it is clear would select data sets: where few pass, they pass
+because noise made the proportion too large, and their intervals cover too little.
 
-χ², V: with the faint rows G and columns H left out of the sum over cells, what is left of φ² divides by clear shares only.
-Every cell adds at least 0, so its lower limit is one for φ² itself. As π_gb ≤ r_g, and as Σ π²/(r c) over a block of |G| × |H|
-cells is a sum of at most min(|G|, |H|) squared singular values, none above 1, the cells left out add at most
+χ², V: without the rare rows G and columns H in the sum over cells, the rest of φ² divides by clear proportions only.
+Every cell adds at least 0, so its lower limit is one for φ² itself. As π_gb ≤ r_g, and as Σ π²/(r c) over a block of
+|G| × |H| cells is a sum of at most min(|G|, |H|) squared singular values, none above 1, the cells left out add at most
 
-    R/c − R                             R = Σ_G r, c the least clear column share, where only rows are faint; columns likewise
+    R/c − R                             R = Σ_G r, c the least clear column share, where only rows are faint; columns alike
     R/c + S/r + min(|G|, |H|)           S = Σ_H c, r the least clear row share, where both are
 
 The correlation is anything where a variance that it divides by is not clear of 0.
 
-Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical numbers as
-the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x what is left of the
-distance from independence (of the entropy: from evenness), and y that of the likeliest proper table, x is at most y, because
-noise only adds to y. The value is x + (x/y)² (y − x): where most of y is no noise, y has the smaller error, as no cell of it is
-negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds (Bergsma, J. Korean Stat. Soc. 42, 2013).
-benchmarks/derived_points.py compares.
+Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical
+numbers as the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x
+the corrected distance from independence (of the entropy: from evenness), and y that of the likeliest proper table, x is
+at most y, because noise only adds to y. The value is x + (x/y)² (y − x): where most of y is no noise, y has the smaller
+error, as no cell of it is negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds (Bergsma,
+J. Korean Stat. Soc. 42, 2013). benchmarks/derived_points.py compares.
 
 The error probability of each end is divided among the limits that it is made of (Bonferroni).
 
-What is refused or left out for noise would come with more records of such people. The number that is named is that at which the
-very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
+More records of the same population would show the results that are refused or left out because of noise. The stated
+number of records is the one at which the quantity that was too small is large enough, if the proportions of the reports
+stay as counted.
 """
 
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ def phi_squared_limits(
 ) -> tuple[float, float]:
     """Compute limits of φ² with error probability ``tail`` on each side.
 
-    From the path of its part over clear cells; None if there are none.
+    The ``path`` is of its part over clear cells, and None without such cells.
     """
     most = min(sampling.kernel.sizes) - 1.0
     if path is None:
@@ -211,7 +212,7 @@ class AskedStatistic:
 
     @property
     def factor(self) -> float:
-        """By which the path's number is multiplied to give the statistic, for all but V."""
+        """Factor from the path's number to the statistic, for all but V."""
         n = self.sampling.n
         factors = {
             "entropy": -1 / log(2),
@@ -334,22 +335,20 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 class Derived(TableResult):
     """A statistic of one attribute set.
 
-    ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
-    may lie outside the interval, which is the population's. V is that of the population, bias-corrected. ``estimator`` says
-    which it is. It is NaN where nothing is known: where the interval is the statistic's whole range, that of a correlation is
-    wide because a variance cannot be told from 0, or that of χ² or V is wide because categories that may be empty could hold
-    more than 5 % of people.
-    ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
-    lies above a nearly unbiased one. Entropy and mutual information are in bits,
-    χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
-    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
-    then name it, and ``bias`` and the errors are NaN.
-    ``standard_error`` is that of the estimate without bias under a table that has its value; NaN, too, for V where it cannot be
-    told from 0.
-    Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
-    p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
-    Where all reports are alike there is no interval: ``reliable`` is False and a
-    warning says why. ``scores`` are the numbers by which the categories of the ``attributes`` counted, for a correlation.
+    ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε
+    grows, and may lie outside the interval, which is the population's. V is that of the population, bias-corrected.
+    ``estimator`` says which it is. It is NaN where nothing is known: where the interval is the statistic's whole range,
+    that of a correlation is wide because a variance cannot be told from 0, or that of χ² or V is wide because
+    categories that may be empty could hold more than 5 % of people. ``plug_in`` is the statistic of the unbiased
+    estimate, projected where the statistic needs it, and ``bias`` by how much it lies above a nearly unbiased one.
+    Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. ``lower`` and
+    ``upper`` invert a test. They cover every value that the data leave possible where the statistic divides by a number
+    that cannot be distinguished from 0: ``warnings`` then name it, and ``bias`` and the errors are NaN.
+    ``standard_error`` is that of the estimate without bias under a table that has its value; NaN, too, for V where it
+    cannot be told from 0. Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where
+    the test of independence has a p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0
+    where its own is below 0.05. Where all reports are alike there is no interval: ``reliable`` is False and a warning
+    says why. ``scores`` are the numbers that the categories of the ``attributes`` counted as, for a correlation.
     """
 
     statistic: str

@@ -12,8 +12,8 @@ Intervals are the same for all methods, with one exception. A test by the unbias
 as it says (:mod:`optrr.core.estimation.score_interval`); where another method's estimate lies outside, the interval is moved
 outwards to it, which can only make it cover more.
 
-RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on what was randomized
-together. Its associations stay as weakened as the randomized records show them.
+RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on which of them
+were randomized together. Its associations stay as weakened as the randomized records show them.
 """
 
 from collections.abc import Callable, Iterable
@@ -113,7 +113,7 @@ class Estimate(CellsResult):
 
     @property
     def interval_note(self) -> str:
-        """One sentence on what the intervals hold for, and where they come from."""
+        """One sentence on the coverage and the method of the intervals."""
         if self.interval == "none":
             return "no intervals"
         covered = "the table's population" if self.target == "population" else "exactly these records"
@@ -170,7 +170,7 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
 ) -> Estimate:
     """Combine a fitted table with the unbiased estimate's errors and intervals.
 
-    Warns if there are none.
+    Warns if the table has no standard errors.
 
     The fields of :class:`Estimate` are as there.
     """
@@ -328,7 +328,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     target
         "population" (the records are a sample) or "data" (exactly these records).
     simultaneous
-        intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
+        intervals with that confidence jointly, by Bonferroni's inequality, instead of each alone.
 
     Examples
     --------

@@ -22,14 +22,15 @@ Each value θ of a statistic is tested at one table that has it:
     φ² (hence χ², V)     all departures from independence are scaled alike until φ² = θ
     correlation          a multiple of the independent table times both standardised scores is added
     entropy              all departures from the even table are scaled, and the result projected to the simplex
-    mutual information   all departures from the independent table with the same margins, likewise
+    mutual information   all departures from the independent table with the same margins are scaled, and projected
 
-φ² divides by margins, and an estimate T of it that is too small goes with margins that are too large. Noise that makes the
-difference has on average moved the table by (T − θ) S∇g/Var T, which is taken back before departures are scaled (a least
-favourable family: DiCiccio & Efron, Statistical Science 11, 1996, §8), so that what the law depends on moves along with θ. The
-same is done for entropy and mutual information: scaled departures alone would move the margins as far as the cells, though the
-data know margins far better. On Adult's sex × income at ε 0.5, 20,000 records, deviations of the entropy's law at the truth
-were then a half to one and a half times the right one, by what noise had made of the table, and 6 % of lower limits missed.
+φ² divides by margins, and an estimate T of it that is too small goes with margins that are too large. Noise that makes
+the difference has on average moved the table by (T − θ) S∇g/Var T, which is taken back before departures are scaled (a
+least favourable family: DiCiccio & Efron, Statistical Science 11, 1996, §8), so that the margins, on which the law
+depends, move along with θ. The same is done for entropy and mutual information: scaled departures alone would move the
+margins as far as the cells, though the data know margins far better. On Adult's sex × income at ε 0.5, 20,000 records,
+deviations of the entropy's law at the truth were then a half to one and a half times the right one, by what noise had
+made of the table, and 6 % of lower limits missed.
 
 φ² and the correlation are taken at the unbiased estimate, less ½ tr(Hessian · estimated covariance). That makes them
 U-statistics up to third order, so that no fourth moments enter their variance. Entropy and mutual information are sums of
@@ -98,7 +99,7 @@ def law_at(
 
 
 class TracedPath(ABC):
-    """The law of a statistic's estimate for every value of the statistic.
+    """The distribution of a statistic's estimate at each value of the statistic.
 
     ``estimate`` is nearly unbiased, ``plug_in`` the statistic of the (perhaps projected) table, and ``range`` the smallest and
     largest value that the statistic can have.

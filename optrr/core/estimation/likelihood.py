@@ -180,7 +180,8 @@ def _newton_goal(
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Minimize the quadratic model over x ≥ 0.
 
-    An output that nobody reported has no curvature; weight 1 there, the largest λ squared, keeps the model above the function.
+    An output without reports has no curvature; weight 1 there, the largest λ squared, keeps the model above the
+    function.
     """
     lam = _mixed(x, m)
     seen = observed > 0
@@ -200,9 +201,9 @@ def nonnegative_minimum(
 
     Positive definite H (B, K, K), q (B, K); also returns the cells above 0.
 
-    ``passive`` (B, K) is a guess of these cells. The cells outside are held at 0; all cells inside that come out negative, and
-    all outside that would gain, change sides. That can cycle, so what is open after some rounds goes to a library's slower
-    method, which cannot.
+    ``passive`` (B, K) is a guess of these cells. The cells outside are held at 0; all cells inside that come out
+    negative, and all outside that would gain, change sides. That can cycle, so problems that are open after some rounds
+    go to a library's slower method, which cannot.
     """
     x, passive = np.zeros_like(linear), passive.copy()
     open_ = np.arange(linear.shape[0])

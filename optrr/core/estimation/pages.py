@@ -11,10 +11,10 @@ def estimate_page(estimated: Estimate, given: Given, moved: Poisoning | None = N
     """Build the HTML report of an estimate and of poisoning attacks on it."""
     title = crossed(estimated.domain.names)
     lead = [
-        f"Shares of {title} among the people behind {estimated.n} randomized records; nobody's true answer was needed. "
-        f"Each interval holds the truth with {100 * estimated.confidence:g} % confidence."
+        f"Proportions of {title} among the respondents of {estimated.n} randomized records; no true answer was needed. "
+        f"Each interval covers the truth with {100 * estimated.confidence:g} % confidence."
         if estimated.interval != "none"
-        else f"Shares of {title} among the people behind {estimated.n} randomized records, without intervals."
+        else f"Proportions of {title} among the respondents of {estimated.n} randomized records, without intervals."
     ]
     sections = [
         Section("Estimate", [*estimated.page_parts(), Text(f"M{estimated.method_note[1:]}.")]),

@@ -3,11 +3,12 @@
 The unbiased estimate of cell v is a mean of weights, π̂_v = (1/n) Σ_k g(y_k) with g = P⁻¹e_v, and E g(y_k) is 1 for a person in
 cell v and 0 for any other. So its expectation lies in 0..1 whatever the true records are, and by Chernoff's inequality
 
-    Pr(π̂_v ≤ t) ≤ exp n (θ t + ln max_x E[e^(−θ g(y)) | x])      for every θ ≥ 0, t < 0,
+    Pr(π̂_v ≤ t) ≤ exp n (θ t + ln max_x E[e^(−θ g(y)) | x])      for all θ ≥ 0, t < 0,
 
-likewise above 1. The bound asks nothing of the records: they need not be a sample, and n may be small. It is multiplied by
-twice the number of cells of all tables looked at (Bonferroni). What warns at :data:`FALSE_ALARMS` therefore warns of right data
-at most that often. Data that are wrong but possible pass: no test that is valid for all records could refuse them.
+and similarly above 1. The bound assumes nothing about the records: they need not be a sample, and n may be small. It is
+multiplied by twice the number of cells of all tables looked at (Bonferroni). What warns at :data:`FALSE_ALARMS`
+therefore warns of right data at most that often. Data that are wrong but possible pass: no test that is valid for all
+records could refuse them.
 """
 
 import math

@@ -1,20 +1,20 @@
 """How far fake reports can move an estimate: exact bounds, and the fake report that attains each (theory §3.8).
 
-A fake report is an output that somebody chose instead of drawing it, and cannot be told from others. The unbiased estimate is a
-mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) = P⁻¹[v, u], so that a fake report can
-count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who answers counts 0 or 1 on average.
-With k fake reports, or fewer, the estimate can be moved up to, and no further than,
+A fake report is an output that an attacker chose instead of drawing it, and cannot be told from others. The unbiased
+estimate is a mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) = P⁻¹[v, u], so
+that a fake report can count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who
+answers counts 0 or 1 on average. With k fake reports, or fewer, the estimate can be moved up to, and no further than,
 
     added      k fakes join the n counted:                 (n π̂_u + k most)/(n + k)
     replaced   any k of the n counted are changed:         π̂_u + (k most − the k smallest g_u(y_j) together)/n
     left out   k of the n counted are fakes and removed:   (n π̂_u − the k smallest g_u(y_j) together)/(n − k)
 
-and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people counted
-drawn their reports instead of choosing them. By randomized response of two categories, most − least = (e^ε + 1)/(e^ε − 1), so
-that one fake report at ε = 0.1 moves a proportion as far as 20 people do who change their answers, and a share of 0.92 % of
-fakes at ε = 1 moves a half by 0.01 (Cheu, Smith & Ullman, 2021, *Manipulation attacks in local differential privacy*). Methods
-other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer; what is
-proved of them stands in :attr:`Poisoning.note`.
+and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people
+counted drawn their reports instead of choosing them. By randomized response of two categories, most − least = (e^ε +
+1)/(e^ε − 1), so that one fake report at ε = 0.1 moves a proportion as far as 20 people do who change their answers, and
+a share of 0.92 % of fakes at ε = 1 moves a half by 0.01 (Cheu, Smith & Ullman, 2021, *Manipulation attacks in local
+differential privacy*). Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted"
+aside), so they are no safer; :attr:`Poisoning.note` states the bounds that are proved of them.
 """
 
 from dataclasses import dataclass, replace
@@ -83,7 +83,7 @@ class Poisoning(CellsResult):
 
     @property
     def note(self) -> str:
-        """One sentence on what the numbers say of ``method``."""
+        """One sentence on the meaning of the numbers for ``method``."""
         if self.method in _NOTES:
             return _NOTES[self.method]
         same = f"{self.method} is the unbiased estimate where that has no negative cell, and is then moved as far"

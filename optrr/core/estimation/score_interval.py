@@ -6,9 +6,10 @@ An unbiased estimate x of a proportion p has some variance V(p) where the propor
 
 whose ends are the roots of a quadratic equation (Wilson, JASA 22, 1927, 209). Two things are added to it.
 
-- Noise may take x out of 0..1. It then counts as the end 0 or 1, and at the far end of the interval z²/(z + 3b/2) stands for z,
-  b the standard errors by which x lies beyond. With d standard errors from the end to p, p is missed there only where x is
-  d + (z²/d − z)·2/3 ≥ .966 z of them off, where an x inside is missed beyond z: at 95 % in 2.9 % in place of 2.5 %.
+- Noise may take x out of 0..1. It then counts as the end 0 or 1, and at the far end of the interval z²/(z + 3b/2)
+  replaces z, with b the number of standard errors that x lies beyond the end. With d standard errors from the end to p,
+  p is missed there only where x is d + (z²/d − z)·2/3 ≥ .966 z of them off, where an x inside is missed beyond z: at 95
+  % in 2.9 % in place of 2.5 %.
 - The skewness of x, third moment κ over V^(3/2), moves its quantiles by (z² − 1) κ/(6V) (Cornish and Fisher): x is moved back.
 
 The estimate of a cell is a mean of weights g = P⁻¹ 1_cell, whose moments are those under the projected estimate, or under the
@@ -56,7 +57,8 @@ def outward(start: float, step: float, growth: float, end: float) -> Iterator[fl
 
     Each step is ``growth`` > 1 times as long as the one before.
 
-    ``step`` has the sign of the way to the end. Without an end in that direction, infinity, the points go on for ever.
+    ``step`` has the sign of the way to the end. Without an end in that direction, infinity, the points go on without
+    end.
     """
     yield start
     while start != end:
@@ -128,7 +130,7 @@ def wilson(
 def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) -> tuple[FloatArray, FloatArray]:
     """Compute variances (3, B) and skews (B,) of one record's estimates.
 
-    For every cell of a table, flat, as `wilson` needs them.
+    One for each cell of a table, flat, as `wilson` needs them.
 
     ``observed`` may be a batch of tables, axes before the kernel's; ``fixed``: the records are given. Raises SingularMarginal
     where the mechanism hides an effect of the table.
@@ -153,7 +155,7 @@ def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) ->
 def cell_intervals(
     kernel: Kernel, observed: FloatArray, n: FloatArray | int, level: float, fixed: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute interval limits, (B,), for every cell of one or more tables.
+    """Compute interval limits, (B,), for each cell of one or more tables.
 
     O(k Π r) by the kernel's transforms.
 
@@ -173,7 +175,7 @@ def cell_intervals(
 def binomial(
     reports: FloatArray, n: FloatArray | int, own: FloatArray | float, other: FloatArray | float, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute exact limits for cells with ``reports`` of n of their own.
+    """Compute exact limits for cells with ``reports`` own reports of n.
 
     A report is the cell's own with probability ``own`` from inside and ``other`` from outside.
     """

@@ -10,11 +10,11 @@
 positive, single negative cells included. The derivatives are proved in proofs/prove_statistics.py. Entropy and mutual
 information are sums of x ln x, whose derivatives do not exist at empty cells.
 
-The unbiased estimate of a cell is its share x plus noise of standard error s, and may be negative. No function of it has x ln x
-as its mean for every x ≥ 0, since means over noise are smooth and x ln x is not at 0. With y = x/s, x ln x = s y ln y + x ln s,
-so one function ψ of y + Z, Z standard normal, serves every cell, and here
+The unbiased estimate of a cell is its share x plus noise of standard error s, and may be negative. No function of it
+has x ln x as its mean for all x ≥ 0, since means over noise are smooth and x ln x is not at 0. With y = x/s, x ln x = s
+y ln y + x ln s, so one function ψ of y + Z, Z standard normal, serves every cell, and here
 
-    |E ψ(y + Z) − y ln y| ≤ BIAS for every y ≥ 0.
+    |E ψ(y + Z) − y ln y| ≤ BIAS for all y ≥ 0.
 
 Away from 0, ψ undoes the smoothing by noise term by term: ψ(t) = t ln t − 1/(2t) + 1/(4t³), the first terms of
 exp(−½ d²/dt²) t ln t. Near 0 it is the cubic spline on whole knots, straight to their left and joined smoothly at their right

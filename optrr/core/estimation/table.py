@@ -1,10 +1,10 @@
 """An estimated table, whatever it is estimated from: unbiased estimates of its cells and how they vary.
 
-Everything analysed is a list of (channel, counts). Records of a design are one pair; answers to local queries one for each
-query; a weighted sample has a design covariance. Each says how its estimates vary by one operator, `Sampling.spread`: the
-covariances of what is observed, where it has given probabilities, with sums of it. So a covariance is known at any hypothesised
-table, and no matrix larger than the sums that are asked for need be made. Measures, statistics, quantiles, contrasts, tests and
-models take an `EstimatedTable`, and need not know what stands behind it.
+Everything analysed is a list of (channel, counts). Records of a design are one pair; answers to local queries one for
+each query; a weighted sample has a design covariance. Each says how its estimates vary by one operator,
+`Sampling.spread`: the covariances of the observations at given probabilities, with sums of it. So a covariance is known
+at any hypothesised table, and no matrix larger than the sums that are asked for need be made. Measures, statistics,
+quantiles, contrasts, tests and models take an `EstimatedTable`, and need not know its origin.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Sampling:
 
     @cached_property
     def influence(self) -> FloatArray:
-        """(R, K) what a report of each output contributes to each estimate."""
+        """(R, K) contribution of a report of each output to each estimate."""
         if self.sums is None:
             return self.kernel.inverse()
         return np.stack(
@@ -142,8 +142,8 @@ class EstimatedTable:
 
     The attributes, the number of records, observed proportions (of the sizes), and their kernel.
 
-    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and ``notes``
-    what is to be known of it.
+    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and
+    ``notes`` hold remarks on it.
     """
 
     domain: Domain
@@ -160,7 +160,8 @@ def counted_table(counts: Counts, mechanism: Randomizer) -> EstimatedTable:
 
     Calls :func:`optrr.core.estimation.plausibility.warn_of_records` first.
 
-    Raises InvalidInput for what is no counts, fewer than two records, and for counts of another domain or another design.
+    Raises InvalidInput for objects that are not counts, for fewer than two records, and for counts of another domain or
+    another design.
     """
     if not isinstance(counts, Counts):
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Statistics of association between two attributes, each a class that stands in one table.
+"""Statistics of association between two attributes, each a class in one registry.
 
 `Reports.test`, the command `test`, power and scans of variants look a statistic up in `ASSOCIATIONS` by its name. A new one is
 a subclass of `Association` and a line there. Most are score tests (:mod:`optrr.core.inference.nullfit`) and say only which

@@ -20,12 +20,12 @@ The tests are of contrasts of dependence, with their covariance at the constrain
 
     δ = C (M_a ⊗ M_b) π̂,  M_a = I − a 1ᵀ,       Cov δ = (1/n) C M P⁻ᵀ diag(λ_0) P⁻¹ Mᵀ Cᵀ,    T = δᵀ (Cov δ)⁻¹ δ ~ χ²_df.
 
-(M_a ⊗ M_b) π̂ is π̂_ab − π̂_a π̂_b, linearised at the fit; it vanishes on every change of the margins, so that estimating them
-costs nothing at first order. C picks the contrasts: all cells but the last row and column for independence, (r_a−1)(r_b−1) of
-them, or the scores' products for a trend. With all contrasts and the maximum-likelihood null fit, T is Rao's score statistic,
-which equals n Σ (λ̂ − λ_0)²/λ_0: Pearson's statistic against what the mechanism makes of independent margins. Against the
-product of the randomized counts' own margins it is wrong: randomization that is not independent across attributes makes outputs
-dependent where inputs are not.
+(M_a ⊗ M_b) π̂ is π̂_ab − π̂_a π̂_b, linearised at the fit; it vanishes on every change of the margins, so that
+estimating them costs nothing at first order. C picks the contrasts: all cells but the last row and column for
+independence, (r_a−1)(r_b−1) of them, or the scores' products for a trend. With all contrasts and the maximum-likelihood
+null fit, T is Rao's score statistic, which equals n Σ (λ̂ − λ_0)²/λ_0: Pearson's statistic against the distribution of
+reports under independent margins. Against the product of the randomized counts' own margins it is wrong: randomization
+that is not independent across attributes makes outputs dependent where inputs are not.
 """
 
 from __future__ import annotations

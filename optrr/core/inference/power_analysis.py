@@ -181,7 +181,7 @@ def homogeneity_alternative(
     Groups have these true proportions.
 
     ``shares`` of the groups among all records are alike unless given. Raises InvalidInput for fewer than two groups,
-    proportions or shares that are none, or another number of shares than groups.
+    invalid proportions or shares, or another number of shares than groups.
     """
     count = len(groups)
     kernel.check_invertible()
@@ -228,7 +228,8 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     Parameters
     ----------
     effect
-        what is to be found, as the test sees it: :func:`optrr.core.inference.alternative_of` makes it from true proportions.
+        the effect to detect, as the test sees it: :func:`optrr.core.inference.alternative_of` makes it from true
+        proportions.
     n
         number of records.
     level
@@ -274,7 +275,7 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     Raises
     ------
     InvalidInput
-        where the effect is none, or no survey is large enough.
+        if there is no effect, or no survey is large enough.
     """
     if not 0 < level < 1:
         raise InvalidInput(f"``alpha``: {level}; give a number above 0 and below 1, such as 0.05")
@@ -282,10 +283,11 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
         raise InvalidInput(f"``power``: {wanted}; give a number above the level {level} and below 1")
     if effect.noncentrality < _NO_EFFECT:
         raise InvalidInput(
-            "``truth``: it is what the hypothesis says, so that there is nothing to see; give other proportions"
+            "``truth``: the proportions satisfy the null hypothesis, so there is no effect to detect; give other "
+            "proportions"
         )
     if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
-        raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
+        raise InvalidInput("this effect cannot be detected through this mechanism with 10^15 records; randomize less")
     start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY)
     if effect.power_source(start, level) == "limit":
         return start
@@ -297,7 +299,8 @@ def _drawn_records(effect: Alternative, wanted: float, level: float, start: int)
 
     Few simulations suffice: quantiles grow about as the square root of n.
 
-    Every guess is half of `_NEAR` beyond what the last power says, so that good guesses lie on both sides.
+    Every guess is half of `_NEAR` beyond the number that the last power suggests, so that good guesses lie on both
+    sides.
     """
     low, high, n, guesses = 0, LARGEST_SURVEY, start, 0
     critical = float(norm.isf(level / 2))
@@ -409,8 +412,8 @@ class IntervalWidths:
 
     Reports are as expected at true ``proportions``.
 
-    Raises InvalidInput for proportions or a confidence that are none. SingularMarginal where the mechanism hides the attribute
-    set.
+    Raises InvalidInput for invalid proportions or an invalid confidence. SingularMarginal where the mechanism hides the
+    attribute set.
     """
 
     domain: Domain

@@ -1,4 +1,4 @@
-"""What a test returns, and how far its p-value can be trusted.
+"""Results of tests, and how far their p-values can be trusted.
 
 Several tests at once: p-values adjusted for how many there are, beside the plain ones.
 
@@ -6,10 +6,10 @@ Several tests at once: p-values adjusted for how many there are, beside the plai
     holm          the largest of (m − j + 1) p_(j) over j ≤ k         never above Bonferroni's (Holm, Scand. J. Stat. 6, 1979)
     bh            the smallest of m p_(j)/j over j ≥ k                (Benjamini & Hochberg, JRSS B 57, 1995)
 
-With the first two, rejecting where the adjusted p-value is at most α rejects any true hypothesis with probability at most α,
-whatever holds. With the third, at most a share α of what is rejected is true on average, for tests that are independent or
-positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) ≤ … ≤ p_(m), and
-k is the place of the p-value among them. Undefined p-values (NaN) are no tests and do not count in m.
+With the first two, rejecting where the adjusted p-value is at most α rejects any true hypothesis with probability at
+most α, whatever holds. With the third, on average at most a proportion α of the rejected hypotheses is true, for tests
+that are independent or positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) ≤ … ≤ p_(m), and k
+is the place of the p-value among them. Undefined p-values (NaN) are no tests and do not count in m.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,11 +76,11 @@ class TestResult(Result):
     reliable_down_to
         p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
     scores
-        the numbers by which the categories of the two attributes counted, for trends; None for other tests.
+        the numbers that the categories of the two attributes counted as, for trends; None for other tests.
     missing
-        what was done with missing values, where attributes declare them: they count as a category, or "complete cases".
+        the treatment of missing values, where attributes declare them: they count as a category, or "complete cases".
     attributes, given
-        what the hypothesis is about, and within which strata, where the test was one of reports.
+        the attributes of the hypothesis, and those of its strata, where the test was one of reports.
     """
 
     __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
@@ -120,7 +120,7 @@ class TestResult(Result):
 
     @property
     def hypothesis(self) -> str:
-        """What is tested, in words."""
+        """Hypothesis that is tested, in words."""
         return _HYPOTHESES.get(self.test, _INDEPENDENT)
 
     @property
@@ -130,7 +130,7 @@ class TestResult(Result):
 
     @property
     def said_missing(self) -> str:
-        """What was done with missing values, as the end of a line."""
+        """Treatment of missing values, as the end of a line."""
         return f"; {self.missing}" if self.missing else ""
 
     def headline(self) -> str:
@@ -151,7 +151,7 @@ class TestResult(Result):
 
         The p-value is the shaded area.
 
-        Where the p-value comes from elsewhere (``calibration``), the curve only says what the limit would be.
+        Where the p-value comes from elsewhere (``calibration``), the curve only shows the limit.
         """
         from scipy.stats import chi2  # noqa: PLC0415 (slow to import, and tests alone need none of it)
 
@@ -233,7 +233,7 @@ ADJUSTMENTS: tuple[str, ...] = get_args(Adjustment)
 _PROMISES = {
     "holm": "rejecting where it is at most α rejects any true hypothesis with probability at most α",
     "bonferroni": "rejecting where it is at most α rejects any true hypothesis with probability at most α",
-    "bh": "where it is at most α, a share of at most α of what is rejected is true on average",
+    "bh": "where it is at most α, on average at most a proportion α of the rejected hypotheses is true",
 }
 _NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "bonferroni": "Bonferroni"}
 
@@ -298,13 +298,13 @@ class TestFamily(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Those of each test, with what it is about."""
+        """Warnings of each test, with its attributes."""
         pairs = zip(self.names, self.tests, strict=True)
         return tuple(f"{crossed(names)}: {line}" for names, test in pairs for line in test.warnings)
 
     @property
     def promise(self) -> str:
-        """What the adjusted p-values are, in one sentence."""
+        """Meaning of the adjusted p-values, in one sentence."""
         return f"p-values are adjusted for {amount(len(self.tests), 'test')} by {_NAMES[self.adjust]}: {_PROMISES[self.adjust]}"
 
     def headline(self) -> str:

@@ -1,18 +1,18 @@
 """Two calibrations of a statistic: the χ² limit where it serves, and the parametric bootstrap elsewhere.
 
-A statistic's p-value is that of χ² where every report expects `MANY_EXPECTED` records and the p-value is not so far in the tail
-that the limit may be off by a factor of two: at t standard deviations towards a cell that expects μ records, the tails of both
-sides together are cosh(t³/(6√μ)) times the normal ones (Cramér's series). It is the reports that count: categories that nobody
-has do no harm where the mechanism fills them.
+A statistic's p-value is that of χ² where every report expects `MANY_EXPECTED` records and the p-value is not so far in
+the tail that the limit may be off by a factor of two: at t standard deviations towards a cell that expects μ records,
+the tails of both sides together are cosh(t³/(6√μ)) times the normal ones (Cramér's series). It is the reports that
+count: empty categories do no harm where the mechanism fills them.
 
 Elsewhere statistics are drawn under the null hypothesis one after the other (Besag & Clifford 1991). With T the observed one:
 
     h of them reached T, the h-th at draw l:        p = h/l
     all N are drawn and only k < h reached T:       p = (k + 1)/(N + 1)
 
-Where the observed statistic is drawn from the same law, Pr(p ≤ α) ≤ α for every α, whatever h and N are, with equality up to
-ties and steps. A p-value near 1 costs about h draws and a small one N; its relative standard error is about 1/√h, or 1/√(k + 1)
-at the end of the draws. No p-value is below 1/(N + 1).
+Where the observed statistic is drawn from the same law, Pr(p ≤ α) ≤ α for all α, whatever h and N are, with equality up
+to ties and steps. A p-value near 1 costs about h draws and a small one N; its relative standard error is about 1/√h, or
+1/√(k + 1) at the end of the draws. No p-value is below 1/(N + 1).
 """
 
 from collections.abc import Callable
@@ -154,10 +154,10 @@ def records_clear(shares: FloatArray, variance: FloatArray) -> float:
 class LimitOrDrawn:
     """Tests of a batch, shape (B,).
 
-    ``source`` says where each p-value is from: "asymptotic", "bootstrap", or what an extension calls its own calibration.
-    ``reached``: how many statistics drawn by ``rule`` were as large. Where none was, p is 1/(most + 1), an upper bound, or the
-    χ² limit's smaller value where that has the right order of magnitude. ``down_to``: the p-value down to which one that was
-    not drawn is within a factor of two.
+    ``source`` says where each p-value is from: "asymptotic", "bootstrap", or the name of an extension's own
+    calibration. ``reached``: how many statistics drawn by ``rule`` were as large. Where none was, p is 1/(most + 1), an
+    upper bound, or the χ² limit's smaller value where that has the right order of magnitude. ``down_to``: the p-value
+    down to which one that was not drawn is within a factor of two.
     """
 
     statistic: FloatArray
@@ -190,8 +190,8 @@ class LimitOrDrawn:
 
         ``draw`` returns a sampler for the tables of some numbers.
 
-        The χ² limit needs a null hypothesis that is ``clear`` of its bounds, and stands where drawing is not ``possible``, and
-        ``beyond`` what is drawn.
+        The χ² limit needs a null hypothesis that is ``clear`` of its bounds, and stands where drawing is not
+        ``possible``, and ``beyond`` the range of the draws.
         """
         limit = np.asarray(chi2.sf(statistic, df))
         p, reached = limit.copy(), np.zeros(statistic.size, dtype=np.int64)

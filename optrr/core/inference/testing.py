@@ -1,8 +1,8 @@
 """The test of an association by name: a statistic of `ASSOCIATIONS`, a p-value by one of `CALIBRATIONS`.
 
-The target is the population the records are a sample of. Under the null hypothesis the true attributes are independent, and
-what is left unknown are their margins, which are fitted. p-values are those of χ² where it serves, and else from tables drawn
-from the fitted hypothesis (:mod:`optrr.core.inference.simulation`).
+The target is the population the records are a sample of. Under the null hypothesis the true attributes are independent,
+and only their margins are unknown, which are fitted. p-values are those of χ² where it serves, and else from tables
+drawn from the fitted hypothesis (:mod:`optrr.core.inference.simulation`).
 """
 
 import pkgutil
@@ -35,8 +35,8 @@ class Bootstrap:
     Parameters
     ----------
     draws
-        Number of tables drawn for every p-value, at least 1; no p-value is below 1/(draws + 1). None: as many as the p-value
-        needs, and only where the χ² limit does not serve.
+        Number of tables drawn for each p-value, at least 1; no p-value is below 1/(draws + 1). None: as many as the
+        p-value needs, and only where the χ² limit does not serve.
     random_state
         Seed or generator of the draws; the operating system's unless given.
 

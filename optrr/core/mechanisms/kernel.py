@@ -10,8 +10,8 @@ multiply by λ_W or 1/λ_W, and go back, O(k Π r). The elementwise square of P�
 does, so it is diagonal in effects too and gives all variances at the same cost. For Kronecker laws, λ_W = Π λ_i and
 `solve` is RIJ's RR-Ind-Joint (Algorithm 3). General matrices (Laplace, custom) are inverted once.
 
-Tables have the attribute set's shape in their last k axes; axes before these are a batch. A kernel itself may be one of a
-batch, with eigenvalues of its own for each table: ten thousand variants beside one status are one kernel.
+Tables have the attribute set's shape in their last k axes; axes before these are a batch. A kernel itself may be one of
+a batch, with different eigenvalues for each table: ten thousand variants beside one status are one kernel.
 """
 
 from abc import ABC, abstractmethod
@@ -311,7 +311,7 @@ class ProductKernel(Kernel):
 
 
 class EffectKernel(Kernel):
-    """The kernel of a law: diagonal in effects, by λ_W for every W inside the set.
+    """The kernel of a law: diagonal in effects, by λ_W for each W inside the set.
 
     ``eigenvalues`` has λ_W, shape (2,)*k, index 1 where the attribute is in W; λ_∅ = 1. As
     :meth:`optrr_solvers.laws.Law.eigenvalues`. Or one such array for each of B tables, shape (B,) + (2,)*k: then the kernel is
@@ -405,11 +405,11 @@ class EffectKernel(Kernel):
 
     @property
     def largest_weights(self) -> FloatArray:
-        """The same for every cell: the largest entry of the inverse."""
+        """The same for all cells: the largest entry of the inverse."""
         return np.full((1,) * len(self.sizes), self._inverse_entries.max())
 
     def own_moment(self, power: int) -> FloatArray:
-        """Compute the moment, which is the same for every cell.
+        """Compute the moment, which is the same for all cells.
 
         P times a power of its inverse's entries has the product of their eigenvalues.
         """

@@ -1,7 +1,7 @@
 """Distortion matrices of one attribute, held as the whole numbers they are drawn with (RVL §4.1, Results 1 and 3).
 
-:class:`MatrixMechanism` randomizes every attribute by one of its own (RVL §5.1, eqs. 22 and 23): the record's matrix is their
-Kronecker product, its ε their sum.
+:class:`MatrixMechanism` randomizes each attribute by its own matrix (RVL §5.1, eqs. 22 and 23): the record's matrix is
+their Kronecker product, its ε their sum.
 
 P[u, v] = Pr(output v | input u), rows sum to 1 (RVL writes the transpose). The mechanism is ε-locally private for
 
@@ -196,7 +196,7 @@ def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
 
 
 def check_family(size: int, epsilon: float) -> None:
-    """Raise InvalidInput for what is no number of categories, or no ε."""
+    """Raise InvalidInput for an invalid number of categories or ε."""
     if not (isinstance(size, int | np.integer) and 2 <= size <= MAX_CATEGORIES):
         raise InvalidInput(f"size = {size!r}; a distortion matrix has 2 to {MAX_CATEGORIES} categories")
     checked_epsilon(epsilon)

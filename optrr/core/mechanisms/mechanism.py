@@ -1,8 +1,8 @@
 """What randomizes records: the interface of every mechanism, and the mechanism of a law of change sets.
 
-The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says which
-records it takes (``domain``), what it costs (``epsilon`` and its kin), how it randomizes (``randomize_in_place``) and how what
-it did is undone (``kernel``); everything else follows from these.
+The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says
+which records it takes (``domain``), its privacy loss (``epsilon`` and its kin), how it randomizes
+(``randomize_in_place``) and how estimates undo that (``kernel``); everything else follows from these.
 
 Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
 categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (theory §2). Only the flipped cells are edited.
@@ -40,7 +40,7 @@ from optrr_solvers.sampling.build import LABEL_TOLERANCE
 
 
 def drawn_epsilon(law: Law, stated: float) -> float:
-    """Return a total ε that covers what is drawn.
+    """Return a total ε that covers the drawn distribution.
 
     ``stated`` if it does within 1e-9, otherwise that of the drawn distribution, rounded up.
 
@@ -150,12 +150,12 @@ def notes_of(files: Iterable[str | Path]) -> list[Provenance]:
 def replaced_release(target: Path, same: str = "") -> list[str]:
     """Warn if a target already holds another release than the id ``same``.
 
-    Somebody may have a copy of it.
+    Others may have a copy of it.
     """
     known = [o.provenance for o in origins_of(target) if o.provenance is not None] if target.is_file() else []
     return [
-        f"{target} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; whoever kept a copy has "
-        "both, and the epsilons add up: account for both"
+        f"{target} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; a recipient who "
+        "kept a copy has both, and the epsilons add up: account for both"
         for each in known
         if not same or {r.id for r in each.releases} != {same}
     ]
@@ -325,17 +325,17 @@ class Randomizer(ABC):
         categories are such, else text; ordered text is a dictionary of the categories (pandas Categorical, polars Enum). In
         pandas, whole numbers and booleans are nullable where the missing value is declared.
 
-        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight
-        beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an
-        order, a row's place or label tells the value. So do not hand out a frame whose order or index may follow what is
-        private; files that optrr writes are shuffled (``design.randomize(frame, "released.parquet")``). Everything
-        else that could tell about the true records is left out: metadata, dictionaries and types (many readers make
-        floating point of integers as soon as one is missing). Arrow tables and pandas frames then say in
-        their metadata (``attrs``) by which design they were randomized; polars frames have no place for it.
+        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's
+        weight beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled
+        in such an order, a row's place or label tells the value. So do not hand out a frame whose order or index may
+        follow a private value; files that optrr writes are shuffled (``design.randomize(frame, "released.parquet")``).
+        Everything else that could tell about the true records is left out: metadata, dictionaries and types (many
+        readers make floating point of integers as soon as one is missing). Arrow tables and pandas frames then state in
+        their metadata (``attrs``) the design that randomized them; polars frames have no place for it.
 
-        Raises InvalidInput naming the column, the kind of value and the first record it stands in, never the value; also for an
-        index that is called like an attribute, for records that are randomized already, and for what is not in memory, such as
-        a Spark frame.
+        Raises InvalidInput naming the column, the kind of value and the first record that has it, never the value; also
+        for an index that is called like an attribute, for records that are randomized already, and for data that are
+        not in memory, such as a Spark frame.
 
         Parameters
         ----------
@@ -343,8 +343,8 @@ class Randomizer(ABC):
             one column per attribute, in any order, and no other column; at least one record.
         random_state
             None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
-            studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
-            Generator must not be in the state that the records were drawn from.
+            studies: anyone who knows the seed can undo it. A seed has a separate stream, not the one numpy draws from
+            it; a Generator must not be in the state that the records were drawn from.
         """
         return randomized_frame(data, self, NONE, random_state)
 
@@ -494,7 +494,7 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
 def _turned(codes: NDArray[np.integer], changes: NDArray[np.bool_], r: int, source: BitSource) -> NDArray[np.integer]:
     """Replace changed codes (n, k) by one of the other r − 1 uniformly.
 
-    A turn is drawn for every code, since to find those that change takes longer than their random bits.
+    A turn is drawn for each code, since to find those that change takes longer than their random bits.
     """
     turns = words_below(source, codes.size, r - 1) if r > 2 else np.zeros(codes.size, dtype=np.uint8)
     out = turns.reshape(codes.shape).astype(np.promote_types(codes.dtype, np.min_scalar_type(-2 * r)))

@@ -4,8 +4,8 @@ A target file appears complete or not at all: batches go to a file in a private 
 the end (:mod:`optrr.core.records.atomic`). A half-written release would otherwise be a second look at the same people once the
 run is repeated. For the same reason nothing is written to a pipe, which could not be taken back and has no note.
 
-Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`). What is written has
-a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
+Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`). The output
+has a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
 """
 
 import os
@@ -51,7 +51,7 @@ def release_file(
     random_state
         None draws random bits from the operating system; anything else is for studies, and repeats the order, too.
     options
-        what the release follows, and whether undeclared columns and the order are kept.
+        the earlier releases, and whether undeclared columns and the order are kept.
     """
     target, how = Path(target_path), options or ReleaseOptions()
     format_to_write(target)

@@ -11,8 +11,8 @@ first with a random number each, then in random order by these numbers. The firs
 for its numbers do not change any more; it is removed in the end. Two alike numbers of 64 bits would stay in the order that
 they come in.
 
-Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
-job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
+Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done.
+The next job removes the remains of one that was killed; at the target there is one whole release or none.
 
 Frames and files of Spark have no provenance (:mod:`optrr.core.provenance.provenance`): commands that read them warn,
 and nothing
@@ -52,13 +52,13 @@ def randomize_once(frame: Any, mechanism: Randomizer, path: str, keep_order: boo
 
     ``path`` is a new Parquet folder.
 
-    Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
-    time. ``path`` must be on storage that moves a folder in one step and whose output committer hides unfinished tasks
-    (HDFS and local disks do; an object store needs a committer of its own). A target without records, such as a failed job of
-    another program leaves, is replaced.
+    Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch
+    at a time. ``path`` must be on storage that moves a folder in one step and whose output committer hides unfinished
+    tasks (HDFS and local disks do; an object store needs its own committer). A target without records, such as a failed
+    job of another program leaves, is replaced.
 
-    Raises InvalidInput for missing, repeated or undeclared columns, unusable types, and a target that holds something. For
-    unknown categories and undeclared missing values, with the partition they stand in and the record within it; nothing is
+    Raises InvalidInput for missing, repeated or undeclared columns, unusable types, and a target that holds something.
+    For unknown categories and undeclared missing values, with their partition and the record within it; nothing is
     published then.
 
     Parameters
@@ -87,7 +87,7 @@ def check_frame(frame: Any) -> None:
     """Raise InvalidInput for anything but a Spark frame."""
     if not is_spark_frame(frame):
         raise InvalidInput(
-            f"got a {type(frame).__name__} for a Spark frame; frames in memory have a randomize of their own"
+            f"got a {type(frame).__name__} for a Spark frame; randomize a frame in memory by design.randomize"
         )
 
 

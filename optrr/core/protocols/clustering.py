@@ -21,9 +21,9 @@ A walk that never stays can swing: where every attribute depends a little on eve
 changes its sign at every step, and says nothing of clusters. Adult's clusters then differ from one draw of the randomized
 dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
 
-In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
-finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
-attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
+In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted
+values finds it in O(k m²), and nothing here is random. Each attribute without any dependence is a cluster by itself.
+Groups whose attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
 """
 
 import math

@@ -5,14 +5,15 @@ Measures from a table (MDR §4 equations 8, 9; SIC §4 equations 5–7):
     ordinal with ordinal    |r|, Pearson's correlation of the categories' scores (:mod:`optrr.core.domain.domain`)
     otherwise               V = sqrt( (χ²/n) / min(r−1, c−1) ),   χ²/n = φ² = Σ (π_ab − π_a π_b)² / (π_a π_b)
 
-Both papers print f^j_ab in the denominator of χ²; it is e_ab. Categories that nobody has add nothing to φ² but stay in
-min(r−1, c−1), as in the papers. Small samples inflate φ² by about (r−1)(c−1)/(n−1); Bergsma's correction takes that off.
+Both papers print f^j_ab in the denominator of χ²; it is e_ab. Empty categories add nothing to φ² but stay in min(r−1,
+c−1), as in the papers. Small samples inflate φ² by about (r−1)(c−1)/(n−1); Bergsma's correction takes that off.
 
-Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs: O(n m²), and then
-O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR Proposition
-1), so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order: tables with unlike
-marginals shrink unlike. ``correct`` undoes the shrinking by the unbiased estimate, for every mechanism. With eigenvalues
-λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate from one record is (theory §3.2)
+Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs: O(n m²), and
+then O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR
+Proposition 1), so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order:
+tables with unlike marginals shrink unlike. ``correct`` undoes the shrinking by the unbiased estimate, for any
+mechanism. With eigenvalues λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate
+from one record is (theory §3.2)
 
     û_ab = 1/(r c) + (δ_a − 1/r)/(c λ_a) + (δ_b − 1/c)/(r λ_b) + (δ_a − 1/r)(δ_b − 1/c)/λ_ab,
 
@@ -166,9 +167,9 @@ def dependence_matrix(
 
     m(m−1)/2 calls.
 
-    The scores are None where one of the two is not ordinal.
+    Pairs that are not both ordinal have None as scores.
 
-    Raises InvalidInput where ``ordinal`` names what is no attribute.
+    Raises InvalidInput where ``ordinal`` names an unknown attribute.
     """
     scores = {name: checked_scores(domain[name], None) for name in ordinal}
     out = np.eye(domain.m)
@@ -294,7 +295,7 @@ class RandomizedPair:
 def _cell_chance(joint: FloatArray, rows: FloatArray, columns: FloatArray, in_row: int, in_column: int) -> FloatArray:
     """Compute proportions of records in or outside row a and column b.
 
-    For every cell (a, b).
+    One for each cell (a, b).
     """
     if in_row:
         return joint if in_column else rows - joint

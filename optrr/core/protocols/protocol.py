@@ -1,4 +1,4 @@
-"""A protocol: the mechanism that every client runs, what the collector assumes, and what it all costs one person.
+"""A protocol: the mechanism that every client runs, the collector's assumptions, and one person's total ε.
 
 The client side knows the mechanism only. The collector side differs in ``blocks``: the joint distribution is estimated inside
 each block, and between blocks attributes are taken to be independent. With one block nothing is assumed.
@@ -81,12 +81,13 @@ _BIAS = (
 class Protocol(FullRecords):
     """One multi-attribute protocol.
 
-    As a protocol it promises what the unbiased estimate from its records has. The papers' own estimates, which take
-    blocks for independent and are never negative, are those of :class:`optrr.core.protocols.Collector`.
+    As a protocol it promises the errors of the unbiased estimate from its records. The papers' own estimates, which
+    take blocks for independent and are never negative, are those of :class:`optrr.core.protocols.Collector`.
 
-    Every client runs the ``mechanism`` on its record. ``blocks`` are attribute names that are estimated jointly, a partition:
-    independence is assumed between blocks. ``learned`` is what was spent before, on learning dependences; ``adjusted`` and
-    ``margins`` say whether RR-Adjustment reweights the records, and to which estimated tables (a partition).
+    Every client runs the ``mechanism`` on its record. ``blocks`` are attribute names that are estimated jointly, a
+    partition: independence is assumed between blocks. ``learned`` is the ε consumed before, to learn dependences;
+    ``adjusted`` and ``margins`` say whether RR-Adjustment reweights the records, and to which estimated tables (a
+    partition).
 
     Raises InvalidInput where blocks or margins are no partition of the attributes.
     """
@@ -165,7 +166,7 @@ class Collector:
     def records(self) -> tuple[IntArray, IntArray]:
         """Return distinct randomized records and counts: (N, m), (N,).
 
-        Raises InvalidInput if there are none.
+        Raises InvalidInput if no record was received.
         """
         if not self._parts:
             raise InvalidInput("no records were received; there is nothing to estimate from")
@@ -191,9 +192,10 @@ class Collector:
 
         Axes are in the order of ``names``.
 
-        With ``whole_blocks`` each block's whole table is estimated, made proper, and then summed over what was not asked for,
-        as MDR does; by default only the asked attributes of each block are estimated, which clips far less. ``confidence`` is
-        that of the intervals, of each cell alone or, if ``simultaneous``, of all cells together.
+        With ``whole_blocks`` each block's whole table is estimated, made proper, and then summed over the attributes
+        that were not asked for, as MDR does; by default only the asked attributes of each block are estimated, which
+        clips far less. ``confidence`` is that of the intervals, of each cell alone or, if ``simultaneous``, of all
+        cells together.
 
         Raises InvalidInput for unknown attributes, fewer than two records, a confidence outside (0, 1), or a table of more
         than 2^27 cells; SingularMarginal where the mechanism hides the table.
@@ -364,9 +366,9 @@ def cluster_design(
 ) -> Design:
     """Build a design for the release after the clusters were found.
 
-    ``first`` gives the domain and the requested ε of every attribute; ``clusters`` are names, a partition of the domain, and
-    ``matrix`` one of those above. What finding the clusters cost (``learned``) is said in the notes, with the sum of both; the
-    design carries the releases they were found from (``earlier``) on to what it randomizes.
+    ``first`` gives the domain and the requested ε of every attribute; ``clusters`` are names, a partition of the
+    domain, and ``matrix`` one of those above. What finding the clusters cost (``learned``) is said in the notes, with
+    the sum of both; the design carries the releases they were found from (``earlier``) on to its randomized records.
 
     Raises InvalidInput or InvalidProblem for clusters that are no partition, or a matrix that does not exist at this ε.
     """

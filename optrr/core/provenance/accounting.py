@@ -1,7 +1,8 @@
 """Privacy accounting: the total ε of several releases of the same respondents, a limit to it, and the steps of one protocol.
 
-ε adds up over releases of the same record (sequential composition). The unit is a record: ε is what the contributor of one
-record consumes. Of memoized responses it is a person over time: everything that one person ever reports.
+ε adds up over releases of the same record (sequential composition). The unit is a record: ε is the budget that the
+contributor of one record consumes. Of memoized responses it is a person over time: everything that one person ever
+reports.
 
 An :class:`Account` is that of a protocol with several steps (MDR §4): where learning the dependences is ε_1-differentially
 private and the release is ε_2-differentially private, the whole is (ε_1 + ε_2)-differentially private. A step that sends true
@@ -160,7 +161,7 @@ def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
 class Spent:
     """One step of a protocol.
 
-    What was sent, its ε in nats (``inf`` if not differentially private), and a warning or "".
+    Name of the sent data, its ε in nats (``inf`` if not differentially private), and a warning or "".
     """
 
     step: str

@@ -1,9 +1,10 @@
 """Provenance: one note beside a release of randomized records, which states how they were drawn.
 
-A file does not show by which design its values were randomized. Analysed with another mechanism, or randomized a second time,
-it gives numbers that look right and are wrong. So a release has a note, the same JSON object everywhere: schema metadata of
-Arrow tables and Parquet files (key ``optrr``), ``attrs`` of pandas frames, and a sidecar, ``NAME.optrr.json``, beside CSV, JSON
-lines and PLINK. Databases, Spark and polars have none, and commands that read them warn.
+A file does not show which design randomized its values. Analysed with another mechanism, or randomized a second time,
+it gives numbers that look right and are wrong. So a release has a note, the same JSON object everywhere: schema
+metadata of Arrow tables and Parquet files (key ``optrr``), ``attrs`` of pandas frames, and a sidecar,
+``NAME.optrr.json``, beside CSV, JSON lines and PLINK. Databases, Spark and polars have none, and commands that read
+them warn.
 
 - ``release``: ``design`` (digest of the mechanism), ``mechanism`` (its kind), ``epsilon`` (nats), ``seeded``, and ``id``;
 - ``earlier``: other releases of the same respondents, which this one followed (:mod:`optrr.core.provenance.accounting`);
@@ -44,7 +45,7 @@ FORMAT, SYNTHETIC = "optrr-records/1", "optrr-synthetic/1"
 # Key of the note in schema metadata and in attrs.
 KEY = "optrr"
 SUFFIX = ".optrr.json"
-SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
+SEEDED = "drawn from a seed, so it is not private: anyone who knows the seed can undo it"
 # Key under which pandas.DataFrame.to_parquet keeps a frame's attrs.
 _PANDAS_ATTRS = b"PANDAS_ATTRS"
 
@@ -84,7 +85,7 @@ class SyntheticNote:
 
     The design of the estimates, and the number of randomized records.
 
-    ``sets`` is the number of data sets, whose estimates are to be combined. Readers of randomized records refuse it.
+    ``sets`` is the number of data sets, whose estimates must be combined. Readers of randomized records refuse it.
     """
 
     design: str | None
@@ -183,7 +184,7 @@ class Provenance:
 
     @staticmethod
     def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> "Provenance | None":
-        """Read provenance from schema metadata of ``what``; None if there is none.
+        """Read provenance from schema metadata of ``what``; None if absent.
 
         The metadata is as Arrow or pandas writes it.
         """
@@ -208,7 +209,7 @@ def write_sidecar(path: Path, note: Provenance | SyntheticNote) -> None:
 
 
 def provenance_beside(target: Path) -> Provenance | None:
-    """Read the provenance in the sidecar of ``target``; None if there is none.
+    """Read the provenance in the sidecar of ``target``; None if absent.
 
     Raises InvalidInput if it cannot be read.
     """
@@ -249,7 +250,7 @@ def require_design(origin: Origin, digest: str) -> None:
 
 
 def doubts(origin: Origin) -> list[str]:
-    """List warnings for every result from these records."""
+    """List warnings for all results from these records."""
     if origin.provenance is None:
         return [
             f"estimates are wrong if {origin.what} was not randomized by this design: it has no provenance metadata; "

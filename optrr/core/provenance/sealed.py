@@ -1,8 +1,9 @@
 """Sealed files: versioned JSON that says its format, of which a digest over the whole content catches edits by hand.
 
-There is one way to read them, whatever they hold, and specifications, sidecars and keys, too: whole, up to a size, with every
-key once, and by bytes that are read once. A device or a pipe has no size before it is read, so the limit is on what is read. A
-kind of file is the part of its format before the version, such as ``optrr-design`` of ``optrr-design/1``.
+There is one way to read them, whatever they hold, and specifications, sidecars and keys, too: whole, up to a size, with
+every key once, and by bytes that are read once. A device or a pipe has no size before it is read, so the limit is on
+the bytes that are read. A kind of file is the part of its format before the version, such as ``optrr-design`` of
+``optrr-design/1``.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ class Content:
 
     Functions that receive it in place of a path use these bytes and open nothing.
 
-    So what is checked, what is signed and what is used are the same bytes, whatever becomes of the file meanwhile.
+    So checks, signature and use concern the same bytes, even if the file changes meanwhile.
     """
 
     path: Path
@@ -139,8 +140,8 @@ def format_of(raw: bytes) -> str:
 class Sealed(Generic[Record]):
     """One file format: its record type and the message for other files.
 
-    ``prefix`` stands before a file's name in messages, ``refused`` after it; ``remedy`` is what to do with a file of another
-    format. ``refuse`` may raise a better error for what is often mistaken for such a file.
+    ``prefix`` stands before a file's name in messages, ``refused`` after it; ``remedy`` is the advice for a file of
+    another format. ``refuse`` may raise a better error for files that are often mistaken for this kind.
     """
 
     record: type[Record]

@@ -1,9 +1,9 @@
 """Records from anywhere: data frames, files, databases and Spark; their counts; and whole files written or none.
 
-Files are read in ``reading/``, whose ``registry`` is the table of formats and asks records where they come from, and written
-by ``writing`` and ``atomic``. ``frames`` turns whole data sets into codes and back; ``spark`` lets Spark's workers do it.
-``counts`` binds randomized records to their design, says what is in doubt about them, and counts them. What values mean is in
-:mod:`optrr.core.domain`.
+Files are read in ``reading/``, whose ``registry`` is the table of formats and asks records where they come from, and
+written by ``writing`` and ``atomic``. ``frames`` turns whole data sets into codes and back; ``spark`` lets Spark's
+workers do it. ``counts`` binds randomized records to their design, lists warnings about them, and counts them.
+:mod:`optrr.core.domain` defines the meaning of values.
 """
 
 import lazy_loader as lazy

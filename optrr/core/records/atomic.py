@@ -1,11 +1,11 @@
 """Files that appear whole or not at all, together with what belongs to them, whatever ends the run.
 
-New files are written into a folder beside the target, ``.NAME.partial``, that only its owner can enter, under a lock. When
-all are complete, those that they replace are removed, the target first, and they are moved into place, the target last. So a
-target never stands beside companions of another run, and readers refuse companions without their target. A run that fails or is
-interrupted removes its folder. One that is killed outright cannot: what it leaves can be read by nobody else, and the next run
-to the same target removes it before it writes. Where a move fails, or a kill comes between two, the old set is gone and no new
-target stands.
+New files are written into a folder beside the target, ``.NAME.partial``, that only its owner can enter, under a lock.
+When all are complete, those that they replace are removed, the target first, and they are moved into place, the target
+last. So a target never has companions of another run, and readers refuse companions without their target. A run that
+fails or is interrupted removes its folder. One that is killed outright cannot: only its owner can read its remains, and
+the next run to the same target removes it before it writes. Where a move fails, or a kill comes between two, the old
+set is gone and no new target stands.
 """
 
 import os
@@ -182,7 +182,7 @@ def _lock(folder: Path, target: Path, held: list[int]) -> None:
 
     Its handle is in ``held`` before it locks, so that no interrupt leaves it locked.
 
-    Raises InvalidInput where another run holds it, and where something else stands in the folder's place.
+    Raises InvalidInput where another run holds it, and where something else has the folder's name.
     """
     while True:
         with suppress(FileExistsError):
@@ -194,7 +194,7 @@ def _lock(folder: Path, target: Path, held: list[int]) -> None:
             if fcntl is None:
                 return
             if known.st_uid != os.getuid():
-                raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
+                raise InvalidInput(f"cannot write {target}: {folder} belongs to another user; choose another path")
             if not held:
                 held.append(os.open(folder, os.O_RDONLY))
             with suppress(OSError):  # some file systems know no locks

@@ -1,4 +1,4 @@
-"""Randomized records, opened once and bound to what they were asked by, and counts of them. Every analysis starts here.
+"""Randomized records, opened once and bound to their protocol, and counts of them. Every analysis starts here.
 
 An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
 errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
@@ -41,7 +41,7 @@ def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterat
 
     ``data`` is anything that ``open_source`` takes.
 
-    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
+    Other columns are skipped if ``declared`` has them or is not given. Raises InvalidInput for missing, repeated or
     undeclared columns, and what :func:`open_source` refuses.
     """
     source = open_source(data, domain)
@@ -54,8 +54,8 @@ def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Itera
 
     Empty batches are left out.
 
-    Other columns and refusals are those of :func:`record_batches`; also refused is an undeclared value, with the first record
-    that it stands in.
+    Other columns and refusals are those of :func:`record_batches`; also refused is an undeclared value, with the first
+    record that has it.
     """
     codec: FrameCodec | None = None
     for batch in record_batches(data, domain, declared):
@@ -86,8 +86,8 @@ class Counts(CellsResult):
 
     ``table`` has the shape of ``domain.sizes``, int64, read-only.
 
-    ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
-    from codes, which can say nothing.
+    ``origins`` are the provenance of the counted records; empty where the table was given, or made from codes, which
+    have no provenance.
 
     Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0 with a sum below 2^62.
 
@@ -238,8 +238,8 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
 
     Sorted codes (N, m) over all attributes, and their numbers (N,).
 
-    Memory is O(N m), and of small domains their cells: these are counted without sorting any record. ``data`` and what is
-    raised are those of :func:`count_many`, counts excepted.
+    Memory is O(N m), and of small domains their cells: these are counted without sorting any record. ``data`` and the
+    errors are those of :func:`count_many`, except counts.
     """
     if prod(map(int, domain.sizes)) <= RECORDS:
         table = count_many(data, domain, [domain.names], allow_extra)[domain.names].table
@@ -317,16 +317,16 @@ class Asked(Protocol):
 
     @property
     def public(self) -> PublicColumns:
-        """Columns that stand beside the attributes and are not randomized."""
+        """Columns beside the attributes that are not randomized."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedRecords:
     """Randomized records that are read together or compared, with their protocol.
 
-    What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
-    frame may have changed since, or a file have grown. ``kept`` caches tables by their attributes, for a command's one run;
-    None reads anew each time.
+    Their provenance is read when it is first needed, and once; they are counted again each time, because a frame may
+    have changed since, or a file have grown. ``kept`` caches tables by their attributes, for a command's one run; None
+    reads anew each time.
     """
 
     asking: Asked
@@ -353,7 +353,7 @@ class OpenedRecords:
 
     @cached_property
     def origins(self) -> tuple[tuple[Origin, ...], ...]:
-        """What each that is given says of its records, each different saying once.
+        """Provenance of each argument's records, each different one once.
 
         Raises InvalidInput for records of another design, a place that is named twice, and two places in one that is given
         which hold the same release.
@@ -391,7 +391,7 @@ class OpenedRecords:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """What is in doubt about them, one line each, to be shown beside every number."""
+        """Warnings about them, one line each, to be shown beside every number."""
         return list(dict.fromkeys([*self.collapsed_notes, *self.unbound]))
 
     @property

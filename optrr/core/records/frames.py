@@ -327,7 +327,7 @@ def frame_of(data: Any) -> "nw.DataFrame[Any]":
 
     Column names are texts, and values have Arrow types.
 
-    Raises InvalidInput for what is none.
+    Raises InvalidInput for other objects.
     """
     import narwhals as nw  # noqa: PLC0415 (takes longer to import than most files to read)
 

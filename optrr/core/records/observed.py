@@ -25,11 +25,11 @@ def observed_domain(data: Any, columns: Sequence[str], missing: Iterable[str] = 
 
     Never use it on the records to be protected.
 
-    A domain read off protected records publishes which categories somebody has, before any randomization, and no
-    ε covers that. ``data`` is whatever :func:`optrr.core.records.counts.count` takes; ``missing`` are the texts that stand for
-    the missing value there. Ordered columns (pandas, polars Enum, Arrow) keep their order and all their categories;
-    otherwise the categories come sorted, numbers by value, the missing value last. A column of text that holds nothing but
-    numbers, or nothing but true and false, is one of numbers or booleans. One pass, bounded memory.
+    A domain read off protected records publishes which categories occur, before any randomization, and no ε covers
+    that. ``data`` is whatever :func:`optrr.core.records.counts.count` takes; ``missing`` are the texts that mean the
+    missing value there. Ordered columns (pandas, polars Enum, Arrow) keep their order and all their categories;
+    otherwise the categories come sorted, numbers by value, the missing value last. A column of text that holds nothing
+    but numbers, or nothing but true and false, is one of numbers or booleans. One pass, bounded memory.
     """
     seen = {name: ObservedColumn(name, missing) for name in columns}
     source = open_source(data)

@@ -85,7 +85,7 @@ def _own_interpreter(frame: Any) -> Iterator[None]:
 
     Spark would take the first ``python3``.
 
-    What is defined meanwhile keeps the interpreter; what others define in this session does not.
+    Functions defined meanwhile keep the interpreter; those that others define in this session do not.
     """
     context: Any = getattr(frame.sparkSession, "_sc", None)  # Spark Connect has none here
     elsewhere = context is None or not context.master.startswith("local")

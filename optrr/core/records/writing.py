@@ -4,9 +4,10 @@ Position is a channel that no ε covers. Where a file lies in the order of the t
 one's own: in records that were sorted by sex, the majority of the randomized values around a place is the true value at it,
 however much noise there is on each.
 
-What is shuffled is randomized already. Records are dealt at random into buckets, and each bucket is shuffled in memory; that
-makes every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one temporary file that only its
-owner can read and whose name is gone as soon as it is open, so that nothing of it stays, whatever ends the run.
+Records are randomized before they are shuffled. Records are dealt at random into buckets, and each bucket is shuffled
+in memory; that makes every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one
+temporary file that only its owner can read and whose name is gone as soon as it is open, so that nothing of it stays,
+whatever ends the run.
 
 In tables for people, who open CSV in a spreadsheet, texts that it would take for formulas become texts. A category such as
 ``=cmd|' /C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an apostrophe goes before a
@@ -38,7 +39,7 @@ from optrr_solvers.randomness import BitSource, permutation
 
 # The end of a sentence about records that are not shuffled.
 IN_ORDER = (
-    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "is in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
     "grouped file, a record's place tells the value, however much noise there is"
 )
 

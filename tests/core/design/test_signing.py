@@ -160,7 +160,7 @@ def test_keys_and_signatures_in_each_others_place(folder, monkeypatch, capsys):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert run(["sign", "design.json", "--private-key", "key.pem"]) == 0
     assert run(["verify", "design.json", "--public-key", "key.pem"]) == 2
-    assert "nobody but its owner should have" in capsys.readouterr().err
+    assert "only its owner should have" in capsys.readouterr().err
 
 
 def test_a_key_that_others_can_read_is_pointed_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -232,11 +232,11 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     for wrong, said in (
         (
             lambda: reports.measure("row-proportions", "income", "sex", missing=optrr.MissingAtRandom("income")),
-            "not that of everybody",
+            "not that of all people",
         ),
         (
             lambda: reports.measure("row-proportions", "sex", "income", missing=optrr.MissingAtRandom("age")),
-            "is none of",
+            "is not among",
         ),
         (
             lambda: reports.measure("row-proportions", "sex", "age", missing=optrr.MissingAtRandom("age")),

@@ -505,7 +505,7 @@ def test_arrow_s_own_formats_are_looked_through_before_they_are_used(tmp_path):
     raw = path.read_bytes()
     at = raw.rindex(np.array([0, 1, 2, 3], dtype=np.int32).tobytes())
     path.write_bytes(raw[: at + 12] + np.int32(1 << 29).tobytes() + raw[at + 16 :])
-    with pytest.raises(InvalidInput, match="a column is not what it says"):
+    with pytest.raises(InvalidInput, match="a column does not match its declared type"):
         count(path, Domain.of({"sex": ["F", "M"]}), "sex")
 
 

@@ -120,7 +120,7 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     _tell_nothing(_codes(read(f"out{suffix}")))
     assert run([*command, f"kept{suffix}", "--keep-order"]) == 0
     said = capsys.readouterr()
-    assert f"kept{suffix} stands in the order of the true records, which no epsilon covers" in said.err
+    assert f"kept{suffix} is in the order of the true records, which no epsilon covers" in said.err
     assert z_of_place(_codes(read(f"kept{suffix}"))[:, 0]) > 10 * FAR
 
 

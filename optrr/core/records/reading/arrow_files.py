@@ -3,7 +3,7 @@
 Parquet keeps text as numbers and a dictionary, and every declared column of text is handed on so: a category is then looked up
 once in the dictionary instead of once per record; ``schema`` names the type that the file's columns have.
 
-The library's own words may hold what is in the file, so none of them is passed on.
+The library's own messages may contain values of the file, so they are not passed on.
 """
 
 import base64

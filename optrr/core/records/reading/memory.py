@@ -72,7 +72,7 @@ _TYPING_ROWS = 1024
 
 
 def query(where: RecordsAt, domain: Domain | None) -> Source:
-    """Open the result of one SQL query, which runs for every read."""
+    """Open the result of one SQL query, which runs at each read."""
     del domain
     place = str(where.place)
     scheme = place.partition(":")[0]

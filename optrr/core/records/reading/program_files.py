@@ -1,7 +1,8 @@
 """Files of Excel, SPSS and Stata as record batches of text, through openpyxl and pyreadstat.
 
-A value that SPSS or Stata labels is read as its label: 1, labelled "female", is ``female``. Numbers are read by their shortest
-digits and dates in ISO form, so that they meet categories and bins as in CSV. What the file declares missing is missing.
+A value that SPSS or Stata labels is read as its label: 1, labelled "female", is ``female``. Numbers are read by their
+shortest digits and dates in ISO form, so that they meet categories and bins as in CSV. Values that the file declares
+missing are missing.
 """
 
 from collections.abc import Iterator

@@ -57,7 +57,7 @@ class RecordFormat:
     Parameters
     ----------
     name
-        what it is called.
+        name of the format.
     reader
         a function of a :class:`RecordsAt` and the domain (None where none is declared yet) that gives a :class:`Source`.
     suffixes, schemes
@@ -68,7 +68,7 @@ class RecordFormat:
     keeps_notes
         whether the schema's metadata are written; otherwise a note of provenance is written beside.
     compressible
-        whether what it reads comes as bytes, and so may be compressed by another program.
+        whether its data come as bytes, and so may be compressed by another program.
     takes_query
         whether records are chosen by a query.
     """
@@ -279,8 +279,8 @@ def _several(where: RecordsAt, files: Sequence[Path], domain: Domain | None) -> 
 
     Directories may hold columns, too.
 
-    A declared column may have another type in each file. Any other has the type that holds the values of all, such as numbers
-    with a point for whole and missing ones; it may differ, and be absent, as long as nobody asks for it.
+    A declared column may have another type in each file. Any other has the type that holds the values of all, such as
+    numbers with a point for whole and missing ones; it may differ, and be absent, as long as it is not read.
     """
     parts: list[Source] = []
     for file in files:

@@ -4,7 +4,7 @@ A reader turns one kind of place (a CSV file, a Parquet file, a query, a frame â
 or randomizes takes sources alone, so that a new kind of place is one function and one line in
 :mod:`optrr.core.records.reading.registry`.
 
-What is read is bounded: a value may have ``LONGEST_VALUE`` bytes, a batch is cut so that its columns, written out value by
+Reads are bounded: a value may have ``LONGEST_VALUE`` bytes, a batch is cut so that its columns, written out value by
 value, take at most ``MOST_BYTES``. Parquet and Arrow files are decompressed by their library before that can be asked.
 """
 
@@ -38,7 +38,7 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class RecordsAt:
-    """A place that holds records, and what is known of how they are written there.
+    """A place that holds records, and how they are written there, as far as known.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class RecordsAt:
     watch: Watch | None = None
 
     def watched(self, watch: Watch) -> "RecordsAt":
-        """Return the place with a callback for every batch that is read."""
+        """Return the place with a callback for each batch that is read."""
         return replace(self, watch=watch)
 
     @property
@@ -120,8 +120,8 @@ WILD = "*?["
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     """List the files of a directory, pattern or list; None for other places.
 
-    In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and so are
-    sidecars, which say where records come from and hold none. Raises InvalidInput where there are none.
+    In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and
+    so are sidecars, which say where records come from and hold none. Raises InvalidInput where no file is found.
     """
     if not isinstance(place, str | os.PathLike):
         listed = [path for each in place for path in files_at(each) or [Path(each)]]
@@ -169,7 +169,7 @@ class Source:
     rows
         the number of records, None where it is not known beforehand.
     notes
-        what a person should know of how they are read.
+        remarks for users on how they are read.
     share
         share of the place that has been read so far, 0..1; None where that is not known.
     once
@@ -292,15 +292,16 @@ def _require_known(dates: pa.Array, name: str, field: str) -> None:
 def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     """Validate the arrays of a batch read at ``name``; raise InvalidInput.
 
-    Arrow takes from its own formats what they say of themselves, such as offsets into texts. Where that is wrong, whoever uses
-    the arrays reads other memory.
+    Arrow trusts the metadata of its formats, such as offsets into texts. Where they are wrong, a user of the arrays
+    reads other memory.
     """
     try:
         batch.validate(full=True)
     except pa.ArrowException:
         # Arrow's own words may hold a value
         raise InvalidInput(
-            f"cannot read {name}: a column is not what it says, or holds text that is not UTF-8; write it again"
+            f"cannot read {name}: a column does not match its declared type, or holds text that is not UTF-8; write "
+            "it again"
         ) from None
     return batch
 
@@ -330,7 +331,7 @@ def whole(name: str, kind: str) -> Iterator[None]:
         raise
     except Exception:  # each library has errors of many kinds
         raise InvalidInput(
-            f"cannot read {name}: it is damaged, or not a whole {kind} file; write it again, or name it by what it is"
+            f"cannot read {name}: it is damaged, or not a whole {kind} file; write it again, or name it by its format"
         ) from None
 
 

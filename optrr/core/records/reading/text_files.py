@@ -3,9 +3,9 @@
 CSV is text: values are read as strings, so ``007`` stays ``007`` and meets a category by its text. An empty field is
 the missing value or the empty text, whichever is declared; where both are, ``""`` in quotes is the empty text.
 
-Encoding and delimiter are told from the beginning of the file and the declared names. Nothing there is a guess that could
-change a result: the delimiter is the one under which the first line holds the declared names, and a wrong encoding yields names
-and categories that are not declared, which are refused.
+Encoding and delimiter are inferred from the beginning of the file and the declared names. Nothing there is a guess that
+could change a result: the delimiter is the one under which the first line holds the declared names, and a wrong
+encoding yields names and categories that are not declared, which are refused.
 """
 
 import codecs
@@ -271,7 +271,7 @@ def settled(batch: pa.RecordBatch, domain: Domain | None) -> pa.RecordBatch:
 
 
 def _with_empty(column: pa.DictionaryArray, meant: str | None) -> pa.DictionaryArray:
-    """Replace missing values and empty texts by what an empty field means."""
+    """Replace missing values and empty texts by the meaning of an empty field."""
     texts = [text or meant for text in column.dictionary.to_pylist()]
     places = numbers_of(column.indices, len(texts))
     return pa.DictionaryArray.from_arrays(array_of(places, pa.int32()), array_of([*texts, meant], pa.string()))
