@@ -77,7 +77,7 @@ def _cuts(problem: Problem, order: IntArray) -> list[int]:
 
 
 def restricted(problem: Problem, members: IntArray) -> Problem:
-    """Restrict the problem to these attributes, in this order.
+    """Return the problem with these attributes only, in this order.
 
     With the pairs and caps among them.
     """

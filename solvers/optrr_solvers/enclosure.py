@@ -24,7 +24,7 @@ FLIP_BITS = 192
 
 
 def exp_bounds(x: float) -> tuple[Fraction, Fraction]:
-    """Enclose e^x of a double x in rationals, relative width 2e-58."""
+    """Bound e^x of a double x by rationals, of relative width 2e-58."""
     middle = Fraction(_CONTEXT.exp(Decimal(x)))
     return middle * (1 - _ULP), middle * (1 + _ULP)
 

@@ -30,7 +30,7 @@ class Partition(Sequence[IntArray]):
         return int(self.counts.size)
 
     def __getitem__(self, at: Any) -> Any:
-        """One group, or a list of those of a slice."""
+        """Return one group, or a list of those of a slice."""
         if isinstance(at, slice):
             return [self[g] for g in range(*at.indices(len(self)))]
         end = int(self._ends[at])

@@ -120,7 +120,7 @@ def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer
 
 
 def _products(source: BitSource, count: int, bound: int) -> NDArray[np.uint32]:
-    """Multiply 16 random bits by the bound, for each number."""
+    """Compute the product of 16 random bits and the bound, for each number."""
     short = source.words(-(-count // 4)).view(np.uint16)[:count]
     return np.multiply(short, bound, dtype=np.uint32)
 

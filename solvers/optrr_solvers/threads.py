@@ -15,7 +15,7 @@ _R = TypeVar("_R")
 
 
 def one_thread(solve: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let BLAS use one thread while the function runs; 25 µs a call."""
+    """Limit BLAS to one thread while the function runs; takes 25 µs a call."""
 
     @wraps(solve)
     def limited(*args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -56,7 +56,11 @@ FEW_CELLS, _TOLERANCE = 64, 1e-11
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """Columns of w: β, z, y and v. Rows of c, a and the guards g; the prices, and which columns are β, of u, and of Σ v."""
+    """Arrays of the program, with one column for each component of w.
+
+    Columns are β, z, y and v; rows are those of c, a and the guards g. ``price``, ``first``, ``share`` and ``total``
+    are the coefficients of the prices, of β, of u and of Σ v.
+    """
 
     of_c: FloatArray
     of_a: FloatArray
@@ -69,7 +73,10 @@ class _Program:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """w, g and 1 − t with their duals, c and e. c and g are small differences of large sums, so they are unknowns, too."""
+    """Primal and dual variables: w, g and 1 − t with their duals, c and e.
+
+    c and g are small differences of large sums, so they are unknowns, too.
+    """
 
     w: FloatArray
     s: FloatArray
@@ -92,14 +99,14 @@ class _Point:
         return one * other
 
     def longest(self, step: "_Point") -> float:
-        """The largest part of a step, of 1 at most, that leaves everything positive."""
+        """Return the largest part of a step, at most 1, that keeps everything positive."""
         now = np.concatenate([*self.sides, self.c, self.e, [self.t]])
         change = np.concatenate([step.w, step.held, [step.cap], step.s, step.g, [-step.t], step.c, step.e, [step.t]])
         falls = change < 0
         return min(1.0, float((now[falls] / -change[falls]).min(initial=math.inf)))
 
     def moved(self, step: "_Point", part: float) -> "_Point":
-        """The point after that part of a step."""
+        """Return the point after this part of a step."""
         return _Point(**{name: getattr(self, name) + part * getattr(step, name) for name in self.__dict__})
 
 
@@ -117,7 +124,7 @@ class _Newton:
         self.off = off_w, off_e, float(at.w[0] - 2 * self.spare * at.t - at.cap)
 
     def factorized(self) -> bool:
-        """Set up what all steps share; False where rounding leaves no positive definite matrix."""
+        """Build the system of all steps; return False if rounding makes it singular."""
         from scipy.linalg import LinAlgError, cho_factor  # noqa: PLC0415 (slow to import, and seldom needed)
 
         program, at = self.program, self.at
@@ -141,7 +148,7 @@ class _Newton:
         return True
 
     def step(self, off_w: FloatArray, off_e: FloatArray, off_t: float, wanted: FloatArray) -> _Point:
-        """The change that removes these residuals, by which each product changes as wanted."""
+        """Solve for the step that removes residuals and changes products as wanted."""
         from scipy.linalg import cho_solve  # noqa: PLC0415 (as above)
 
         at, guards, n = self.at, self.program.guards, self.at.w.size
@@ -154,7 +161,7 @@ class _Newton:
         return _Point(w, s, g + self.off_g, held, self.program.of_c @ w + self.off_c, e, t, cap)
 
     def next(self) -> _Point:
-        """The point after a predictor and a corrector step."""
+        """Return the point after a predictor and a corrector step."""
         at, now = self.at, self.at.products
         ahead = self.step(*self.off, -now)
         part = at.longest(ahead)
@@ -175,7 +182,7 @@ class _Newton:
 def weights_and_multipliers(
     program: DelsarteProgram, errors: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, Multipliers]:
-    """The best weights, from a start of sum 1, and multipliers.
+    """Compute the best weights and multipliers from starting weights of sum 1.
 
     ``errors`` are the a_S of each weight, in units of sinh²(ε/2): (effects, weights). Some 40 steps, each of time O(n² (n +
     effects + kinds of sets)) for n weights and multipliers.
@@ -209,7 +216,10 @@ def weights_and_multipliers(
 
 
 def error_bound(workload: TableWorkload, total: float) -> float:
-    """Least Σ weight n E‖π̂_U − π_U‖² that any mechanism of this total ε, in nats, could have, rounded down."""
+    """Bound the workload error of every mechanism of this total ε from below.
+
+    The error is Σ weight n E‖π̂_U − π_U‖², the total is in nats, and the bound is rounded down.
+    """
     program = delsarte_program(workload, total)
     # without any randomization sampling leaves the sum of the coefficients
     return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
@@ -219,7 +229,9 @@ def error_bound(workload: TableWorkload, total: float) -> float:
 def accuracy_bound(
     workload: TableWorkload, targets: FloatArray, progress: Callable[[float], None] | None = None
 ) -> float:
-    """Total ε in nats below which no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table, rounded down.
+    """Bound the total ε of every mechanism that meets required errors from below.
+
+    Below the returned total, in nats and rounded down, no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table.
 
     At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. The best v and
     multipliers of a total prove all totals up to where they give 1; a secant search for the total whose own reach 1 takes some
@@ -269,7 +281,10 @@ def accuracy_bound(
 
 @one_thread
 def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
-    """Total ε in nats below which no mechanism estimates each attribute with the variance of randomized response at ε_i.
+    """Bound the total ε needed for the accuracy of randomized response at ε_i.
+
+    Below the returned total, in nats, no mechanism estimates each attribute with the variance of randomized response at
+    ε_i.
 
     r_i and ε_i in nats, shape (m,) each. Flip probabilities play no part.
     """
@@ -284,7 +299,10 @@ def _excess(program: DelsarteProgram, workload: TableWorkload, given: Multiplier
 
 
 def _last_total(excess: Callable[[float], float], low: float) -> float:
-    """A total near the largest one, of those beyond ``low``, where the excess is positive; ``low`` where it is not there."""
+    """Find a total near the largest one from ``low`` up where the excess is positive.
+
+    Returns ``low`` if the excess is not positive beyond it.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415 (as below)
 
     step = 1e-6 * low
@@ -297,14 +315,17 @@ def _last_total(excess: Callable[[float], float], low: float) -> float:
 
 
 def best_multipliers(program: DelsarteProgram) -> Multipliers:
-    """The multipliers found that prove most."""
+    """Return the multipliers found that prove the largest bound."""
     found = for_all_shares(program)
     each = for_each_share(program) if program.cells <= FEW_CELLS else None
     return found if each is None else max(found, each, key=program.proved)
 
 
 def for_all_shares(program: DelsarteProgram) -> Multipliers:
-    """One set of multipliers. Each of some 60 steps takes time O(entries of λ) and a linear program's step of the free y."""
+    """Compute one set of multipliers for all p, by Newton steps with a barrier.
+
+    Each of some 60 steps takes time O(entries of λ) and a linear program's step of the free y.
+    """
     limits, kinds, sets, gain = program.caps.size, program.root.size, len(program.guards), program.gain
     root = program.root / program.root.sum()
     # what is left on effects, c, and under guards; columns β, z, y
@@ -366,7 +387,7 @@ def for_all_shares(program: DelsarteProgram) -> Multipliers:
 
 
 def _constrained_step(hessian: FloatArray, slope: FloatArray, x: FloatArray) -> FloatArray:
-    """The s that maximises slope·s − s·hessian·s/2 over x + s ≥ 0."""
+    """Maximize slope·s − s·hessian·s/2 over the steps s with x + s ≥ 0."""
     from scipy.optimize import nnls  # noqa: PLC0415 (slow to import, and most of what imports this prints no bound)
 
     unit = 1 / np.sqrt(np.diag(hessian))
@@ -377,7 +398,7 @@ def _constrained_step(hessian: FloatArray, slope: FloatArray, x: FloatArray) -> 
 
 
 def for_each_share(program: DelsarteProgram) -> Multipliers | None:
-    """A set of multipliers for every p = j/N, or None where the solver gives up."""
+    """Compute a set of multipliers for every p = j/N; None if the solver fails."""
     cp: Any = importlib.import_module("cvxpy")
     workload, p, shape = program.workload, program.shares, [g.size + 1 for g in program.groups]
     members = [set(g.tolist()) for g in program.groups]

@@ -36,7 +36,9 @@ _GENOTYPES = 3
 
 @dataclass(frozen=True)
 class Population:
-    """Genotypes in Hardy–Weinberg proportions at a ``frequency`` of the allele, and the share of ``cases``, independent.
+    """Genotypes in Hardy–Weinberg proportions, independent of case status.
+
+    ``frequency`` is the allele's, ``cases`` the proportion of cases.
 
     ``known``: the information of everybody else about the logit of the share of cases, for each person who answers.
     """
@@ -54,7 +56,10 @@ class Population:
 
     @property
     def scores(self) -> FloatArray:
-        """Of the log odds ratio, the logit of the share of cases, and the genotypes' two log odds; shape (4, 6)."""
+        """Scores of the log odds ratio, the logit of ``cases`` and the genotypes.
+
+        Shape (4, 6); the last two rows are the scores of the genotypes' two log odds.
+        """
         copies, status = np.repeat(np.arange(3.0), 2), np.tile([0.0, 1.0], 3) - self.cases
         chance = self.chances
         one, two = ((copies == g) - float(chance[copies == g].sum()) for g in (1, 2))
@@ -66,7 +71,10 @@ class Population:
         return 2 * self.frequency * (1 - self.frequency) * self.cases * (1 - self.cases)
 
     def information(self, likelihoods: FloatArray) -> FloatArray:
-        """I of a channel, shape (outputs, 6), with what is known; shape (4, 4)."""
+        """Compute the information I of a channel, including ``known``.
+
+        ``likelihoods`` has shape (outputs, 6), the result (4, 4).
+        """
         joint = likelihoods * self.chances
         seen = joint @ self.scores.T
         out = seen.T @ (seen / joint.sum(axis=1)[:, None])
@@ -74,7 +82,7 @@ class Population:
         return np.asarray(out)
 
     def kept(self, likelihoods: FloatArray) -> float:
-        """J of a channel, as a share of what a true record tells."""
+        """Compute J of a channel as a proportion of the information of a true record."""
         return float(_left(self.information(likelihoods))[0]) / self.whole
 
 
@@ -86,19 +94,19 @@ class SetReport:
     weights: tuple[float, ...]
 
     def likelihoods(self, total: float) -> FloatArray:
-        """How likely each set is to be named, by the true cell, shape (sets, 6)."""
+        """Compute the chance of naming each set, given the true cell, shape (sets, 6)."""
         holds = np.asarray([[cell in cells for cell in range(2 * _GENOTYPES)] for cells in self.sets])
         return np.asarray(self.weights)[:, None] * np.where(holds, math.exp(total), 1.0)
 
     def mirrored(self) -> "SetReport":
-        """The same for copies of the other allele."""
+        """Return the same report for copies of the other allele."""
         turned = tuple(tuple(sorted(2 * (2 - cell // 2) + cell % 2 for cell in cells)) for cells in self.sets)
         return SetReport(turned, self.weights)
 
 
 @dataclass(frozen=True)
 class BestReport:
-    """A report, the mean share of the information that it keeps, and the most that any report could."""
+    """Report, the mean proportion of information it keeps, and the upper bound."""
 
     report: SetReport
     kept: float
@@ -106,7 +114,7 @@ class BestReport:
 
 
 def best_report(populations: Sequence[Population], total: float) -> BestReport:
-    """The report that keeps most information on average over populations, and the bound.
+    """Find the report that keeps most information on average over populations.
 
     Above ``kept`` the bound is by 0.1 %, and by what it costs that one answer in a hundred names one cell, so that nothing
     stays unknown.
@@ -145,7 +153,9 @@ def best_report(populations: Sequence[Population], total: float) -> BestReport:
 
 
 class _CuttingPlanes:
-    """All sets, numbered from 0 for the one that Σ 2^cell numbers 1; each population's scores and chances of each set.
+    """Cutting planes of J, with each population's scores and chances of each set.
+
+    Set k holds the cells whose bits are set in k + 1.
 
     The linear program's variables are v = w (1 + g/2), g = e^ε − 1, and β, how much of v holds a true cell, whichever it is:
 
@@ -172,7 +182,7 @@ class _CuttingPlanes:
         self.offsets: list[float] = []
 
     def planes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """All planes so far and, of each population, the one that touches its J at these weights."""
+        """Add the planes that touch each population's J at these weights; return all."""
         for place, population in enumerate(self.populations):
             mass, seen, unit = self.masses[place], self.seen[place], population.whole * self.scale
             information = seen.T @ ((weights / mass)[:, None] * seen)
@@ -186,7 +196,11 @@ class _CuttingPlanes:
         return np.stack(self.rows), np.asarray(self.offsets)
 
     def completed(self, solution: FloatArray) -> FloatArray:
-        """Weights without rounding: of the sets that they name and of every single cell, alike for each true cell."""
+        """Remove rounding errors from weights, and add those of naming single cells.
+
+        The result is nonzero for the sets of the solution and for every single cell, and holds each true cell equally
+        often.
+        """
         half, weights = 1 + self.gain / 2, solution[: self.sets]
         out = (1 - _EVERY_CELL) * np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)
         out += _EVERY_CELL * half * self.cells
@@ -199,14 +213,14 @@ class _CuttingPlanes:
         return np.asarray(out / half)
 
     def kept(self, weights: FloatArray) -> float:
-        """The mean share of the information."""
+        """Compute the mean proportion of the information that these weights keep."""
         named = np.flatnonzero(weights)
         channel = weights[named, None] * (1 + self.gain * self.holds[named])
         return float(np.mean([p.kept(channel) for p in self.populations]))
 
 
 def _left(information: FloatArray) -> FloatArray:
-    """J, and the c that it is reached at, shape (4,)."""
+    """Compute J and the minimizing c, shape (4,)."""
     nuisance, shared = information[1:, 1:], information[1:, 0]
     taken = np.linalg.solve(nuisance, shared)
     return np.concatenate([[information[0, 0] - shared @ taken], taken])

@@ -52,7 +52,9 @@ class Allocated:
 
 @one_thread
 def least_total(problem: AllocationProblem) -> Allocated:
-    """The smallest total for the accuracies required; the problem's own total is ignored.
+    """Find the smallest total for the required accuracies.
+
+    The problem's own total is ignored.
 
     Raises
     ------
@@ -66,7 +68,9 @@ def least_total(problem: AllocationProblem) -> Allocated:
 
 @one_thread
 def most_accurate(problem: AllocationProblem, pairs: Pairs = ()) -> Allocated:
-    """The most accurate law of the problem's total; ``pairs`` stay as visible as under Kronecker.
+    """Find the most accurate distribution of the problem's total.
+
+    ``pairs`` keep at least the eigenvalues that they have under independent randomized response.
 
     Raises
     ------
@@ -106,7 +110,10 @@ def _solved(problem: AllocationProblem, pairs: Pairs) -> AllocatedLaw:
 
 
 def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
-    """The design at the ceilings, where these fit the total and only single attributes count; of the smallest total."""
+    """Return the design at the ceilings if they fit the total, otherwise None.
+
+    Only for workloads of single attributes; the total is then the smallest possible.
+    """
     workload = problem.workload
     if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t) > 1 for t in workload.tables):
         return None
@@ -125,7 +132,7 @@ def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
 
 
 def _least(problem: AllocationProblem) -> SmallestTotal | None:
-    """The smallest total for floors and targets, refused where it is more than there is."""
+    """Compute the smallest total for floors and targets; refuse a smaller total."""
     if not ((problem.floor > 0).any() or problem.joint_targets.size):
         return None
     least = smallest_total(problem)
@@ -142,7 +149,10 @@ def _least(problem: AllocationProblem) -> SmallestTotal | None:
 def _solution(
     problem: AllocationProblem, law: Law, method: str, seconds: float, certificate: Certificate | None = None
 ) -> Solution:
-    """The law as the answer to the design problem of its own accuracies, with the bound its multipliers prove for them."""
+    """Return the noise distribution as a solution for its own accuracies.
+
+    Its bound is the one that its multipliers prove for them.
+    """
     achieved = law.attribute_epsilons()
     faint = np.flatnonzero(~(achieved >= EPSILON_RANGE[0]))
     if faint.size:
@@ -164,7 +174,10 @@ def _solution(
 
 
 def _certificate(workload: TableWorkload, allocated: AllocatedLaw) -> Certificate | None:
-    """One-way multipliers as integer weights: h = Σ g_i χ_i is Σ (g_i/d_i)(d_i − 1[i∈S])."""
+    """Convert one-way multipliers to integer weights.
+
+    h = Σ g_i χ_i is Σ (g_i/d_i)(d_i − 1[i∈S]).
+    """
     weights = np.zeros(len(workload.classes))
     for w, g in zip(workload.effects, allocated.multipliers.tolist(), strict=True):
         if len(w) == 1:

@@ -64,11 +64,14 @@ class Cut:
 def minimum_under_cut(
     coefficients: FloatArray, cut: Cut, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, float]:
-    """λ that minimises Σ C/λ² subject to the cut and low ≤ λ ≤ high, and a lower bound of that minimum; C ≥ 0."""
+    """Minimize Σ C/λ² subject to the cut and low ≤ λ ≤ high; C ≥ 0.
+
+    Returns λ and a lower bound of the minimum.
+    """
     used = coefficients > 0
 
     def at(y: float) -> tuple[FloatArray, float]:
-        """λ and the value of the dual at the cut's multiplier."""
+        """Return λ and the value of the dual at the cut's multiplier."""
         force = y * cut.normal
         lam = np.where(force > 0, np.clip(np.cbrt(2 * coefficients / np.maximum(force, 1e-300)), low, high), high)
         error = float(np.sum(coefficients[used] / lam[used] ** 2))
@@ -86,7 +89,7 @@ def minimum_under_cut(
 
 
 def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
-    """Least and most of λ by row (effects, then classes), shape (rows,) each.
+    """Compute the limits of λ by row (effects, then classes), shape (rows,) each.
 
     For effects the most that any law of total E gives them, for classes the problem's floors and ceilings; 0 where none.
     """
@@ -111,7 +114,7 @@ def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
 
 
 def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attributes: int) -> float:
-    """The value, raised until φ ≤ 0 holds in spite of rounding.
+    """Raise the value until φ ≤ 0 holds in spite of rounding.
 
     μ is made of products and sums of non-negative numbers, so the rounding of φ has a known bound.
     """
@@ -128,7 +131,9 @@ def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attribute
 
 
 def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = None) -> float:
-    """A lower bound of F over all laws of total at most E within the limits, from the cut at ``law``'s λ.
+    """Bound F from below over all distributions of total at most E.
+
+    The bound holds within the problem's limits; it is from the cut at the λ of ``law``.
 
     ``push``: multipliers of floors (≥ 0) and ceilings (≤ 0) by row, shape (rows,), 0 on effects; without them limits are
     ignored. Within rounding of optimal where :class:`CellCuts` applies and law and multipliers are.
@@ -156,7 +161,7 @@ class CellCuts:
         return EffectLattice(self.workload)
 
     def cut(self, wanted: FloatArray) -> Cut:
-        """The cut with these multipliers, shape (rows,)."""
+        """Return the cut with these multipliers, shape (rows,)."""
         h, mu = self._lattice.cells_of(wanted), self._lattice.mu
         value = KnapsackOracle(mu, self.total).best(h)[0]
         return Cut(wanted, _raised(value, mu, h, self.total, self.workload.m))
@@ -164,7 +169,7 @@ class CellCuts:
 
 @dataclass(frozen=True, eq=False)
 class TwoTotalsCuts:
-    """Cuts with multipliers g_ij = 2 a_i a_j among attributes all of whose pairs are wanted, and any g_i."""
+    """Cuts with g_ij = 2 a_i a_j for a clique of wanted pairs, and any g_i."""
 
     workload: TableWorkload
     total: float
@@ -201,7 +206,7 @@ class TwoTotalsCuts:
         return float(n[g] * (n[g] - 1) / 2 if g == h else n[g] * n[h])
 
     def _clique(self, wanted: FloatArray) -> list[int]:
-        """Classes all of whose pairs are in the workload, those with the largest multipliers first."""
+        """Find classes all of whose pairs are in the workload, by decreasing multiplier."""
         weight = np.zeros(self._counts.size)
         for (g, h), k in self._pairs.items():
             weight[g] += wanted[k]
@@ -214,7 +219,10 @@ class TwoTotalsCuts:
         return sorted(out) if len(out) > 1 or (out and self._counts[out[0]] > 1) else []
 
     def _product(self, wanted: FloatArray) -> FloatArray:
-        """a of every class, shape (G,), with 2 a_g a_h nearest the wanted multipliers of a pair, in ratio."""
+        """Fit a so that 2 a_g a_h is nearest, in ratio, to the wanted pair multipliers.
+
+        One a for every class, shape (G,).
+        """
         clique = self._clique(wanted)
         place = {g: k for k, g in enumerate(clique)}
         rows, goals = [], []
@@ -233,7 +241,10 @@ class TwoTotalsCuts:
         return out
 
     def cut(self, wanted: FloatArray) -> Cut:
-        """The cut with multipliers of the special form nearest ``wanted``, shape (rows,); those of one attribute are kept."""
+        """Return the cut with the multipliers of the special form nearest ``wanted``.
+
+        Shape (rows,); multipliers of single attributes are kept.
+        """
         r, a = self._sizes, self._product(wanted)
         single = wanted[self._singles] @ self._usage[self._singles] / self._counts
         entries = min(_MOST_ENTRIES, _WORK // self.workload.m)
@@ -256,7 +267,9 @@ class TwoTotalsCuts:
         return Cut(normal, _raised(value, mass, h, self.total, self.workload.m))
 
     def _joint(self, first: IntArray, second: FloatArray) -> tuple[FloatArray, int]:
-        """Joint law of two sums over the changed attributes, and the least value of the second; O(m entries).
+        """Compute the joint distribution of two sums over the changed attributes.
+
+        Returns it with the least value of the second sum, in O(m entries).
 
         The sums are of ``first``, and of ``second`` rounded at random.
         """
@@ -276,13 +289,19 @@ class TwoTotalsCuts:
 
 
 def _shifted(onto: FloatArray, values: FloatArray, dx: int, dz: int) -> None:
-    """Add the values, moved by dx ≥ 0 rows and dz columns; what would leave the array is zero."""
+    """Add the values, moved by dx ≥ 0 rows and dz columns.
+
+    Values that would leave the array are zero.
+    """
     width = onto.shape[1]
     onto[dx:, max(dz, 0) : width + min(dz, 0)] += values[: onto.shape[0] - dx, max(-dz, 0) : width - max(dz, 0)]
 
 
 def _whole(real: FloatArray, counts: IntArray, most: int) -> tuple[IntArray, float]:
-    """Whole multiples of a unit nearest to ``real`` ≥ 0, which add up to about ``most`` over all members; and the unit."""
+    """Round ``real`` ≥ 0 to integer multiples of a unit that sum to about ``most``.
+
+    The sum counts all members. Returns the multiples and the unit.
+    """
     total = float(real @ counts)
     if not total > 0:
         return np.zeros(real.size, dtype=np.int64), 1.0

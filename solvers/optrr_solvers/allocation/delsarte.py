@@ -70,14 +70,20 @@ _ROUNDOFF, _ROUNDING = 2.0**-53, 1e-10
 
 
 def energy_cap(cells: float, total: float) -> float:
-    """Largest variance of a density over equal cells whose values lie within a factor e^ε; ε in nats."""
+    """Compute the largest variance of an ε-bounded density over equal cells.
+
+    Its values lie within a factor e^ε; ε in nats.
+    """
     return _largest_share(
         cells, total, lambda p, gain: p * (1 - p) * (gain / (1 + gain * p)) ** 2, lambda e: 1 / (1 + e)
     )
 
 
 def entropy_cap(cells: float, total: float) -> float:
-    """Largest relative entropy to the uniform law of such a density, in nats."""
+    """Compute the largest relative entropy of such a density to the uniform one.
+
+    In nats; such densities are those of :func:`energy_cap`.
+    """
 
     def entropy(p: float, gain: float) -> float:
         return p * (1 + gain) * math.log1p(gain) / (1 + gain * p) - math.log1p(gain * p)
@@ -89,7 +95,10 @@ def entropy_cap(cells: float, total: float) -> float:
 def _largest_share(
     cells: float, total: float, value: Callable[[float, float], float], best: Callable[[float], float]
 ) -> float:
-    """The largest value over shares of so many cells; ``best`` is the share, of any, that a factor e^ε has it at."""
+    """Maximize ``value`` over the shares j/cells.
+
+    ``best`` gives the maximizing share among all real ones, from the factor e^ε.
+    """
     grown = math.exp(min(total, MOST_EPSILON))
     share = best(grown)
     if cells > MANY_CELLS:
@@ -99,7 +108,10 @@ def _largest_share(
 
 
 def energy_limits(workload: TableWorkload, total: float) -> tuple[sp.csc_array, FloatArray]:
-    """b_lS, over the number of effects like S, and cap_l of tables, effects and parts: (effects, limits) and (limits,)."""
+    """Compute the limits of energies of tables, effects and parts.
+
+    Returns b_lS, divided by the number of effects like S, and cap_l: shapes (effects, limits) and (limits,).
+    """
     place = {workload.key(w): k for k, w in enumerate(workload.effects)}
     rows: list[dict[int, float]] = []
     caps: list[float] = []
@@ -135,7 +147,10 @@ def energy_limits(workload: TableWorkload, total: float) -> tuple[sp.csc_array, 
 
 
 def _entropy_rate(cells: int, total: float) -> float:
-    """c_B: the least ratio of relative entropy to variance of a margin over this many cells."""
+    """Compute c_B, the least ratio of relative entropy to variance of a margin.
+
+    The margin has ``cells`` cells.
+    """
     above = (cells - 1) * -math.expm1(-total) / (1 + (cells - 1) * math.exp(-total))
     if above < _SERIES:
         # the differences would cancel; the series alternates, and ends below its sum
@@ -144,7 +159,10 @@ def _entropy_rate(cells: int, total: float) -> float:
 
 
 def _partitions(workload: TableWorkload) -> list[list[tuple[int, ...]]]:
-    """Every attribute on its own, and the rounds of a tournament, in which every two attributes meet once."""
+    """List the partition into single attributes and the rounds of a tournament.
+
+    In the rounds every two attributes meet once.
+    """
     m = workload.m
     out: list[list[tuple[int, ...]]] = [[(i,) for i in range(m)]]
     if m > 64 or m < 2:
@@ -164,7 +182,10 @@ def _partitions(workload: TableWorkload) -> list[list[tuple[int, ...]]]:
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """β (sets,), y (sets, patterns) and z (limits,), all non-negative: one set for all p, or one for each p = j/N."""
+    """Non-negative β (sets,), y (sets, patterns) and z (limits,).
+
+    There is one set for all p, or one for each p = j/N.
+    """
 
     beta: FloatArray
     y: FloatArray
@@ -218,7 +239,10 @@ class DelsarteProgram:
         return np.asarray(np.arange(1, self.cells // 2 + 1) / self.cells)
 
     def pairs_alike(self) -> FloatArray:
-        """Records at each kind of pattern from one; about so many where a group's sizes differ."""
+        """Count the records at each kind of pattern from one record.
+
+        The count is approximate if the sizes within a group differ.
+        """
         out: FloatArray = np.ones(1)
         for group in self.groups:
             others = float(np.exp(np.log(self.workload.sizes[group] - 1.0).mean()))
@@ -226,16 +250,19 @@ class DelsarteProgram:
         return out[1:]
 
     def at(self, total: float) -> "DelsarteProgram":
-        """The same with another total ε, so that the multipliers of one suit the other."""
+        """Return the same program at another total ε, valid for the same multipliers."""
         shapes, caps = energy_limits(self.workload, total)
         return replace(self, total=total, limits=shapes[:, self.chosen].toarray(), caps=caps[self.chosen])
 
     def choosing(self, limits: IntArray) -> "DelsarteProgram":
-        """The same with these limits."""
+        """Return the same program with these limits."""
         return replace(self, chosen=limits).at(self.total)
 
     def sides(self, given: Multipliers) -> tuple[FloatArray, float]:
-        """The c_S, rounded down, and the denominator of (*); β is raised to the largest Y_S."""
+        """Compute c_S, rounded down, and the denominator of (*).
+
+        β is raised to the largest Y_S.
+        """
         sums = given.y.sum(axis=1)
         # λ is a recursion of convex combinations, one for each attribute, and Y_S a sum of positive multiples of it
         steps = 8 * sum(g.size for g in self.groups) + np.count_nonzero(given.y, axis=1) + 16
@@ -249,13 +276,13 @@ class DelsarteProgram:
         return left, most + float(self.caps @ given.z)
 
     def proved(self, given: Multipliers) -> float:
-        """The right side of (*), rounded down."""
+        """Compute the right side of (*), rounded down."""
         left, most = self.sides(given)
         return float((self.root @ np.sqrt(left)) ** 2 / most * (1 - _ROUNDING))
 
 
 def roots(workload: TableWorkload) -> FloatArray:
-    """√a_S summed over alike effects, shape (effects,)."""
+    """Compute √a_S summed over alike effects, shape (effects,)."""
     return np.asarray(np.sqrt(workload.coefficients * workload.dims * workload.alike))
 
 
@@ -264,7 +291,10 @@ def _at(beta: float, y: float, p: float, gain: float) -> float:
 
 
 def _largest(beta: float, y: float, cells: int, gain: float) -> float:
-    """max over p = j/N ≤ 1/2 of [β (p − p²) + Y p²] g²/(1 + gp)²: a parabola in p/(1 + gp), which increases in p."""
+    """Maximize [β (p − p²) + Y p²] g²/(1 + gp)² over p = j/N ≤ 1/2.
+
+    The function is a parabola in p/(1 + gp), which increases in p.
+    """
     share = beta / max(beta * (gain + 2) - 2 * y, 2 * beta) if beta else 0.5
     if cells > MANY_CELLS:
         return _at(beta, y, share, gain)
@@ -275,7 +305,9 @@ def _largest(beta: float, y: float, cells: int, gain: float) -> float:
 def delsarte_program(
     workload: TableWorkload, total: float, patterns: int = MOST_PATTERNS, groups: tuple[IntArray, ...] = ()
 ) -> DelsarteProgram:
-    """Set up (*) with so many patterns at most, and these groups, if any. Time O(entries of λ times attributes).
+    """Set up (*) with at most this many patterns, and with these groups, if any.
+
+    Takes time O(entries of λ times attributes).
 
     Raises InvalidProblem where the groups that are given have more patterns.
     """
@@ -310,7 +342,10 @@ def _used(workload: TableWorkload) -> list[IntArray]:
 
 
 def _groups(workload: TableWorkload, most: int) -> tuple[IntArray, ...]:
-    """Classes of the attributes in tables, those of the nearest rates joined while there are too many patterns."""
+    """Group the attributes in tables by class; merge groups if patterns are too many.
+
+    The groups of the nearest rates are merged first.
+    """
     groups = sorted(_used(workload), key=lambda c: int(workload.sizes[c[0]]))
     rates = 1 / (workload.sizes - 1.0)
     while _too_many(workload, groups, min(most, _MANY_PATTERNS)):
@@ -334,13 +369,15 @@ def _too_many(workload: TableWorkload, groups: Sequence[IntArray], most: int) ->
 
 
 def _extremes(rates: FloatArray) -> list[tuple[float, ...]]:
-    """The rates of every number of members, each the least or the greatest."""
+    """List the rates of every number of members, each the least or the greatest."""
     n, low, high = rates.size, float(rates.min()), float(rates.max())
     return [(low,) * k + (high,) * (s - k) for s in range(n + 1) for k in (range(s + 1) if low < high else (s,))]
 
 
 def _averages(n: int, sets: list[tuple[float, ...]]) -> FloatArray:
-    """Mean over all D of d of n attributes of Π_{S∩D} −rate, for sets S of such rates, shape (sets, n + 1).
+    """Compute the mean of Π_{S∩D} −rate over all sets D of d of n attributes.
+
+    For sets S with the given rates; shape (sets, n + 1).
 
     One member of S at a time joins the n − |S| attributes outside: it is in D with probability d/(number so far).
     """

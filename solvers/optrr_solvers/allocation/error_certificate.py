@@ -28,7 +28,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ShareMultipliers:
-    """β, and y of each pattern of so many members in every group, for all shares p, or one p = j/N."""
+    """β and the y of each pattern, for all shares p or for one p = j/N.
+
+    A pattern is given by its number of members in every group.
+    """
 
     beta: float
     patterns: list[tuple[list[int], float]]
@@ -36,7 +39,9 @@ class ShareMultipliers:
 
 @dataclass(frozen=True)
 class ErrorCertificate:
-    """Σ weight n E‖π̂_U − π_U‖² is at least ``bound`` for tables U, under every mechanism of this total ε in nats.
+    """Lower bound of the error of every ε-LDP mechanism, with its multipliers.
+
+    Σ weight n E‖π̂_U − π_U‖² is at least ``bound`` for tables U, under every mechanism of this total ε in nats.
 
     ``groups`` are attributes among which a pattern's members are counted; ``limits`` the numbers of
     :func:`optrr_solvers.allocation.delsarte.energy_limits` that have a multiplier, with it.
@@ -52,7 +57,10 @@ class ErrorCertificate:
     bound: float
 
     def proved(self) -> float:
-        """The bound that the multipliers prove, rounded down. Raises InvalidProblem where they are none."""
+        """Compute the bound that the multipliers prove, rounded down.
+
+        Raises InvalidProblem if the multipliers are invalid.
+        """
         used = sorted(i for group in self.groups for i in group)
         positive = [*self.weights, self.total, *(s.beta for s in self.sets)]
         numbers = [*positive, *(z for _, z in self.limits), *(y for s in self.sets for _, y in s.patterns)]
@@ -91,7 +99,10 @@ class ErrorCertificate:
 
 
 def listed(sizes: list[int], tables: list[list[int]], weights: list[float]) -> TableWorkload:
-    """A workload without classes. Raises InvalidProblem where it is too large for a certificate."""
+    """Build a workload without classes.
+
+    Raises InvalidProblem if it is too large for a certificate.
+    """
     if sum(1 << min(len(table), 64) for table in tables) > _MOST_LISTED:
         raise InvalidProblem(f"the tables have more than {_MOST_LISTED} effects, too many for a certificate")
     every = tuple(tuple(table) for table in tables)
@@ -102,7 +113,10 @@ def listed(sizes: list[int], tables: list[list[int]], weights: list[float]) -> T
 def error_certificate(
     sizes: list[int], tables: list[list[int]], weights: list[float], total: float
 ) -> ErrorCertificate:
-    """The best bound of the multipliers that are found. Raises InvalidProblem where the tables are too many for one."""
+    """Compute the best bound of the multipliers found, as a certificate.
+
+    Raises InvalidProblem if the tables are too many for a certificate.
+    """
     program = delsarte_program(listed(sizes, tables, weights), total)
     found = best_multipliers(program)
     members = [list(m) for m in product(*(range(g.size + 1) for g in program.groups))][1:]

@@ -81,7 +81,10 @@ _CAPPED_TOLERANCE = 1e-5
 
 
 def mean_effects(n: int, r: int, most: int) -> FloatArray:
-    """K[u, k] for u up to ``most``, shape (most+1, n+1); absolute error of a few roundings, since |terms| add up to 1."""
+    """Compute K[u, k] for u up to ``most``, shape (most+1, n+1).
+
+    The absolute error is a few roundings, because |terms| add up to 1.
+    """
     out = np.empty((most + 1, n + 1))
     for u in range(most + 1):
         s = np.arange(u + 1)
@@ -90,12 +93,15 @@ def mean_effects(n: int, r: int, most: int) -> FloatArray:
 
 
 def cells_of_classes(workload: TableWorkload) -> int:
-    """Number of vectors of counts, Π (m_g + 1)."""
+    """Count the vectors of counts, Π (m_g + 1)."""
     return math.prod(c.size + 1 for c in workload.classes)
 
 
 def effect_usage(workload: TableWorkload) -> IntArray:
-    """How many of each class every effect of the workload, then every class's one-way effect involves: (rows, G)."""
+    """Count the attributes of each class in every effect, shape (rows, G).
+
+    Rows are the effects of the workload, then every class's one-way effect.
+    """
     groups = len(workload.classes)
     usage = [np.bincount(workload.class_of[list(w)], minlength=groups) for w in workload.effects]
     return np.stack([*usage, *np.eye(groups, dtype=np.int64)])
@@ -128,16 +134,21 @@ class Cells(ABC):
 
     @abstractmethod
     def effects_of(self, mass: FloatArray) -> FloatArray:
-        """λ of a law (or of any mass on the cells), shape (rows,)."""
+        """Compute λ of a distribution (or of any mass on the cells), shape (rows,)."""
 
     @abstractmethod
     def cells_of(self, multipliers: FloatArray) -> FloatArray:
-        """h = Σ multipliers · χ on every cell, its mean where a cell holds several change sets."""
+        """Compute h = Σ multipliers · χ on every cell.
+
+        The mean of h if a cell holds several change sets.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class EffectLattice(Cells):
-    """The vectors of counts of a workload's classes. Raises MethodTooLarge above 2^18 cells.
+    """Lattice of the vectors of counts of a workload's classes.
+
+    Raises MethodTooLarge for more than 2^18 cells.
 
     ``effects_of`` and ``cells_of`` take O(cells Σ m_g).
     """
@@ -176,7 +187,7 @@ class EffectLattice(Cells):
         return np.asarray(np.ravel_multi_index(tuple(self._usage.T), [len(a) for a in self._axes]))
 
     def effects_of(self, mass: FloatArray) -> FloatArray:
-        """λ of a law (or of any mass on the cells), shape (rows,)."""
+        """Compute λ of a distribution (or of any mass on the cells), shape (rows,)."""
         out = mass
         for matrix in self._axes:
             # contracting the first axis and appending cycles through them all
@@ -184,7 +195,7 @@ class EffectLattice(Cells):
         return np.asarray(out.ravel()[self._places])
 
     def cells_of(self, multipliers: FloatArray) -> FloatArray:
-        """h = Σ multipliers · χ on every cell, shape ``shape``."""
+        """Compute h = Σ multipliers · χ on every cell, shape ``shape``."""
         shape = [len(a) for a in self._axes]
         out = np.zeros(math.prod(shape))
         np.add.at(out, self._places, multipliers)
@@ -194,11 +205,14 @@ class EffectLattice(Cells):
         return out
 
     def matrix(self) -> FloatArray:
-        """All χ rows at once, shape (rows, cells); for the convex program, whose lattice is small."""
+        """Compute all χ rows at once, shape (rows, cells).
+
+        For the convex program, whose lattice is small.
+        """
         return np.stack([self.cells_of(row).ravel() for row in np.eye(self.rows)])
 
     def law(self, log_density: FloatArray) -> TableLaw | CountLaw:
-        """The law of these log densities, shape ``shape``."""
+        """Return the noise distribution of these log densities, shape ``shape``."""
         sizes = self.workload.sizes
         if len(self.classes) == sizes.size <= MAX_TABLE:
             order = np.argsort([int(c[0]) for c in self.classes])
@@ -208,13 +222,16 @@ class EffectLattice(Cells):
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A law of total ε at most E: ν = μ (uniform + excess), both ≥ 0, excess ≤ (e^E − 1) uniform."""
+    """Distribution ν = μ (uniform + excess) of total ε at most E.
+
+    Both parts are ≥ 0, and excess ≤ (e^E − 1) uniform.
+    """
 
     uniform: float
     excess: FloatArray
 
     def mass(self, mu: FloatArray) -> FloatArray:
-        """ν, shape of ``mu``."""
+        """Return ν, shape of ``mu``."""
         return np.asarray(mu * (self.uniform + self.excess))
 
 
@@ -241,7 +258,10 @@ class KnapsackOracle:
 
 
 class CappedOracle:
-    """Laws of total ε at most E with capped conditional ε: a linear program over all cells, classes of one attribute."""
+    """Distributions of total ε at most E with capped conditional ε.
+
+    A linear program over all cells; classes must be of one attribute.
+    """
 
     def __init__(self, lattice: EffectLattice, problem: AllocationProblem) -> None:
         if lattice.cells > MAX_CAPPED_CELLS or any(c.size > 1 for c in lattice.classes):
@@ -254,7 +274,10 @@ class CappedOracle:
         self._rows = cap_rows(lattice.shape, caps, problem.total)
 
     def best(self, h: FloatArray) -> tuple[float, Atom]:
-        """Bound (to HiGHS's tolerance) and law, whose caps and total hold to rounding after a touch of uniform answers."""
+        """Return the bound, to HiGHS's tolerance, and the maximizing distribution.
+
+        Its caps and total hold to rounding, because a small share of uniform answers is added.
+        """
         n = self.mu.size
         flat = self.mu.ravel()
         # columns: q_S and their maximum; q between e^−E times it and it, mean 1
@@ -291,7 +314,10 @@ Oracle = KnapsackOracle | CappedOracle
 
 
 def cap_rows(shape: tuple[int, ...], caps: FloatArray, total: float) -> sp.csr_array:
-    """e^η q_other − q_capped ≥ 0, divided by e^η, in both directions for every step; caps above the total are no caps."""
+    """Build the rows of e^η q_other − q_capped ≥ 0, divided by e^η.
+
+    Two rows, one for each direction, for every step; caps above the total are left out.
+    """
     m, cells = len(shape), np.arange(math.prod(shape))
     blocks = []
     for i in np.flatnonzero(caps < total):
@@ -307,7 +333,10 @@ def cap_rows(shape: tuple[int, ...], caps: FloatArray, total: float) -> sp.csr_a
 
 @dataclass(frozen=True, eq=False)
 class PenalizedError:
-    """Φ(λ) = Σ C/λ² + ½ Σ stiffness · violation², over the rows of an :class:`EffectLattice`."""
+    """Penalized error Φ(λ) = Σ C/λ² + ½ Σ stiffness · violation².
+
+    Over the rows of an :class:`EffectLattice`.
+    """
 
     coefficients: FloatArray
     low: FloatArray
@@ -315,7 +344,7 @@ class PenalizedError:
     stiffness: FloatArray
 
     def value(self, lam: FloatArray) -> float:
-        """Φ; infinite where an effect of the workload is not positive."""
+        """Compute Φ; infinite if an effect of the workload is not positive."""
         used = self.coefficients > 0
         if not np.all(lam[used] > 0):
             return np.inf
@@ -323,24 +352,30 @@ class PenalizedError:
         return error + 0.5 * float(self.stiffness @ self.violations(lam) ** 2)
 
     def violations(self, lam: FloatArray) -> FloatArray:
-        """How far below the floor (positive) or above the ceiling (negative) each row is."""
+        """Measure each row's distance below its floor (+) or above its ceiling (−)."""
         return np.maximum(self.low - lam, 0) + np.minimum(self.high - lam, 0)
 
     def slope(self, lam: FloatArray) -> FloatArray:
-        """−∂F/∂λ, without the penalty."""
+        """Compute −∂F/∂λ, without the penalty."""
         out = np.zeros_like(lam)
         used = self.coefficients > 0
         out[used] = 2 * self.coefficients[used] / lam[used] ** 3
         return out
 
     def push(self, lam: FloatArray) -> FloatArray:
-        """−∂(penalty)/∂λ: the limits' multipliers, positive at floors, negative at ceilings."""
+        """Compute −∂(penalty)/∂λ, the multipliers of the limits.
+
+        They are positive at floors and negative at ceilings.
+        """
         return np.asarray(self.stiffness * self.violations(lam))
 
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A law to mix: its λ, and its densities on the cells; None for a law from elsewhere."""
+    """Distribution to mix: its λ, and its densities on the cells.
+
+    The densities are None for a distribution that is not on these cells.
+    """
 
     effects: FloatArray
     atom: Atom | None
@@ -348,7 +383,10 @@ class Corner:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Corners with weights that add up to 1, the limits' multipliers by row, and a bound of F over all laws on the cells."""
+    """Weighted corners, multipliers of the limits, and a lower bound of F.
+
+    The weights add up to 1, the multipliers are by row, and the bound is over all distributions on the cells.
+    """
 
     corners: tuple[Corner, ...]
     weights: FloatArray
@@ -362,7 +400,7 @@ class Mixture:
         return np.asarray(np.stack([c.effects for c in self.corners], axis=1) @ self.weights)
 
     def of_cells(self) -> Atom:
-        """What the corners on the cells add up to: uniform part and excess, with their share of the mass."""
+        """Sum the weighted corners on the cells: uniform part and excess."""
         own = [(w, c.atom) for w, c in zip(self.weights, self.corners, strict=True) if c.atom is not None]
         return Atom(sum(w * a.uniform for w, a in own), np.sum([w * a.excess for w, a in own], axis=0))
 
@@ -404,7 +442,10 @@ class Descent:
         return np.asarray(self._matrix @ self.weights)
 
     def run(self, tolerance: float, rounds: int) -> Mixture:
-        """The mixture with limits kept. Raises SolveFailed where no law of that total meets the floors."""
+        """Find the best mixture that keeps the limits.
+
+        Raises SolveFailed if no distribution of that total meets the floors.
+        """
         for _ in range(_TIGHTENINGS):
             lower = self._descend(tolerance, rounds)
             short = self._overstepped()
@@ -416,7 +457,7 @@ class Descent:
         raise SolveFailed(f"allocation: limit {i} is still violated after {_TIGHTENINGS} tightenings; widen the limits")
 
     def _overstepped(self) -> tuple[FloatArray, FloatArray] | None:
-        """Twice the violations of the true floors and ceilings, or None where all hold."""
+        """Return twice the violations of the true limits, or None if all hold."""
         lam = self.lam
         if self.within_limits(lam):
             return None
@@ -425,12 +466,12 @@ class Descent:
         return np.where(self.equations, 0, 2 * low), np.where(self.equations, 0, 2 * high)
 
     def within_limits(self, lam: FloatArray) -> bool:
-        """Whether λ, shape (rows,), keeps the true floors and ceilings."""
+        """Check that λ, shape (rows,), satisfies the true floors and ceilings."""
         slack = np.where(self.equations, _EQUATION_TOLERANCE, _LIMIT_TOLERANCE) * np.abs(lam)
         return bool(np.all(lam >= self.low - slack) and np.all(lam <= self.high + slack))
 
     def _descend(self, tolerance: float, rounds: int) -> float:
-        """Go on with rounds until the relative gap is small; returns the best lower bound of F."""
+        """Add corners until the relative gap is small; return the best lower bound of F."""
         lower = 0.0
         for _ in range(rounds):
             lam = self.lam
@@ -453,7 +494,9 @@ class Descent:
 
 
 def correct(effects: FloatArray, weights: FloatArray, curve: PenalizedError) -> FloatArray:
-    """Weights a ≥ 0, Σ a = 1, that minimise Φ(Λ a); Newton steps with exact active sets and a line search.
+    """Minimize Φ(Λ a) over the weights a ≥ 0 with Σ a = 1.
+
+    By Newton steps with exact active sets and a line search.
 
     ``effects`` Λ has shape (rows, atoms); only rows that Φ depends on matter.
     """
@@ -488,7 +531,10 @@ def correct(effects: FloatArray, weights: FloatArray, curve: PenalizedError) -> 
 def _model(
     effects: FloatArray, lam: FloatArray, curve: PenalizedError, used: np.ndarray, limited: np.ndarray
 ) -> tuple[FloatArray, FloatArray]:
-    """Least squares whose residual is the quadratic model of Φ; one slack column for every floor and ceiling."""
+    """Build the least-squares problem whose residual is the quadratic model of Φ.
+
+    It has one slack column for every floor and ceiling.
+    """
     c, x = curve.coefficients[used], lam[used]
     curvature = np.sqrt(6 * c) / x**2
     rows = [curvature[:, None] * effects[used]]
@@ -509,12 +555,18 @@ def _model(
 
 
 def oracle_of(problem: AllocationProblem, lattice: EffectLattice) -> Oracle:
-    """The oracle for the problem's set of laws. Raises MethodTooLarge where caps meet too many cells."""
+    """Return the oracle for the problem's set of distributions.
+
+    Raises MethodTooLarge if there are caps and too many cells.
+    """
     return CappedOracle(lattice, problem) if problem.capped else KnapsackOracle(lattice.mu, problem.total)
 
 
 def kronecker_split(problem: AllocationProblem) -> FloatArray:
-    """ε of one member of each class in Kronecker's best split within the limits, shape (G,)."""
+    """Compute the best split for independent randomized response within the limits.
+
+    Returns ε of one member of each class, shape (G,).
+    """
     workload = problem.workload
     firsts = [int(c[0]) for c in workload.classes]
     high = np.minimum(problem.ceiling, problem.cap)[firsts]
@@ -530,7 +582,10 @@ def kronecker_split(problem: AllocationProblem) -> FloatArray:
 
 
 def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
-    """Kronecker's best split within the limits, as a law on the cells: every answer is at least as good."""
+    """Return the best independent randomized response within the limits as a start.
+
+    As a distribution on the cells; every answer of the descent is at least as good.
+    """
     workload = problem.workload
     split = zip(workload.classes, kronecker_split(problem), strict=True)
     logs = reduce(np.add.outer, (e * np.arange(members.size, -1, -1) for members, e in split), np.array(0.0))
@@ -539,7 +594,9 @@ def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
 
 
 def law_of_densities(problem: AllocationProblem, lattice: EffectLattice, above: FloatArray) -> Law:
-    """The law of densities 1 + ``above``, shape of the lattice, with its range below E by an ulp, and every cap kept.
+    """Build the noise distribution of densities 1 + ``above``, shape of the lattice.
+
+    Its range is below E by an ulp, and every cap is kept.
 
     Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio smaller.
     """
@@ -559,7 +616,9 @@ def law_of_densities(problem: AllocationProblem, lattice: EffectLattice, above: 
 
 
 def solve(problem: AllocationProblem) -> AllocatedLaw:
-    """Law with the smallest workload error at total ε at most E, with its certified gap.
+    """Find the distribution of total ε at most E with the smallest workload error.
+
+    Its gap is certified.
 
     Floors and ceilings hold exactly; where a floor is its ceiling, to 1e-6.
 

@@ -82,7 +82,9 @@ class MixedQuestions:
 
 
 def best_shares(workload: TableWorkload, questions: Sequence[Question], total: float) -> MixedQuestions:
-    """The given questions with the shares of the smallest error; each effect of the workload must be in one of them.
+    """Compute the proportions of the given questions with the smallest error.
+
+    Each effect of the workload must be in one of the questions.
 
     A question stands for all alike ones, among which its share is divided evenly.
     """
@@ -91,7 +93,7 @@ def best_shares(workload: TableWorkload, questions: Sequence[Question], total: f
 
 
 def shared_error(workload: TableWorkload, questions: Sequence[Question], shares: FloatArray, total: float) -> float:
-    """The workload's error with these shares."""
+    """Compute the workload's error with these proportions of questions."""
     return Task(workload, total).asking(questions).error(shares)
 
 
@@ -103,7 +105,9 @@ def mixture(
     whole: bool = False,
     known: Iterable[Question] = (),
 ) -> MixedQuestions:
-    """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
+    """Find questions, and proportions of them, with a small workload error.
+
+    Attributes are distinguished, so the classes of the workload must be single attributes.
 
     Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of up to 12
     attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: half a
@@ -144,7 +148,9 @@ def mixture(
 
 
 def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
-    """Questions about all attributes, each asked as often, that together have energy on every effect of any of them.
+    """Build questions about all attributes with energy on every effect.
+
+    All questions are asked equally often.
 
     An order of j attributes gets about 1/j² as much as the single ones, shared out among its effects as their tables need:
     the likely patterns are those where Σ ± √(w_S) Φ_S is large, w_S = Π (r_i − 1)/√r_i over its order's sum and j², with signs
@@ -178,7 +184,7 @@ def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
 
 
 def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, total: float) -> bool:
-    """Whether no effect has less than a tenth of the energy that asking about everything gives it."""
+    """Check that each effect has a tenth of its energy from questions about all."""
     held = np.zeros(1 << sizes.size)
     for question, share in zip(mixed.questions, mixed.shares, strict=True):
         subsets = np.zeros(1, dtype=np.int64)
@@ -219,11 +225,14 @@ class Task:
         return np.asarray(self.workload.coefficients * self.workload.dims)
 
     def weighing(self, weights: FloatArray) -> "Task":
-        """The same questions, for tables of other weights."""
+        """Return the same questions for tables with other weights."""
         return replace(self, workload=self.workload.reweighted(weights))
 
     def at(self, total: float) -> "Task":
-        """The same questions at another total: all energies of one of them grow by one factor."""
+        """Return the same questions at another total.
+
+        All energies of one question grow by one factor.
+        """
         p = np.asarray(
             [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]
         )
@@ -247,7 +256,7 @@ class Task:
             self.add(Question(everyone, SubsetReport(ones, tuple(ball))))
 
     def asking(self, questions: Iterable[Question]) -> "Task":
-        """Itself, with these questions taken."""
+        """Add these questions and return the task."""
         for question in questions:
             self.add(question)
         return self
@@ -263,7 +272,9 @@ class Task:
                 row[at] = row.get(at, 0.0) + e / self.workload.alike[at]
 
     def _places(self, groups: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
-        """Σ 2^i over the members of every subset, and which effect of the workload it is in each group, −1 for none.
+        """List all subsets of groups with their effects in the workload.
+
+        Σ 2^i over the members of every subset, and the number of its effect in each group, −1 for none.
 
         Shapes (subsets,) and (subsets, groups); all groups have the same number of attributes.
         """
@@ -277,18 +288,18 @@ class Task:
         return np.concatenate(subsets), np.concatenate(places, axis=1).T
 
     def energies(self) -> sp.csr_array:
-        """e_S of every question, shape (questions, effects)."""
+        """Return e_S of every question, shape (questions, effects)."""
         rows = self.questions.values()
         values = [e for row in rows for e in row.values()]
         places = ([k for k, row in enumerate(rows) for _ in row], [at for row in rows for at in row])
         return sp.csr_array(sp.coo_array((values, places), shape=(len(rows), self.needs.size)))
 
     def error(self, shares: FloatArray) -> float:
-        """F of the first questions with these shares."""
+        """Compute F of the first questions in these proportions."""
         return float(np.sum(self.needs / (self.energies()[: shares.size].T @ shares)))
 
     def shares(self, before: FloatArray | None) -> FloatArray:
-        """The best shares of all questions, starting from those of the first ones."""
+        """Find the best proportions of all questions, from those of the first ones."""
         options = {"maxiter": 400, "ftol": 1e-13, "gtol": 1e-9}
         return climbed_shares(self.energies(), sp.csr_array(self.needs[None]), before, (1.0,), options)
 
@@ -311,7 +322,7 @@ class Task:
         return True
 
     def _counts(self) -> list[int]:
-        """Of how many attributes groups are looked at."""
+        """List the numbers of attributes of the groups to search."""
         m, most = self.workload.m, MOST_ATTRIBUTES
         if self.balls and self.total > _BALLS_ABOVE:
             # after thinning there are no more questions than effects, and those about everything
@@ -320,7 +331,10 @@ class Task:
         return [*range(1, min(most, m) + 1), *([m] if self.whole and m > most else [])]
 
     def _groups(self, count: int, shares: FloatArray, before: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Sets of so many attributes: all, or random ones, and those that widen good groups and questions with large shares."""
+        """List groups of ``count`` attributes: all of them, or a random selection.
+
+        The selection includes groups that widen good groups and questions with large proportions.
+        """
         m = self.workload.m
         most = _GROUPS if count <= MOST_ATTRIBUTES else _BALL_PATTERNS >> count
         if math.comb(m, count) <= most:
@@ -340,7 +354,7 @@ class Task:
         return list(chosen)
 
     def _priced(self, groups: list[tuple[int, ...]], worth: FloatArray) -> Iterator[tuple[float, Question]]:
-        """Of every group, the best question and what it promises, the best first."""
+        """Yield the best question of every group with its promised gain, best first."""
         count = len(groups[0])
         choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
         balls = count > MOST_ATTRIBUTES and not (self.whole and count == self.workload.m)
@@ -369,7 +383,7 @@ class Task:
                 yield float(value[k]), Question(groups[of[k]], report)
 
     def _drawn(self, choices: list[list[int]], most: int) -> set[tuple[int, ...]]:
-        """Some subset sizes, at random among these of each attribute."""
+        """Sample some subset sizes from the choices of each attribute."""
         drawn = self.source.integers([len(ks) for ks in choices], size=(most, len(choices))).tolist()
         some = {tuple(ks[k] for ks, k in zip(choices, row, strict=True)) for row in drawn}
         if self.whole:
@@ -377,7 +391,10 @@ class Task:
         return some
 
     def thinned(self, shares: FloatArray) -> FloatArray:
-        """Shares that give no effect less energy, of hardly more questions than there are effects."""
+        """Reduce the questions to about as many as there are effects.
+
+        The new proportions give no effect less energy.
+        """
         from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
         kept = np.flatnonzero(shares > _LEAST_SHARE)
@@ -394,7 +411,7 @@ class Task:
         return np.where(out > _LEAST_SHARE * out.sum(), out, 0.0)
 
     def mixture(self, shares: FloatArray) -> MixedQuestions:
-        """What was found, without the questions that nobody is asked."""
+        """Return the questions found, without those of proportion 0."""
         asked = np.flatnonzero(shares > 0)
         share = np.zeros(shares.size)
         share[asked] = shares[asked] / shares[asked].sum()
@@ -409,7 +426,9 @@ def climbed_shares(
     exponents: Sequence[float],
     options: Mapping[str, float],
 ) -> FloatArray:
-    """Shares π with a small power mean of the errors parts·(1/E), E = energiesᵀ π, starting from those of the first questions.
+    """Minimize a power mean of the errors parts·(1/E) over the proportions π.
+
+    E = energiesᵀ π; the search starts from the proportions of the first questions.
 
     Each of the exponents starts where the one before ended; ``options`` are those of L-BFGS-B.
     """
@@ -439,7 +458,10 @@ def climbed_shares(
 
 
 def _subset_sizes(size: int, count: int, total: float) -> list[int]:
-    """One category, a quarter and half of them, and what would be best if every match alone had a factor e^{ε/count}."""
+    """List candidate subset sizes of an attribute of ``size`` categories.
+
+    One category, a quarter and half of them, and the best size if every match alone had a factor e^{ε/count}.
+    """
     share = round(size / (1 + math.exp(total / count)))
     return sorted({max(1, min(size // 2, k)) for k in (1, size // 4, size // 2, share)})
 
@@ -447,7 +469,10 @@ def _subset_sizes(size: int, count: int, total: float) -> list[int]:
 def _climbed(
     kappa: FloatArray, worth: FloatArray, gain: float, source: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (2^t, B)."""
+    """Maximize Σ u_S e_S over likely patterns by ascent, for B groups.
+
+    Returns the largest sums, shape (B,), and the likely patterns, (2^t, B).
+    """
     count, width = kappa.shape
     best, chosen = np.zeros(width), np.zeros(worth.shape, dtype=np.bool_)
     starts = max(_STARTS, _CLIMBS // width >> max(0, count - MOST_ATTRIBUTES))
@@ -474,7 +499,10 @@ def _climbed(
 
 
 def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The same for patterns of at least so many matches, from all of them down to where the next number is worse."""
+    """Maximize Σ u_S e_S over the patterns of at least some number of matches.
+
+    The number decreases from all matches to where the next number is worse.
+    """
     matches = np.asarray([pattern.bit_count() for pattern in range(len(worth))])
     best, chosen = np.zeros(kappa.shape[1]), np.zeros(worth.shape, dtype=np.bool_)
     for least in range(len(kappa), 0, -1):
@@ -488,7 +516,10 @@ def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatA
 
 
 def _threshold(chance: FloatArray, score: FloatArray, gain: float) -> NDArray[np.bool_]:
-    """The patterns of the largest scores, as many as give the largest mean of score × density, shape (2^t, B)."""
+    """Select the patterns of the largest scores, shape (2^t, B).
+
+    As many as give the largest mean of score × density.
+    """
     level = np.zeros(score.shape[1])
     while True:
         # the mean with the patterns above a level is a level with a larger mean (Dinkelbach)

@@ -90,12 +90,12 @@ class AllocationProblem:
             raise InvalidProblem(f"{self.name(i)} has {what} {values[i]}; give nats of at least {low:g}")
 
     def report(self, error: float, lower: float) -> None:
-        """Tell whoever watches how far the solver is."""
+        """Report the solver's progress to the callback, if there is one."""
         if self.progress is not None:
             self.progress(error, lower)
 
     def name(self, i: int) -> str:
-        """How messages call attribute i."""
+        """Return the name of attribute i for messages."""
         return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
 
     def _filled(self, values: FloatArray | None, default: float) -> FloatArray:
@@ -137,7 +137,10 @@ class AllocationProblem:
         return self._filled(self.caps, np.inf)
 
     def limits(self, rows: int) -> tuple[FloatArray, FloatArray]:
-        """Floors and ceilings on λ for every row of a lattice; −inf and inf where there is none, shape (rows,) each."""
+        """Compute floors and ceilings on λ for every row of a lattice.
+
+        Shape (rows,) each; −inf and inf where there is none.
+        """
         low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
         firsts = np.asarray([int(c[0]) for c in self.workload.classes])
         sizes, floor, ceiling = self.workload.sizes[firsts], self.floor[firsts], self.ceiling[firsts]
@@ -158,7 +161,7 @@ class AllocationProblem:
 
 @dataclass(frozen=True, eq=False)
 class AllocatedLaw:
-    """A law of total ε at most E, its workload error F, and what no law of that total can go below.
+    """Noise distribution of total ε at most E, its error F, and a lower bound.
 
     ``lower_error`` ≤ smallest possible F ≤ ``error``. ``multipliers``: −∂F/∂λ at the solution, by effect.
     ``design``: the certified design that the law is, where the method has one.
@@ -179,7 +182,10 @@ class AllocatedLaw:
     def of(  # noqa: PLR0913 (what a law is judged by)
         cls, problem: AllocationProblem, method: str, law: Law, lower: float, started: float, iterations: int
     ) -> "AllocatedLaw":
-        """The law with its eigenvalues and error recomputed; ``started`` as of :func:`time.perf_counter`."""
+        """Build the result, with eigenvalues and error recomputed from ``law``.
+
+        ``started`` is a time of :func:`time.perf_counter`.
+        """
         lam = problem.workload.eigenvalues(law)
         error = problem.workload.error(lam)
         return cls(

@@ -32,13 +32,13 @@ _ROUNDS, _FEW_ROUNDS, _IDLE_ROUNDS, _LITTLE = 40, 3, 5, 2.5e-4
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Design problems along a ray of ε_i: which pairs each keeps, and what solves them."""
+    """Design problems along a ray of ε_i, all with the same pairs kept."""
 
     problem: AllocationProblem
     pairs: Pairs = ()
 
     def at(self, epsilons: FloatArray) -> Problem:
-        """The design problem with these ε_i, kept within the supported range."""
+        """Return the design problem with these ε_i, clipped to the supported range."""
         caps = np.maximum(self.problem.cap, EPSILON_RANGE[0]) if self.problem.capped else None
         inside = np.clip(epsilons, *EPSILON_RANGE)
         if caps is not None:
@@ -47,17 +47,19 @@ class Family:
         return Problem(sizes, inside, pairs=self.pairs, caps=caps, names=self.problem.names)
 
     def limited(self, epsilons: FloatArray) -> FloatArray:
-        """The same ε_i within floors and ceilings."""
+        """Limit these ε_i to floors and ceilings."""
         low, high = EPSILON_RANGE
         return np.clip(epsilons, np.maximum(self.problem.floor, low), np.minimum(self.problem.ceiling, high))
 
     def solve(self, epsilons: FloatArray) -> Solution:
-        """The design for these ε_i."""
+        """Solve the design problem for these ε_i."""
         return design(self.at(self.limited(epsilons)))
 
 
 def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
-    """The most accurate law of all profiles tried, with its design; ``pairs`` stay as visible as under Kronecker at its ε_i.
+    """Find the most accurate distribution of all profiles tried, with its design.
+
+    ``pairs`` keep at least the eigenvalues that they have under independent randomized response at the same ε_i.
 
     Cost: a handful of designs a round.
 
@@ -74,7 +76,9 @@ def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
 def scaled_to_total(
     family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = TOTAL_TOLERANCE
 ) -> tuple[Solution, float]:
-    """The design with ε_i = s · ratios whose total is within ``tolerance`` below E, and s. Limits bend the ray.
+    """Find the design with ε_i = s · ratios and a total within ``tolerance`` below E.
+
+    Returns the design and s. The ε_i are clipped to their limits.
 
     Where even the ceilings leave the total unused, the design at the ceilings. Raises Infeasible where the floors need more.
     """
@@ -143,12 +147,15 @@ class _ProfileSearch:
             self.best = (error, solution)
 
     def _averaged(self, normal: FloatArray) -> FloatArray:
-        """The mean over exchanges of attributes of one size and limits."""
+        """Compute the mean over exchanges of attributes of one size and limits."""
         sums = np.bincount(self.kind, weights=normal)
         return np.asarray((sums / np.bincount(self.kind))[self.kind])
 
     def _steer(self, solution: Solution) -> Cut:
-        """The tangent at the current law of the surface of constant total: w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j."""
+        """Compute the tangent of the surface of constant total at the distribution.
+
+        Its normal is w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j.
+        """
         certificate = solution.certificate
         if certificate is None:
             raise SolveFailed("no certificate steers the search for accuracies at this total; ask for a smaller one")
@@ -167,7 +174,7 @@ class _ProfileSearch:
         return Cut(normal, float(normal @ solution.law.one_way_eigenvalues()))
 
     def _next(self, solution: Solution) -> FloatArray:
-        """Best λ_i along the tangent, shape (m,)."""
+        """Compute the best λ_i along the tangent, shape (m,)."""
         low = eigenvalues_of(self.workload.sizes, np.maximum(self.problem.floor, EPSILON_RANGE[0]))
         # no ε_i exceeds the total
         most = min(self.problem.total, EPSILON_RANGE[1])
@@ -175,7 +182,10 @@ class _ProfileSearch:
         return minimum_under_cut(self._effective(solution), self._steer(solution), low, high)[0]
 
     def _effective(self, solution: Solution) -> FloatArray:
-        """a_i with −2 a_i/λ_i³ = ∂F/∂λ_i where λ_W moves like Π λ_i: a_i = λ_i² Σ_{W∋i} C_W/λ_W² / |class|."""
+        """Compute a_i with −2 a_i/λ_i³ = ∂F/∂λ_i if λ_W moves like Π λ_i.
+
+        a_i = λ_i² Σ_{W∋i} C_W/λ_W² / |class|.
+        """
         lam = self.workload.eigenvalues(solution.law)
         one = solution.law.one_way_eigenvalues()
         # an effect that the law hides counts as under Kronecker

@@ -70,7 +70,10 @@ _WORST_TOTAL_GAP = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Share of the largest density per cell (u/ζ), the multipliers of floors (≥ 0) and ceilings (≤ 0) by row, of targets."""
+    """Solution: proportion of the largest density per cell (u/ζ) and multipliers.
+
+    ``push`` holds those of floors (≥ 0) and ceilings (≤ 0) by row, ``target_weights`` those of targets.
+    """
 
     share: FloatArray
     push: FloatArray
@@ -79,7 +82,9 @@ class _Solved:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What a program's variables are multiples of: the best corner at Kronecker's gradient.
+    """Units of a program's variables, from the best corner at the start's gradient.
+
+    The start is the best split for independent randomized response.
 
     ``uniform`` z₀, ``mass`` μ (e^E−1) z₀ by cell, and λ of the corner and of Kronecker's split by row.
     """
@@ -91,7 +96,7 @@ class Units:
 
     @classmethod
     def of(cls, problem: AllocationProblem, lattice: EffectLattice) -> "Units":
-        """Units at the problem's total."""
+        """Compute the units at the problem's total."""
         used = len(problem.workload.effects)
         kronecker = lattice.effects_of(kronecker_start(problem, lattice).mass(lattice.mu))
         slope = np.zeros(lattice.rows)
@@ -102,7 +107,9 @@ class Units:
 
 
 def solve(problem: AllocationProblem) -> AllocatedLaw:
-    """Law with the smallest workload error at total ε at most E, by one convex program, with its certified gap.
+    """Minimize the workload error at total ε at most E by one convex program.
+
+    The answer's gap is certified.
 
     Floors and ceilings hold to the solver's tolerance (1e-8 or so); :mod:`optrr_solvers.allocation.lattice` makes them
     exact.
@@ -187,7 +194,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice) -> _Solved:
 
 
 def by_clarabel(program: Any, tolerance: float) -> str | None:
-    """Solve a cvxpy program; None where there is an answer, otherwise what went wrong.
+    """Solve a cvxpy program; return None, or a description of the failure.
 
     The answer may be inaccurate: the certificate says how far it is from the optimum.
     """
@@ -204,7 +211,10 @@ def by_clarabel(program: Any, tolerance: float) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class SmallestTotal:
-    """A law that meets every requirement, its total (upper) and a total that no such law can go below (lower)."""
+    """Distribution that meets every requirement, with bounds of the least total.
+
+    ``upper`` is its own total; no such distribution has a total below ``lower``.
+    """
 
     law: Law
     upper: float
@@ -218,7 +228,9 @@ class SmallestTotal:
 
 
 def smallest_total(problem: AllocationProblem) -> SmallestTotal:
-    """The smallest total ε that meets the problem's floors, ceilings, caps and targets; its own total is ignored.
+    """Find the smallest total ε that meets the floors, ceilings, caps and targets.
+
+    The problem's own total is ignored.
 
     Raises
     ------
@@ -258,7 +270,9 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
 
 
 def kronecker_epsilons(problem: AllocationProblem) -> FloatArray:
-    """ε_i in nats, shape (m,), with which randomizing every attribute on its own meets every target.
+    """Compute ε_i with which independent randomized response meets every target.
+
+    In nats, shape (m,).
 
     The least where only single attributes have one. For tables of several, the least total among the best splits for equal
     relative weights.
@@ -307,7 +321,7 @@ class _ScaledProgram:
     margin: float
 
     def run(self, started: float) -> SmallestTotal | None:
-        """None where Clarabel gives up or its law misses a requirement."""
+        """Solve the program; None if Clarabel fails or a requirement is missed."""
         cp: Any = importlib.import_module("cvxpy")
         workload, lattice = self.problem.workload, self.lattice
         effects = len(workload.effects)
@@ -348,7 +362,7 @@ class _ScaledProgram:
     def _checked(
         self, share: FloatArray, multipliers: FloatArray, pulls: FloatArray, started: float
     ) -> SmallestTotal | None:
-        """The law rebuilt, its requirements recomputed, and the bound."""
+        """Rebuild the distribution, recompute its requirements, and bound the total."""
         above = np.maximum(share, 0).reshape(self.lattice.shape) * math.expm1(self.scale)
         law = self.lattice.law(np.log1p(above))
         workload, target = self.problem.workload, self.problem.target
@@ -368,7 +382,9 @@ class _ScaledProgram:
         return SmallestTotal(law, law.epsilon, lower, time.perf_counter() - started)
 
     def _lower(self, lam: FloatArray, weights: FloatArray, pulls: FloatArray, upper: float) -> float:
-        """The largest total tried at which Σ y (G − τ) + Σ v (limit − λ) ≤ 0 is impossible; y are ``weights``, v ``pulls``.
+        """Find the largest total that the multipliers prove impossible.
+
+        A total is impossible if Σ y (G − τ) + Σ v (limit − λ) ≤ 0 has no solution; y are ``weights``, v ``pulls``.
 
         A pull is positive for a floor and negative for a ceiling, so that every term is at most 0 for a law that meets what is
         required. Caps, left out here, can only raise the bound.

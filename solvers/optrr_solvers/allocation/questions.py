@@ -35,7 +35,9 @@ _UNSEEN = 1e-12
 
 @dataclass(frozen=True)
 class SubsetReport:
-    """How a table is answered: with which subsets, and which patterns of matches are e^ε times as likely as the others.
+    """Report on a table: its subsets and its likely patterns of matches.
+
+    Likely patterns are e^ε times as likely as the others.
 
     ``subset_sizes`` are the k_i of the attributes, in their order; or one number, of cells of the whole table. ``likely`` are
     the numbers of patterns, sums of 2^i over the matching subsets i.
@@ -45,11 +47,14 @@ class SubsetReport:
     likely: tuple[int, ...] = (1,)
 
     def parts(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Of how many categories, or cells, each subset is, from the table's r_i."""
+        """Return the number of categories, or cells, that each subset is taken from.
+
+        ``sizes`` are the table's r_i.
+        """
         return tuple(sizes) if len(self.subset_sizes) == len(sizes) else (math.prod(sizes),)
 
     def flaw(self, sizes: Sequence[int]) -> str:
-        """Why a table of r_i categories cannot be answered so; empty where it can."""
+        """Describe why the report cannot answer a table of r_i categories; "" if valid."""
         each, patterns = self.parts(sizes), 1 << min(len(self.subset_sizes), MOST_SUBSETS)
         if len(self.subset_sizes) not in (1, len(sizes)):
             return "needs the size of a subset of its cells, or one for each attribute"
@@ -67,23 +72,29 @@ class SubsetReport:
         return ""
 
     def weights(self, sizes: Sequence[int]) -> list[int]:
-        """Π of k_i where i matches and r_i − k_i where not, of every pattern; they sum to Π r_i."""
+        """Compute the number of cells of every pattern; they sum to Π r_i.
+
+        Π of k_i where i matches and r_i − k_i where it does not.
+        """
         out = [1]
         for r, k in zip(self.parts(sizes), self.subset_sizes, strict=True):
             out = [w * (r - k) for w in out] + [w * k for w in out]
         return out
 
     def likely_weight(self, sizes: Sequence[int]) -> int:
-        """Of how many of the Π r_i cells a report says that they are likely."""
+        """Count the cells, of the Π r_i, that a report marks as likely."""
         weights = self.weights(sizes)
         return sum(weights[pattern] for pattern in self.likely)
 
     def likely_share(self, sizes: Sequence[int]) -> float:
-        """Which share of all cells these are."""
+        """Compute the proportion of likely cells."""
         return self.likely_weight(sizes) / math.prod(sizes)
 
     def energies(self, sizes: Sequence[int], total: float) -> FloatArray:
-        """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
+        """Compute e_S of every subset S of the table's attributes, shape (2^t,).
+
+        The index of S is Σ 2^i over its members; the entry of ∅ is 0.
+        """
         cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
         if len(self.subset_sizes) == len(sizes):
             likely = np.zeros((1 << len(sizes), 1), dtype=np.bool_)
@@ -108,12 +119,15 @@ class Question:
 
 
 def patterns_of(reports: Sequence[SubsetReport]) -> int:
-    """How many patterns of matches these reports have in all."""
+    """Count the patterns of matches of these reports in all."""
     return sum(1 << len(report.subset_sizes) for report in reports)
 
 
 def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
-    """The subset of the cells of a whole table that is most accurate; no report of this ε on all of it alone is more so."""
+    """Return the most accurate subset report on the cells of a whole table.
+
+    No report of this ε on the table is more accurate on all of it.
+    """
     cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
     below = min(max(int(cells / (2 + gain)), 1), cells - 1)
 
@@ -124,7 +138,10 @@ def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
 
 
 def chances(kappa: FloatArray) -> FloatArray:
-    """Of B groups with chances κ of a match, shape (t, B): the chance of each pattern, (2^t, B)."""
+    """Compute the chance of each pattern, shape (2^t, B), for B groups.
+
+    κ are the chances of a match, shape (t, B).
+    """
     out = np.ones((1, kappa.shape[1]))
     for k in kappa:
         # the first attribute's bit is the lowest, so each further one goes in front
@@ -133,13 +150,19 @@ def chances(kappa: FloatArray) -> FloatArray:
 
 
 def at_patterns(kappa: FloatArray, effects: FloatArray) -> FloatArray:
-    """Σ_S v_S Φ_S at each pattern from v, both of shape (2^t, B); in O(t 2^t) each, attribute by attribute."""
+    """Compute Σ_S v_S Φ_S at each pattern, attribute by attribute in O(t 2^t).
+
+    v and the result have shape (2^t, B).
+    """
     odds = np.sqrt((1 - kappa) / kappa)
     return transformed(effects, (np.ones_like(odds), -1 / odds, np.ones_like(odds), odds))
 
 
 def responses(kappa: FloatArray, likely: NDArray[np.bool_], gain: float) -> FloatArray:
-    """E f Φ_S, shape (2^t, B), 0 for S = ∅, of the likely patterns, (2^t, B); in O(t 2^t) each."""
+    """Compute E f Φ_S of likely patterns, shape (2^t, B), in O(t 2^t) each.
+
+    ``likely`` has shape (2^t, B); the entry of S = ∅ is 0.
+    """
     spread = np.sqrt(kappa * (1 - kappa))
     held = transformed(likely.astype(np.float64), (1 - kappa, kappa, -spread, spread))
     # what stands for S = ∅ is the share of the likely patterns
@@ -149,7 +172,9 @@ def responses(kappa: FloatArray, likely: NDArray[np.bool_], gain: float) -> Floa
 
 
 def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, FloatArray, FloatArray]) -> FloatArray:
-    """Values, shape (2^t, B), times the Kronecker product of the attributes' 2 × 2 matrices, given by rows, entries (t, B).
+    """Transform values by the Kronecker product of the attributes' 2 × 2 matrices.
+
+    Values have shape (2^t, B); the factors are the matrices' entries by rows, shape (t, B) each.
 
     Entries alike in all columns may have the shape (t, 1). Columns are last because numpy's inner loops run over the last axis.
     """
@@ -161,5 +186,8 @@ def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, Float
 
 
 def growth(p: FloatArray, total: float) -> FloatArray:
-    """(g/(1 + g p))² with g = e^ε − 1: what all energies of a question, of which the share p is likely, grow with."""
+    """Compute (g/(1 + g p))², g = e^ε − 1, the factor of a question's energies.
+
+    p is the proportion of likely cells.
+    """
     return np.asarray((-math.expm1(-total) / (math.exp(-total) - math.expm1(-total) * p)) ** 2)

@@ -43,7 +43,9 @@ def required_questions(
     progress: Callable[[float], None] | None = None,
     tables_only: bool = False,
 ) -> tuple[MixedQuestions, float] | None:
-    """Questions with which every table has an error G_U of at most τ_U, and the least total in nats that was found for them.
+    """Find questions that reach required errors at the least total found.
+
+    Every table has an error G_U of at most τ_U. Returns the questions and that total in nats.
 
     Parameters
     ----------
@@ -100,7 +102,10 @@ def required_questions(
 
 
 def _evened(task: Task, targets: FloatArray, before: FloatArray | None) -> FloatArray:
-    """Shares with a small max_U G_U/τ_U of all questions, starting from those of the first ones."""
+    """Minimize max_U G_U/τ_U over the proportions of all questions.
+
+    The search starts from the proportions of the first questions.
+    """
     parts = sp.csr_array(sp.diags_array(1 / targets) @ task.workload.shares @ sp.diags_array(task.workload.dims))
     exponents = _EXPONENTS if before is None else _EXPONENTS[-1:]
     return climbed_shares(task.energies(), parts, before, exponents, {"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8})
@@ -118,12 +123,15 @@ class _Shared:
         self.shares, self.task = shares[asked] / growth(self.p, task.total), task
 
     def errors(self, total: float) -> FloatArray:
-        """G_U of every table, shape (tables,)."""
+        """Compute G_U of every table, shape (tables,)."""
         held = np.maximum(self.energies @ (self.shares * growth(self.p, total)), 1e-100)
         return np.asarray(self.task.workload.shares @ (self.task.workload.dims / held))
 
     def least(self, most: float, rows: FloatArray | sp.csr_array) -> float | None:
-        """The least total up to ``most`` at which each of these sums of the errors, which fall with it, is at most 1."""
+        """Find the least total up to ``most`` at which each of these sums is at most 1.
+
+        The sums are of the errors, and decrease with the total.
+        """
         if not np.all(rows @ self.errors(most) <= 1):
             return None
         low, high = EPSILON_RANGE[0], most

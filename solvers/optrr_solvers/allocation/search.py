@@ -76,7 +76,10 @@ _MANY = 500
 
 
 def grid_weights(workload: TableWorkload, real: FloatArray) -> IntArray:
-    """Positive weights per class, shape (G,), as integers with as large a total as memory allows."""
+    """Round positive weights per class, shape (G,), to integers.
+
+    Their total is as large as memory allows.
+    """
     counts = np.asarray([c.size for c in workload.classes])
     most = min(_MOST_TOTALS, _ENTRIES // (len(workload.effects) + len(counts)))
     scaled = real * max(most - workload.m, 1) / float(real @ counts)
@@ -99,7 +102,10 @@ class EffectTotals(Cells):
 
     @cached_property
     def _kernels(self) -> list[FloatArray]:
-        """Per class Pr(k of its members change) · mean χ of u of them given k, shape (most used + 1, n + 1)."""
+        """Pr(k members change) · (mean χ of u members given k), for each class.
+
+        Shape (most used + 1, n + 1).
+        """
         out = []
         for members, used in zip(self.classes, self._usage.max(axis=0).tolist(), strict=True):
             r = int(self.workload.sizes[members[0]])
@@ -119,7 +125,10 @@ class EffectTotals(Cells):
         return at, mass[at], np.stack([products[key][at] for key in keys]) / mass[at]
 
     def _products(self, low: int, high: int, wanted: set[_Usage], start: FloatArray) -> dict[_Usage, FloatArray]:
-        """``start`` times the polynomials of classes low..high−1, for every wanted usage of these classes."""
+        """Compute ``start`` times the polynomials of classes low..high−1.
+
+        For every wanted usage of these classes.
+        """
         if high - low == 1:
             return {u: self._times(start, low, u[0]) for u in wanted}
         half = (high - low) // 2
@@ -167,15 +176,18 @@ class EffectTotals(Cells):
         return self._given_totals[1]
 
     def effects_of(self, mass: FloatArray) -> FloatArray:
-        """λ of a law (or of any mass on the cells), shape (rows,)."""
+        """Compute λ of a distribution (or of any mass on the cells), shape (rows,)."""
         return np.asarray(self._given_totals[2] @ mass)
 
     def cells_of(self, multipliers: FloatArray) -> FloatArray:
-        """E_μ[Σ multipliers · χ | X = x] on every cell, shape (cells,)."""
+        """Compute E_μ[Σ multipliers · χ | X = x] on every cell, shape (cells,)."""
         return np.asarray(multipliers @ self._given_totals[2])
 
     def ball(self, inside: FloatArray) -> WeightedBall:
-        """The weighted ball that holds each total to the degree ``inside``, shape (cells,), in [0, 1]."""
+        """Build the weighted ball that holds each total to the degree ``inside``.
+
+        ``inside`` has shape (cells,), with values in [0, 1].
+        """
         # totals that do not occur get the density of the next one below, so that the profile has few steps
         at = np.searchsorted(self.totals, np.arange(self.most + 1), side="right") - 1
         levels = np.clip(inside, 0.0, 1.0)[np.maximum(at, 0)]
@@ -212,7 +224,10 @@ class _State:
 
 
 def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
-    """The best law found, with a bound for all laws of that total; ``pairs`` stay as visible as under Kronecker.
+    """Find the best distribution by mixtures of balls, with a lower bound.
+
+    The bound holds for all distributions of that total. ``pairs`` keep at least the eigenvalues that they have under
+    independent randomized response.
 
     With pairs or caps the bound is the one without them, which is weaker. Floors and ceilings hold as for
     :mod:`optrr_solvers.allocation.lattice`. Cost: for pairs among m different attributes a generation takes O(m² ln m · L) for
@@ -241,7 +256,7 @@ def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
 
 
 def _by_balls(problem: AllocationProblem) -> AllocatedLaw:
-    """The best mixture of weighted balls found."""
+    """Find the best mixture of weighted balls."""
     started = time.perf_counter()
     weights = kronecker_split(problem)
     state: _State | None = None
@@ -263,7 +278,7 @@ def _by_balls(problem: AllocationProblem) -> AllocatedLaw:
 
 
 def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State | None) -> tuple[_State, Mixture]:
-    """The best mixture of laws of these totals with the law so far."""
+    """Combine distributions of these totals with the distribution found so far."""
     oracle = KnapsackOracle(totals.mu, problem.total)
     if before is None:
         # e^{−X} with X scaled to Kronecker's best split, which is randomized response on every attribute
@@ -286,7 +301,7 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
 
 
 def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push: FloatArray) -> FloatArray:
-    """w_i above of one member of each class, shape (G,), up to scale.
+    """Compute the module's w_i for one member of each class, shape (G,), up to scale.
 
     ``effects`` λ and ``push`` the limits' multipliers by row, shape (rows,) each; ``uniform``: the uniform answers' share.
     """
@@ -309,7 +324,10 @@ def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push:
 
 
 def _law(problem: AllocationProblem, state: _State) -> BallLaw:
-    """Densities 1 + (e^E − 1) Σ share · level; the shares are the parts of the uniform answer."""
+    """Build the noise distribution of densities 1 + (e^E − 1) Σ share · level.
+
+    The shares are proportions of the uniform answer.
+    """
     whole = state.uniform
     balls = []
     for part in state.parts:

@@ -29,7 +29,10 @@ SPLIT_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Budgets ε_b of all blocks, λ_W of every effect, the workload's error, and the bound on ln F's distance to optimal."""
+    """Split of the total: ε_b of all blocks, λ_W of every effect, error and gap.
+
+    ``gap`` bounds the distance of ln F from its minimum.
+    """
 
     epsilons: FloatArray
     eigenvalues: FloatArray
@@ -39,7 +42,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks in kinds of alike ones: ``touched`` (effects × kinds) counts the blocks of each kind an effect touches."""
+    """Blocks of attributes, in kinds of alike ones.
+
+    ``touched``, shape (effects, kinds), counts the blocks of each kind that an effect touches.
+    """
 
     log_sizes: FloatArray
     counts: IntArray
@@ -47,18 +53,21 @@ class Blocks:
     kind_of: IntArray
 
     def log_eigenvalues(self, epsilons: FloatArray) -> FloatArray:
-        """ln λ_b of each kind, shape (kinds,)."""
+        """Compute ln λ_b of each kind, shape (kinds,)."""
         gain = log_expm1(epsilons)
         return np.asarray(gain - np.logaddexp(gain, self.log_sizes))
 
     def slopes(self, epsilons: FloatArray) -> FloatArray:
-        """d ln λ_b / dε_b."""
+        """Compute d ln λ_b / dε_b."""
         gain = log_expm1(epsilons)
         return np.asarray(np.exp(epsilons - gain) - np.exp(epsilons - np.logaddexp(gain, self.log_sizes)))
 
 
 def single_blocks(workload: TableWorkload) -> Blocks:
-    """The Kronecker baseline's blocks: every attribute on its own, alike ones of one kind."""
+    """Return one block per attribute, as in independent randomized response.
+
+    Alike attributes are of one kind.
+    """
     touched = np.stack(
         [np.bincount(workload.class_of[list(w)], minlength=len(workload.classes)) for w in workload.effects]
     ).astype(np.float64)
@@ -68,7 +77,10 @@ def single_blocks(workload: TableWorkload) -> Blocks:
 
 
 def cluster_blocks(workload: TableWorkload, clusters: Sequence[Sequence[int]]) -> Blocks:
-    """Blocks of the given attributes, which must partition 0..m−1; the workload's classes must be of one attribute."""
+    """Return the blocks of the given attributes, which must partition 0..m−1.
+
+    The workload's classes must be of one attribute.
+    """
     where = np.empty(workload.m, dtype=np.int64)
     for b, members in enumerate(clusters):
         where[list(members)] = b
@@ -80,7 +92,7 @@ def cluster_blocks(workload: TableWorkload, clusters: Sequence[Sequence[int]]) -
 
 
 def even_split(workload: TableWorkload, blocks: Blocks, total: float) -> Split:
-    """Every block the same ε."""
+    """Split the total evenly over the blocks."""
     each = np.full(blocks.counts.size, total / float(blocks.counts.sum()))
     return _split(workload, blocks, each, np.inf)
 
@@ -93,7 +105,9 @@ def best_split(
     floors: FloatArray | None = None,
     ceilings: FloatArray | None = None,
 ) -> Split:
-    """The split with the smallest workload error, within limits per kind of block, shape (kinds,).
+    """Find the split with the smallest workload error, within limits.
+
+    Limits are per kind of block, shape (kinds,).
 
     Where all ceilings together are below the total, every block is at its ceiling. Certified: ``gap`` bounds ln F minus its
     minimum by the linearisation of ln F at the answer, minimised over all splits.
@@ -144,14 +158,17 @@ def _descend(workload: TableWorkload, blocks: Blocks, total: float, low: FloatAr
 
 
 def _log_error(workload: TableWorkload, blocks: Blocks, epsilons: FloatArray) -> tuple[float, FloatArray]:
-    """Ln F and its gradient."""
+    """Compute ln F and its gradient."""
     logs = np.log(workload.coefficients) - 2 * blocks.touched @ blocks.log_eigenvalues(epsilons)
     value = float(logsumexp(logs))
     return value, -2 * (np.exp(logs - value) @ blocks.touched) * blocks.slopes(epsilons)
 
 
 def _cheapest(gradient: FloatArray, counts: IntArray, total: float, low: FloatArray, high: FloatArray) -> FloatArray:
-    """The split with the smallest gradient·ε: blocks are filled up in turn, first those where a nat lowers it most."""
+    """Find the split with the smallest gradient·ε.
+
+    Blocks are filled up in turn, first those where a nat lowers it most.
+    """
     out, left = low.copy(), total - float(low @ counts)
     for b in np.argsort(gradient / counts, kind="stable"):
         step = min(high[b] - low[b], left / counts[b])

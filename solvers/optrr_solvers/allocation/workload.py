@@ -35,14 +35,20 @@ MAX_TABLE_ATTRIBUTES = 12
 
 
 def eigenvalues_of(sizes: IntArray, epsilons: FloatArray) -> FloatArray:
-    """λ_i = (e^ε−1)/(e^ε−1+r) of randomized response, shape of the broadcast inputs; 1 for ε = inf."""
+    """Compute λ_i = (e^ε−1)/(e^ε−1+r) of randomized response.
+
+    The result has the shape of the broadcast inputs; it is 1 for ε = inf.
+    """
     r = np.asarray(sizes, dtype=np.float64)
     finite = np.minimum(epsilons, 700.0)
     return np.where(np.isinf(epsilons), 1.0, flip_gaps(sizes, finite) * r / (r - 1))
 
 
 def needed_epsilon(size: int, target: float) -> float:
-    """ε_i at which G_{i} = (1−1/r)/λ_i² comes down to ``target``, rounded up; Infeasible where no ε does."""
+    """Compute the ε_i at which G_{i} = (1−1/r)/λ_i² is ``target``, rounded up.
+
+    Raises Infeasible if no ε reaches the target.
+    """
     least = 1 - 1 / size
     if not target > least:
         raise Infeasible(f"an error of {target:.4g} cannot be reached: sampling alone leaves {least:.4g}")
@@ -108,7 +114,7 @@ class TableWorkload:
         return tuple(self._members(key) for key in place), sp.csr_array(shares)
 
     def key(self, inside: Sequence[int]) -> tuple[int, ...]:
-        """What alike effects have in common: the class of each of their attributes."""
+        """Return the classes of the attributes, the same for all alike effects."""
         return tuple(sorted(int(self.class_of[i]) for i in inside))
 
     def _members(self, key: tuple[int, ...]) -> tuple[int, ...]:
@@ -117,7 +123,10 @@ class TableWorkload:
 
     @property
     def effects(self) -> tuple[tuple[int, ...], ...]:
-        """One attribute set W for every effect of the workload that exchanges do not carry into another."""
+        """One attribute set W for every kind of effect of the workload.
+
+        Effects are of one kind if exchanges within classes carry one into the other.
+        """
         return self._expanded[0]
 
     @property
@@ -143,13 +152,15 @@ class TableWorkload:
         return np.asarray([math.prod((self.sizes[list(w)] - 1).tolist()) for w in self.effects], dtype=np.float64)
 
     def reweighted(self, weights: FloatArray) -> "TableWorkload":
-        """The same tables with other weights."""
+        """Return the same tables with other weights."""
         out = TableWorkload(self.sizes, self.classes, self.tables, np.asarray(weights, dtype=np.float64))
         out.__dict__["_expanded"] = self._expanded
         return out
 
     def eigenvalues(self, law: Law) -> FloatArray:
-        """λ_W of a law, shape (effects,): over alike effects the root of the harmonic mean of λ², which is what errors add.
+        """Compute λ_W of a noise distribution, shape (effects,).
+
+        Over alike effects it is the root of the harmonic mean of λ², because errors add 1/λ².
 
         Where one of them is not positive, the smallest. Effects of three attributes or more must be alike under the law.
         """
@@ -169,20 +180,23 @@ class TableWorkload:
         return out
 
     def products(self, one_way: FloatArray) -> FloatArray:
-        """λ_W = Π λ_i, as under a product law, from λ_i of shape (m,)."""
+        """Compute λ_W = Π λ_i of a product distribution from λ_i, shape (m,)."""
         return np.asarray([math.prod(one_way[list(w)].tolist()) for w in self.effects])
 
     def table_errors(self, eigenvalues: FloatArray) -> FloatArray:
-        """G_U of every table, shape (tables,); infinite where an eigenvalue is 0."""
+        """Compute G_U of every table, shape (tables,); infinite if an eigenvalue is 0."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.shares @ (1 / np.square(eigenvalues)))
 
     def error(self, eigenvalues: FloatArray) -> float:
-        """F = Σ_W C_W/λ_W²."""
+        """Compute F = Σ_W C_W/λ_W²."""
         return float(self.weights @ self.table_errors(eigenvalues))
 
     def least_table_errors(self) -> FloatArray:
-        """G_U without any randomization (all λ = 1): what sampling alone leaves, shape (tables,)."""
+        """Compute G_U without randomization (all λ = 1), shape (tables,).
+
+        This is the sampling error.
+        """
         return np.asarray(self.shares.sum(axis=1)).ravel()
 
 
@@ -192,13 +206,13 @@ def _typical(values: FloatArray) -> float:
 
 
 def marginals(sizes: IntArray, classes: Partition) -> TableWorkload:
-    """All one-way tables, each of weight 1."""
+    """Return the workload of all one-way tables, each of weight 1."""
     tables = tuple((int(c[0]),) for c in classes)
     return TableWorkload(sizes, classes, tables, np.asarray([float(c.size) for c in classes]))
 
 
 def pairs(sizes: IntArray, classes: Partition) -> TableWorkload:
-    """All two-way tables, each of weight 1."""
+    """Return the workload of all two-way tables, each of weight 1."""
     tables, weights = [], []
     for g, a in enumerate(classes):
         if a.size > 1:

@@ -61,7 +61,7 @@ class TooSharp(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Alike attributes merged: members, counts n, ln(r−1), d, f, d−f; arrays of shape (G,).
+    """Classes of alike attributes: counts n, ln(r−1), d, f, d−f, shape (G,) each.
 
     Where heavy attributes are pooled (:mod:`newton`) the last class stands for all of them and has no members;
     ``log_kept`` is ln of the chance that a uniform answer leaves them alone, and their ρ is ``share`` times the last class's.
@@ -80,7 +80,7 @@ class Classes:
 
     @classmethod
     def of(cls, problem: Problem) -> "Classes":
-        """By size and ε (and cap)."""
+        """Return the classes of a problem, by size and ε (and cap)."""
         first, counts = problem.classes.first, problem.classes.counts.astype(np.float64)
         r = problem.sizes[first]
         return cls(
@@ -89,21 +89,24 @@ class Classes:
         )  # fmt: skip
 
     def radius(self, w: FloatArray) -> float:
-        """w·f over all attributes."""
+        """Compute the radius w·f over all attributes."""
         return float(self.counts @ (w * self.f))
 
     def tilt(self, w: FloatArray) -> float:
-        """θ at the radius w·f."""
+        """Compute the tilt θ at the radius w·f."""
         return saddle_point(self.log_odds, self.counts, w, self.radius(w))
 
     def lowest(self, rho: FloatArray) -> float:
-        """The smallest ρ, with the heavy attributes' own in the place of their stand-in."""
+        """Return the smallest ρ, with the heavy attributes' own for the pooled class."""
         return float(min(rho[:-1].min(initial=np.inf), rho[-1] * self.share))
 
 
 @dataclass(frozen=True, eq=False)
 class BallMoments:
-    """ln φ_h, and relative to φ_h: the ball's mass E[ψ'], each class's changed mass E[ψ' 1_i], the Hessian."""
+    """Moments ln φ_h and, relative to φ_h, the masses and the Hessian.
+
+    ``mass`` is the ball's E[ψ'], ``changed`` each class's E[ψ' 1_i].
+    """
 
     log_value: float
     mass: float
@@ -118,7 +121,7 @@ class DenseCurvature:
     matrix: FloatArray
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """By Cholesky, or with the spectrum lifted where rounding left the matrix indefinite."""
+        """Solve by Cholesky, or with the spectrum lifted if the matrix is indefinite."""
         diagonal = np.diag(self.matrix)
         scale = np.sqrt(np.maximum(diagonal, max(_FLAT * diagonal.max(), _LEAST)))
         h = self.matrix / np.outer(scale, scale)
@@ -133,14 +136,17 @@ class DenseCurvature:
 
 @dataclass(frozen=True, eq=False)
 class LowRankCurvature:
-    """Diagonal plus Re Σ_k c_k v_k v_kᵀ, by Woodbury's formula; ``diagonal`` (G,), ``vectors`` (G, N), ``terms`` (N,)."""
+    """Diagonal plus Re Σ_k c_k v_k v_kᵀ, by Woodbury's formula.
+
+    ``diagonal`` has shape (G,), ``vectors`` (G, N), ``terms`` (N,).
+    """
 
     diagonal: FloatArray
     vectors: ComplexArray
     terms: ComplexArray
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """O(G N²) time, in rows of G, so that memory beyond the vectors is small."""
+        """Solve in O(G N²) time, by blocks of rows to save memory."""
         real, imag = np.diag(self.terms.real), np.diag(self.terms.imag)
         inner = np.block([[real, -imag], [-imag, -real]])
         first = right / self.diagonal[:, None]
@@ -163,7 +169,7 @@ Curvature = DenseCurvature | LowRankCurvature
 
 
 def _row_slices(count: int, width: int) -> Iterator[slice]:
-    """Slices of ``count`` rows of ``width`` numbers, few enough at a time to stay in cache."""
+    """Split ``count`` rows of ``width`` numbers into slices that fit in cache."""
     step = max(1, _CHUNK // max(width, 1))
     return (slice(start, min(count, start + step)) for start in range(0, count, step))
 
@@ -185,7 +191,10 @@ class CountedMoments:
         self._offsets = classes.counts * classes.f - self._grid
 
     def at(self, w: FloatArray, width: float) -> BallMoments:
-        """Moments at weights ``w``, shape (G,), for a radius of this width: O(cells × G), the Hessian near the border only."""
+        """Compute the moments at weights ``w``, shape (G,), in O(cells × G).
+
+        The Hessian is a sum over the cells near the border only.
+        """
         y = self._offsets @ w
         near = np.flatnonzero(y > -_BELL_REACH * width)
         self.work += float(self._grid.size)
@@ -201,7 +210,7 @@ class CountedMoments:
         return BallMoments(top + float(np.log(value)), float(mu @ inside) / value, changed, DenseCurvature(hessian))
 
     def sharp_log_value(self, w: FloatArray) -> float:
-        """ln φ(w) without smoothing."""
+        """Compute ln φ(w) without smoothing."""
         y = self._offsets @ w
         inside = y > 0
         logs = self._logs[inside] + np.log(y[inside])
@@ -209,14 +218,17 @@ class CountedMoments:
 
 
 class SpectralMoments:
-    """Laplace inversion; O(G × frequencies), in chunks. Raises TooSharp where one evaluation needs more than ``most`` terms."""
+    """Moments by Laplace inversion, in O(G × frequencies).
+
+    Raises TooSharp if one evaluation needs more than ``most`` terms.
+    """
 
     def __init__(self, classes: Classes, most: int = MAX_WORK) -> None:
         self._classes, self._most = classes, most
         self.slowest = self.work = self.last = 0.0
 
     def at(self, w: FloatArray, width: float) -> BallMoments:
-        """Moments at weights ``w``; the sum over frequencies ends where its terms are negligible."""
+        """Compute the moments at weights ``w``, until terms are negligible."""
         started, before = time.perf_counter(), self.work
         try:
             return self._at(w, width)
@@ -254,7 +266,10 @@ MomentSource = CountedMoments | SpectralMoments
 
 
 def _product(c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> ComplexArray:
-    """The integrand without 1/s² at frequencies ``t``, relative to t = 0; half of it there. Zeros where all are negligible."""
+    """Compute the integrand without 1/s² at frequencies ``t``, relative to t = 0.
+
+    It is halved at t = 0; all zeros if every value is negligible.
+    """
     z0 = np.exp(c.log_odds - theta * w)
     p = z0 / (1 + z0)
     s = theta + 1j * t
@@ -270,14 +285,17 @@ def _product(c: Classes, w: FloatArray, width: float, theta: float, t: FloatArra
 
 
 def _odds(w: FloatArray, z0: FloatArray, t: FloatArray) -> ComplexArray:
-    """z at θ + it, shape (G, N), from those at θ."""
+    """Compute z at θ + it, shape (G, N), from its values at θ."""
     return np.asarray(z0[:, None] * np.exp(-1j * np.multiply.outer(w, t)))
 
 
 def _sums(  # noqa: PLR0913 (one integral, all of it needed)
     c: Classes, w: FloatArray, theta: float, t: FloatArray, product: ComplexArray, log_scale: float
 ) -> BallMoments:
-    """``log_scale``: ln of the product at t = 0 times the trapezoidal rule's step over π."""
+    """Sum the moments over the frequencies.
+
+    ``log_scale`` is ln of the product at t = 0 times the trapezoidal rule's step over π.
+    """
     s, z0 = theta + 1j * t, np.exp(c.log_odds - theta * w)
     value = float((product / s**2).sum().real)
     if not value > 0:

@@ -53,7 +53,10 @@ _TO_BOUNDARY = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The classes ``whole``, and ``classes``: the ``light`` ones of them, followed by one for all ``heavy`` ones, if any."""
+    """Classes with the heavy ones pooled into one.
+
+    ``classes`` are the ``light`` classes of ``whole``, followed by one for all ``heavy`` ones, if any.
+    """
 
     whole: Classes
     classes: Classes
@@ -62,7 +65,7 @@ class Pool:
 
     @classmethod
     def of(cls, whole: Classes, flip: float) -> "Pool":
-        """Attributes that flip with less than this probability are heavy."""
+        """Merge the attributes that flip with a probability less than ``flip``."""
         light, heavy = np.flatnonzero(whole.f >= flip), np.flatnonzero(whole.f < flip)
         if not heavy.size:
             return cls(whole, whole, light, heavy)
@@ -84,7 +87,7 @@ class Pool:
         return cls(whole, pooled, light, heavy)
 
     def weights(self, w: FloatArray) -> FloatArray:
-        """Weights of all classes, shape (G,), for a lower bound: ``w`` belongs to the pooled ones.
+        """Expand pooled weights ``w`` to all classes, shape (G,), for a lower bound.
 
         The attributes of the smallest ratio share c; the other heavy ones get the radius itself, which is enough to leave every
         change set with one of them outside the ball.
@@ -103,18 +106,24 @@ class Pool:
         return out
 
     def pooled(self, whole: FloatArray) -> FloatArray:
-        """The pooled weights with the dual function of these weights of all classes, as :meth:`weights` returns them."""
+        """Compute pooled weights with the same dual function as weights of all classes.
+
+        The inverse of :meth:`weights`.
+        """
         if not self.heavy.size:
             return whole
         share = self.whole.counts[self.heavy] @ (whole[self.heavy] * self.whole.f[self.heavy])
         return np.append(whole[self.light], share)
 
     def log_advantage(self, whole: FloatArray) -> float:
-        """ln of w·(d−f) over all classes."""
+        """Compute ln of w·(d−f) over all classes."""
         return float(np.log(self.whole.counts @ (self.whole.gaps * whole)))
 
     def spread(self, values: FloatArray, at_heavy: float) -> FloatArray:
-        """``values`` of the pooled classes for all classes, shape (G,): the heavy ones get ``at_heavy``."""
+        """Expand values of pooled classes to all classes, shape (G,).
+
+        Heavy classes get ``at_heavy``.
+        """
         if not self.heavy.size:
             return values
         out = np.full(self.whole.counts.size, at_heavy)
@@ -122,13 +131,16 @@ class Pool:
         return out
 
     def changed(self, changed: FloatArray) -> FloatArray:
-        """Shares that change inside, shape of the pooled classes, from those of all classes."""
+        """Reduce the changed masses of all classes to the pooled classes."""
         return changed if not self.heavy.size else np.append(changed[self.light], 0.0)
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """When to stop: a ``deadline`` in seconds of the performance counter, and the ``work`` of one source, in its own count."""
+    """Limits of a search: deadline and work.
+
+    ``deadline`` is in seconds of the performance counter, ``work`` in the count of one source.
+    """
 
     deadline: float
     work: float
@@ -142,7 +154,9 @@ class OutOfTime(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Weights with the moments there. ``spread``: largest |ρ_i/ρ̄ − 1|; ``log_ratio``: ln Q of the smooth ball.
+    """Weights with the moments there.
+
+    ``spread``: largest |ρ_i/ρ̄ − 1|; ``log_ratio``: ln Q of the smooth ball.
 
     ``lowest``: the smallest ρ, the heavy attributes' own included.
     """
@@ -171,7 +185,10 @@ class Point:
         return float(np.max(np.abs(self.rho / self.mean_rho - 1))) if self.mean_rho > 0 else np.inf
 
     def noise(self, classes: Classes) -> float:
-        """The spread that rounding leaves: ρ is a difference of numbers that may be far larger."""
+        """Bound the spread that rounding leaves.
+
+        ρ is a difference of numbers that may be far larger.
+        """
         if not self.mean_rho > 0:
             return 0.0
         return _ROUNDING * self.moments.mass * float(np.max(classes.f / classes.gaps)) / self.mean_rho
@@ -185,14 +202,20 @@ class Point:
 
 
 def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArray:
-    """x with H x = −``residual`` on the slice g·x = 0 (residual relative to φ), shape (G,)."""
+    """Solve H x = −``residual`` on the slice g·x = 0, shape (G,).
+
+    The residual is relative to φ.
+    """
     g = classes.counts * classes.gaps
     a, b = point.moments.curvature.solve(np.stack([residual, g], axis=1)).T
     return np.asarray(-(a - b * ((g @ a) / (g @ b))))
 
 
 def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, allowance: Allowance) -> Point:
-    """Newton with backtracking until ρ is constant or no step improves; raises TooSharp, or OutOfTime after the first point."""
+    """Minimize by Newton's method until ρ is constant or no step improves.
+
+    Raises TooSharp, or OutOfTime after the first point.
+    """
     if source.work:
         _watch(source, allowance)
     return _newton(classes, source, Point.of(classes, source, w, width), allowance)
@@ -246,5 +269,5 @@ def _watch(source: MomentSource, allowance: Allowance) -> None:
 
 
 def rescaled(classes: Classes, w: FloatArray) -> FloatArray:
-    """Weights in natural units: scaled so that the tilt at their radius is 1."""
+    """Scale weights to natural units, in which the tilt at their radius is 1."""
     return np.asarray(w * classes.tilt(w))

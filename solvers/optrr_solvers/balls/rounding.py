@@ -59,13 +59,18 @@ _COARSE_WIDTH, _NARROWEST = 0.25, 0.01
 
 
 def grid_certificate(pool: Pool, w: FloatArray, unit: float, seconds: float) -> Certificate:
-    """At pooled weights ``w``, on a grid of ``unit`` nats where ``seconds`` are enough for it."""
+    """Build the certificate at pooled weights ``w`` on a grid of ``unit`` nats.
+
+    The grid is coarser if ``seconds`` are not enough for it.
+    """
     work = int(min(_WORK_AT_THE_END, max(seconds * _WORK_OF_A_SECOND, WORK_ON_THE_WAY)))
     return Certificate(pool.whole.problem.classes, integer_weights(pool.whole, pool.weights(w), work, unit))
 
 
 def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
-    """The certificate with the best bound of several weights, where change sets are counted and any grid will do.
+    """Build the certificate with the best bound of several weights.
+
+    For change sets that are counted, so that any grid will do.
 
     ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
     """
@@ -80,7 +85,7 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
 
 
 def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
-    """A unit whose rounding costs a share of ``tolerance`` near a point of the pool.
+    """Choose a unit whose rounding costs a part of ``tolerance`` near a point.
 
     Rounding a weight costs u²/24 per changed attribute, a hundredth of the tolerance, and up to u where few change sets lie at
     the border.
@@ -94,12 +99,15 @@ def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
 
 
 def estimated_bound(classes: Classes, weights: tuple[int, ...]) -> float:
-    """ε in nats that no mechanism goes below, at whole weights."""
+    """Compute the lower bound of ε, in nats, at integer weights."""
     return grid_bound.lower_bound(WeightedClasses.of(classes.problem, classes.problem.classes, weights))
 
 
 def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
-    """Weights on a grid of ``unit`` nats, or the finest whose bound costs ``work`` at most."""
+    """Round weights to a grid of ``unit`` nats.
+
+    If the bound would cost more than ``work``, to the finest grid that does not.
+    """
     if spread_out(classes, w):
         unit = FINEST_UNIT
     else:
@@ -109,37 +117,45 @@ def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> 
 
 
 def spread_out(classes: Classes, w: FloatArray) -> bool:
-    """Whether the bound is a sum over frequencies, which takes any weights; with a margin for their rounding."""
+    """Check that the bound is a sum over frequencies, which takes any weights.
+
+    With a margin for the weights' rounding.
+    """
     radius = classes.radius(w)
     return grid_bound.spread(classes.log_odds, classes.counts, w, radius) > 1.1 * grid_bound.SPREAD
 
 
 def window_of(classes: Classes, w: FloatArray) -> float:
-    """Nats of total that a dynamic program holds at once."""
+    """Compute the nats of total that a dynamic program holds at once."""
     radius = classes.radius(w)
     return min(radius, wrapping_distance(classes.log_odds, classes.counts, w, radius, 1.0))
 
 
 def attribute_count(classes: Classes) -> float:
-    """m."""
+    """Count the attributes, m."""
     return float(classes.counts.sum())
 
 
 def cells(classes: Classes) -> float:
-    """Vectors of counts; infinite where nobody could list them."""
+    """Count the vectors of counts; infinite if they are too many to list."""
     return float(np.prod(classes.counts + 1)) if classes.counts.size <= 64 else math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class RoundedLaw:
-    """A law and how far its most accurate attribute overshoots, as a share of its flip probability."""
+    """Noise distribution on a grid, and the overshoot of its most accurate attribute.
+
+    ``spread`` is relative to that attribute's flip probability.
+    """
 
     law: BallLaw
     spread: float
 
 
 def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> RoundedLaw | None:
-    """The best BallLaw near ``point`` on a grid of ``unit``; None where no law there meets the accuracies.
+    """Find the best BallLaw near ``point`` on a grid of ``unit``.
+
+    None if no distribution there meets the accuracies.
 
     ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
     first law found stands.
@@ -175,7 +191,10 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
 
 
 def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
-    """The soft ball of radius w·f, less what rounding moves, with weights of all classes in units of the grid."""
+    """Build the soft ball of radius w·f, corrected for rounding.
+
+    Weights are of all classes, in units of the grid.
+    """
     classes = pool.classes
     scaled = w / unit
     floors = np.round(scaled) if whole else np.floor(scaled)
@@ -193,7 +212,10 @@ def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bo
 
 
 def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> tuple[BallLaw | None, FloatArray]:
-    """The law at these weights, None where it meets no accuracies, and ρ of the pooled classes."""
+    """Build the distribution at these weights and ρ of the pooled classes.
+
+    The distribution is None if it misses an accuracy.
+    """
     ball = ball_on_grid(pool, w, width, unit, whole)
     law = BallLaw(pool.whole.problem.sizes, pool.whole.problem.classes, [MixedBall(1.0, ball)], 0.0)
     part = law.inside[0]
@@ -206,7 +228,9 @@ def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) 
 
 
 def coarse_ball(problem: Problem, totals: float) -> BallLaw | None:
-    """Find the ball of a problem without pairs and caps with about so many totals up to its radius.
+    """Find the ball of a problem with about ``totals`` totals up to its radius.
+
+    The problem must have neither pairs nor caps.
 
     Every accuracy of the problem is met. None where the grid is too coarse for them.
     """

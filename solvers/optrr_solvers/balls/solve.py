@@ -103,14 +103,19 @@ class BallOptions:
 
     @classmethod
     def of(cls, options: SolveOptions) -> "BallOptions":
-        """Whoever names a tolerance in nats means it: the relative one that large totals are granted does not apply then."""
+        """Convert common options.
+
+        If the user gives a tolerance in nats, the relative tolerance of large totals does not apply.
+        """
         relative = cls.relative_tolerance if options.tolerance is None else 0.0
         return cls(options.tolerance_or(cls.tolerance), relative, options.time_limit, options.progress)
 
 
 @dataclass
 class _Path:
-    """Best of both bounds so far over one pool: the point with the smallest upper, the weights with the largest lower bound.
+    """Best upper and lower bound so far over one pool.
+
+    The point with the smallest upper bound and the weights with the largest lower bound.
 
     ``points`` are those that improved the upper bound, from wide to narrow; among very many classes the first and the last.
     """
@@ -127,7 +132,7 @@ class _Path:
 
 
 def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
-    """Optimal BallLaw and its certificate.
+    """Find the optimal BallLaw and its certificate.
 
     Status OPTIMAL where the gap is within the tolerance (absolute or relative), BRACKETED otherwise. Achieved ε_i are the
     requested ones or above, never below; ``statistics["overshoot"]`` is the largest excess in nats.
@@ -148,7 +153,10 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
 
 
 def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]:
-    """A path for each way to pool heavy attributes, until the bracket is good or the time or the work is used up."""
+    """Compute a path for each pool of heavy attributes until the bracket is good.
+
+    The search ends early if the time or the work is used up.
+    """
     work = float(max(_MOST_WORK, _WORK_OF_A_CLASS * whole.counts.size))
     paths: list[_Path] = []
     pooled: set[int] = set()
@@ -177,7 +185,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
 
 
 def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solution:
-    """Half the time at most for the problem without pairs, the rest for mixtures of balls that keep them."""
+    """Solve with pairs: half the time without them, the rest for mixtures of balls."""
     alone = replace(problem, pairs=())
     # refuse too many classes now, because the problem without pairs may take a minute
     ball_pairs.require_few_classes(Classes.of(alone))
@@ -226,7 +234,10 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
 
 
 def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: Allowance) -> _Path:
-    """Narrow the radius until the bracket is within half the tolerance, the frequencies run out, or time or work does."""
+    """Reduce the radius's width until the bracket is within half the tolerance.
+
+    The path ends early if the frequencies, the time or the work run out.
+    """
     classes = pool.classes
     path, w, width, stuck, stale, gap = _Path(pool), classes.epsilons.copy(), _FIRST_WIDTH, 0, 0, math.inf
     while width >= _LAST_WIDTH:
@@ -262,7 +273,7 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
 
 
 def aim(options: BallOptions, upper: float) -> float:
-    """The gap in nats at which work stops."""
+    """Compute the gap in nats at which work stops."""
     if not math.isfinite(upper):
         return options.tolerance
     # a total below one nat is wanted relatively as well
@@ -270,7 +281,10 @@ def aim(options: BallOptions, upper: float) -> float:
 
 
 def blur(options: BallOptions, upper: float) -> float:
-    """What ln φ may lose: ln Q loses as much at large totals, and Q − 1 times as much at small ones."""
+    """Compute the loss of ln φ that the gap allows.
+
+    ln Q loses as much at large totals, and Q − 1 times as much at small ones.
+    """
     return aim(options, upper) / min(1.0, upper)
 
 
@@ -296,7 +310,7 @@ def _update(source: MomentSource, path: _Path, point: Point) -> None:
 
 
 def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> float:
-    """An estimate of the bound at ``w``, good enough to steer by."""
+    """Estimate the bound at ``w``, accurately enough to guide the search."""
     classes, whole = pool.classes, pool.weights(w)
     if isinstance(source, CountedMoments):
         log_value = source.sharp_log_value(pool.pooled(whole))
@@ -313,7 +327,7 @@ def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> flo
 
 
 def _law(paths: list[_Path], options: BallOptions, deadline: float) -> RoundedLaw:
-    """The law of the best path; where it does not survive rounding, of the next."""
+    """Round the best path; if it does not survive rounding, the next one."""
     for path in sorted((p for p in paths if p.point is not None), key=lambda p: p.upper):
         fit = _law_of(path, options, deadline)
         if fit is not None:
@@ -342,7 +356,9 @@ def _law_of(path: _Path, options: BallOptions, deadline: float) -> RoundedLaw | 
 
 
 def _unit(classes: Classes, point: Point, tolerance: float) -> float:
-    """Rounding costs half its variance, u²/12 per changed attribute on average: up to a quarter of the tolerance.
+    """Choose the unit of the grid.
+
+    Rounding costs half its variance, u²/12 per changed attribute on average: up to a quarter of the tolerance.
 
     Where the law's totals would be many, it may cost a share of ln Q instead.
     """
@@ -354,7 +370,7 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
 
 
 def _certificate(paths: list[_Path], options: BallOptions, deadline: float) -> Certificate:
-    """At the weights of the largest lower bound met on any path."""
+    """Build the certificate at the weights of the largest lower bound on any path."""
     path = max(paths, key=lambda p: p.lower)
     # a path without a mechanism may prove most; how fine a grid should be is known where there is one
     near = path if path.point is not None else next(p for p in paths if p.point is not None)

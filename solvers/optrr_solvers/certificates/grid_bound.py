@@ -120,7 +120,10 @@ class WeightedClasses:
 
     @cached_property
     def _totals(self) -> FloatArray | None:
-        """n w in doubles where classes are many, shape (G,). Raises WindowTooWide where they are no doubles."""
+        """n w in doubles, for many classes, shape (G,).
+
+        Raises WindowTooWide if a value is not a double.
+        """
         if self.counts.size <= _ENCLOSED:
             return None
         try:
@@ -143,7 +146,7 @@ class WeightedClasses:
 
 
 def _sum(values: FloatArray, factor: float) -> Fraction:
-    """Σ v × ``factor``, which allows for the rounding of the values and of this sum."""
+    """Sum v × ``factor``, which allows for rounding of the values and of the sum."""
     return Fraction(math.fsum(values.tolist()) * factor)
 
 

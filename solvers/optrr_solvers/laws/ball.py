@@ -165,7 +165,7 @@ class BallLaw(Law):
         return joint_by_class(self, self.class_of, others, center)
 
     def sharpened(self, epsilon: float) -> "BallLaw":
-        """Mix the same balls for another ln Q, keeping computed properties."""
+        """Return the same balls with another ln Q, keeping computed properties."""
         return BallLaw(self.sizes, self.classes, self.balls, epsilon)
 
     @cached_property

@@ -375,7 +375,7 @@ def sparse(values: FloatArray) -> SparseTable:
 
 
 def dense(shape: tuple[int, ...], table: SparseTable, most: int) -> FloatArray:
-    """Restore the array of a table, at most so many cells."""
+    """Build the array of a table, of at most ``most`` cells."""
     size = math.prod(shape)
     if size > most:
         raise InvalidInput(f"the law has {size} cells; {most} at most")

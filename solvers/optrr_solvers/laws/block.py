@@ -81,7 +81,7 @@ class BlockLaw(Law):
         return self._gather([law.one_way() for _, law in self.blocks])
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Multiply the blocks' marginals, axes in the order of ``subset``."""
+        """Compute the product of the blocks' marginals, axes in the order of ``subset``."""
         chosen = checked_subset(subset, self.m)
         table, axes = np.array(1.0), []
         for members, law in self.blocks:
@@ -102,7 +102,7 @@ class BlockLaw(Law):
         return self._gather([law.conditional_epsilons() for _, law in self.blocks])
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Chain the blocks' diagrams."""
+        """Join the blocks' diagrams."""
         parts = [(members, law.diagram(most)) for members, law in self.blocks]
         diagrams = [(members, part) for members, part in parts if part is not None]
         if len(diagrams) < len(parts) or sum(part.states for _, part in diagrams) > most:

@@ -59,7 +59,7 @@ class ProductLaw(Law):
         return self.epsilons.copy(), self.epsilons.copy()
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """Multiply the eigenvalues."""
+        """Compute the product of the eigenvalues."""
         one = self.one_way_eigenvalues()
         return np.asarray(one[others] * one[center])
 
@@ -73,7 +73,7 @@ class ProductLaw(Law):
         return np.stack([kept, flip_probabilities(self.sizes, self.epsilons)], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Multiply the one-way distributions, shape (2,)*k."""
+        """Compute the product of the one-way distributions, shape (2,)*k."""
         chosen = checked_subset(subset, self.m)
         rows = self.one_way()
         return reduce(np.multiply.outer, (rows[i] for i in chosen), np.array(1.0))

@@ -21,12 +21,15 @@ _TAIL = 36.0
 
 
 def softplus(x: FloatArray) -> FloatArray:
-    """ln(1 + e^x)."""
+    """Compute ln(1 + e^x)."""
     return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
 
 
 def log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
-    """ln((1+z)/(1+z0)) on the branch of small phases, without cancellation near z = z0; shape (rows, nodes)."""
+    """Compute ln((1+z)/(1+z0)) on the branch of small phases, shape (rows, nodes).
+
+    Without cancellation near z = z0.
+    """
     u = (z - z0[:, None]) / (1 + z0)[:, None]
     out = np.empty_like(u)
     # |1+u|² − 1 is never below −1 but for rounding

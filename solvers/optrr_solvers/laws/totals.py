@@ -143,7 +143,7 @@ def _next(row: TotalsRow, steps: Steps, i: int, end: int) -> TotalsRow:
 
 
 def trimmed(row: TotalsRow) -> TotalsRow:
-    """Trim negligible edges; their mass is added to ``lost``."""
+    """Drop negligible edges; their mass is added to ``lost``."""
     values = row.values
     if values.size < 2 * _TRIM_EVERY:
         return row
@@ -251,7 +251,7 @@ def _sum(left: TotalsRow, right: TotalsRow, end: int) -> _Node:
 
 
 def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Convolve two rows, with a bound of each value's absolute error.
+    """Compute the convolution of two rows, with a bound of each value's error.
 
     A transform of length 2^k is good to 7k·2^-53 of its input in the 2-norm (Higham, Accuracy and stability of numerical
     algorithms, Theorem 24.2), so a product of two, transformed back, to 3 × 7k·2^-53 ‖a‖₁‖b‖₂ in every value.

@@ -193,7 +193,7 @@ class SpectralBall:
         return reach + 2 * float(ball.knots[-1] - ball.knots[0]) + 64
 
     def _times_product(self, terms: ComplexArray, counts: FloatArray) -> tuple[ComplexArray, float]:
-        """Multiply terms by Π (1+z_i) e^{s·end} relative to t = 0.
+        """Compute terms times Π (1+z_i) e^{s·end} relative to t = 0.
 
         Also returns ln of the latter without the exponential.
 

@@ -89,7 +89,7 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
 
 
 def _within(log_density: FloatArray, caps: _CapRows) -> FloatArray:
-    """Contract the densities so that all caps hold.
+    """Scale the densities so that all caps hold.
 
     The program's tolerance violates caps by 1e-11 at most in experiments.
     """

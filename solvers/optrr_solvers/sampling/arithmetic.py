@@ -33,15 +33,18 @@ class Doubles:
     longest = 600.0
 
     def numbers(self, values: FloatArray | float) -> Numbers:
-        """Doubles as they are."""
+        """Convert to float64."""
         return np.asarray(values, dtype=np.float64)
 
     def exp(self, logs: FloatArray | float, shrink: float) -> Numbers:
-        """e^{(1 − shrink) logs}, within two roundings."""
+        """Compute e^{(1 − shrink) logs}, within two roundings."""
         return np.exp((1 - shrink) * np.asarray(logs, dtype=np.float64))
 
     def words(self, shares: Numbers, digits: int) -> Words:
-        """Shares in [0, 1/2] as multiples of 2^-64·digits, shape (digits, S), first word highest; what is beyond is cut off."""
+        """Convert shares in [0, 1/2] to multiples of 2^-64·digits, shape (digits, S).
+
+        The first word is the highest; further digits are cut off.
+        """
         out = np.empty((digits, shares.size), dtype=np.uint64)
         left = shares.astype(np.float64)
         for d in range(digits):
@@ -52,20 +55,23 @@ class Doubles:
         return out
 
     def shares(self, words: Words) -> Numbers:
-        """Words as doubles, to a relative 2^-52."""
+        """Convert words to doubles, to a relative 2^-52."""
         out = np.zeros(words.shape[1])
         for d in range(words.shape[0] - 1, -1, -1):
             out = (words[d].astype(np.float64) + out) * 2.0**-_WORD
         return out
 
     def log_ceiling(self, value: Any, operations: int) -> float:
-        """ln rounded up by the operations' error."""
+        """Compute ln, rounded up by the error of the operations."""
         near = math.log(float(value))
         return near + self.rounding * (operations + 2) + 4 * math.ulp(near)
 
 
 class Digits:
-    """Sixty decimal digits and any exponent, as arrays of Decimal; use within :meth:`here`."""
+    """Arithmetic with sixty decimal digits and any exponent, on Decimal arrays.
+
+    Use it within :meth:`here`.
+    """
 
     rounding = 1e-59
 
@@ -77,29 +83,32 @@ class Digits:
             yield
 
     def numbers(self, values: FloatArray | float) -> Numbers:
-        """Doubles as Decimals, exactly."""
+        """Convert doubles to Decimals, exactly."""
         return np.asarray(_to_decimal(np.asarray(values, dtype=np.float64)), dtype=object)
 
     def exp(self, logs: FloatArray | float, shrink: float) -> Numbers:
-        """Correctly rounded, once for every different value."""
+        """Compute e^{(1 − shrink) logs}, correctly rounded, once per distinct value."""
         values, place = np.unique(np.ravel(logs), return_inverse=True)
         factor = 1 - Decimal(shrink)
         powers = np.array([(Decimal(x) * factor).exp() for x in values.tolist()], dtype=object)
         return np.asarray(powers[place.ravel()].reshape(np.shape(logs)), dtype=object)
 
     def words(self, shares: Numbers, digits: int) -> Words:
-        """Shares in [0, 1/2] as multiples of 2^-64·digits, shape (digits, S), rounded to the nearest."""
+        """Convert shares in [0, 1/2] to multiples of 2^-64·digits, shape (digits, S).
+
+        Rounded to the nearest.
+        """
         scale = Decimal(1 << (_WORD * digits))
         whole = [int(x.to_integral_value()) for x in (shares * scale).tolist()]
         return words_of(whole, digits)
 
     def shares(self, words: Words) -> Numbers:
-        """Exact up to sixty digits."""
+        """Convert words to Decimals, exactly up to sixty digits."""
         scale = Decimal(1 << (_WORD * words.shape[0]))
         return np.array([Decimal(x) / scale for x in integers(words)], dtype=object)
 
     def log_ceiling(self, value: Any, operations: int) -> float:
-        """The double above ln."""
+        """Compute the double above ln."""
         return log_ceiling_decimal(value * (1 + Decimal(self.rounding) * (operations + 2)))
 
 
@@ -110,14 +119,17 @@ _to_decimal = np.frompyfunc(lambda x: Decimal(float(x)), 1, 1)
 
 
 def words_of(whole: list[int], digits: int) -> Words:
-    """Integers below 2^(64·digits) as words, shape (digits, S), first word highest."""
+    """Convert integers below 2^(64·digits) to words, shape (digits, S).
+
+    The first word is the highest.
+    """
     low = (1 << _WORD) - 1
     rows = [[(x >> (_WORD * (digits - 1 - d))) & low for x in whole] for d in range(digits)]
     return np.array(rows, dtype=np.uint64).reshape(digits, len(whole))
 
 
 def integers(words: Words) -> list[int]:
-    """The inverse of :func:`words_of`."""
+    """Convert words to integers; the inverse of :func:`words_of`."""
     out = [0] * words.shape[1]
     for row in words:
         out = [(x << _WORD) + d for x, d in zip(out, row.tolist(), strict=True)]
@@ -125,7 +137,7 @@ def integers(words: Words) -> list[int]:
 
 
 def complement(words: Words) -> Words:
-    """2^(64·digits) − x for 0 < x < 2^(64·digits), word by word."""
+    """Compute 2^(64·digits) − x for 0 < x < 2^(64·digits), word by word."""
     out = ~words
     carry = np.ones(words.shape[1], dtype=np.bool_)
     for d in range(words.shape[0] - 1, -1, -1):
@@ -135,7 +147,7 @@ def complement(words: Words) -> Words:
 
 
 def difference(a: Words, b: Words) -> Words:
-    """a − b for a ≥ b, word by word."""
+    """Subtract b from a ≥ b, word by word."""
     out = np.empty_like(a)
     borrow = np.zeros(a.shape[1], dtype=np.bool_)
     for d in range(a.shape[0] - 1, -1, -1):

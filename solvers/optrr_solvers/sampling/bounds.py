@@ -40,7 +40,10 @@ class DrawnEpsilons:
 
 @dataclass(frozen=True, eq=False)
 class _Branches:
-    """Probabilities of a layer's branches for one output each and next states, shape (S,): kept first, then changes."""
+    """Probabilities of a layer's branches for one output each, and next states.
+
+    Shape (S,) each; the kept branch first, then the changes.
+    """
 
     parts: tuple[Numbers, ...]
     states: tuple[IntArray, ...]
@@ -72,7 +75,10 @@ class _Reader:
 
 
 def truth(automaton: Layers, *, exact: bool) -> DrawnEpsilons:
-    """ε of an automaton from its integers; with sixty digits where ``exact``, in doubles with outward error otherwise."""
+    """Compute ε of an automaton from its integers.
+
+    With sixty digits if ``exact``, otherwise in doubles with outward rounding.
+    """
     arithmetic: Arithmetic = Digits() if exact else Doubles()
     with Digits.here() if exact else nullcontext():
         reader = _Reader(automaton, arithmetic)
@@ -110,7 +116,10 @@ def _at(after: Numbers, state: IntArray) -> Numbers:
 
 
 def _attributes(reader: _Reader, operations: int) -> tuple[FloatArray, FloatArray]:
-    """ln of (r−1) Pr(kept)/Pr(changed) rounded down, and Pr(changed), for every attribute: shape (m,) each."""
+    """Compute ε_i, rounded down, and Pr(changed) of every attribute, shape (m,) each.
+
+    ε_i is ln of (r−1) Pr(kept)/Pr(changed).
+    """
     sizes = reader.automaton.sizes
     out, flips = np.zeros(sizes.size), np.empty(sizes.size)
     mass = reader.one
@@ -132,7 +141,7 @@ def _attributes(reader: _Reader, operations: int) -> tuple[FloatArray, FloatArra
 
 
 def _spread(masses: list[Numbers], states: list[IntArray]) -> Numbers:
-    """Masses added up by state."""
+    """Add masses up by state."""
     place = np.concatenate(states)
     order = np.argsort(place, kind="stable")
     values, place = np.concatenate(masses)[order], place[order]

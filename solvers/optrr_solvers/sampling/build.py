@@ -57,12 +57,15 @@ LABEL_TOLERANCE = 1e-9
 
 
 class OutOfReach(ValueError):
-    """A probability of the law is too small for the widest words, or its range too large for doubles."""
+    """Error: a probability needs wider words, or densities exceed doubles' range."""
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """The automaton with δ and η: |ln q drawn − (1−δ) ln q of the law| ≤ η for every change set, up to one constant."""
+    """Automaton with δ and η.
+
+    |ln q drawn − (1−δ) ln q of the distribution| ≤ η for every change set, up to one constant.
+    """
 
     layers: Layers
     shrink: float
@@ -71,7 +74,9 @@ class Built:
 
 
 def build(sizes: IntArray, diagram: Diagram, epsilon: float, conditional: FloatArray) -> Built:
-    """The automaton of a reduced diagram whose total and conditional ε are given (nats; conditional of shape (m,)).
+    """Build the automaton of a reduced diagram.
+
+    Its total and conditional ε are given in nats, conditional ε with shape (m,).
 
     Raises OutOfReach where the law cannot be resolved.
     """
@@ -90,7 +95,10 @@ def build(sizes: IntArray, diagram: Diagram, epsilon: float, conditional: FloatA
 
 
 def _resolution(thin: FloatArray, spread: float, exact: bool) -> tuple[int, float]:
-    """Words per threshold and η, from ln of the smallest probability of every layer."""
+    """Compute the words per threshold and η.
+
+    ``thin`` is ln of the smallest probability of every layer.
+    """
     for words in range(1, MOST_WORDS + 1):
         bits = -words * WORD_BITS * math.log(2)
         rounding = float(np.exp(np.minimum(bits - thin, 0.0)).sum())
@@ -102,7 +110,10 @@ def _resolution(thin: FloatArray, spread: float, exact: bool) -> tuple[int, floa
 
 
 def _thinnest(sizes: IntArray, diagram: Diagram) -> FloatArray:
-    """ln of the smallest probability of any way through every node, against its share of the law's density."""
+    """Compute ln of the smallest branch probability of every node.
+
+    Against the node's part of the density.
+    """
     after, out = diagram.log_density, []
     for node in reversed(diagram.nodes):
         if isinstance(node, Choice):
@@ -162,7 +173,10 @@ def _layer(  # noqa: PLR0913 (one pass of a loop)
 
 
 def _inner(threshold: Words, ways: list[Numbers], total: Numbers, arithmetic: Arithmetic, words: int) -> Words:
-    """The threshold of the second way to change, inside that of changing: the rarer way is the one that is rounded."""
+    """Compute the threshold of the second way to change, below that of changing.
+
+    The rarer way is the one that is rounded.
+    """
     low, high = ways
     rarer = np.asarray(low < high, dtype=np.bool_)
     # the rarer of two ways has at most half of the mass
@@ -172,14 +186,17 @@ def _inner(threshold: Words, ways: list[Numbers], total: Numbers, arithmetic: Ar
 
 
 def _at_least_one(words: Words) -> Words:
-    """The words, at least 1: with 0 a change that the law allows could never happen."""
+    """Raise words of 0 to 1: with 0 a possible change could never happen."""
     words[-1] |= (~words.any(axis=0)).astype(np.uint64)
     return words
 
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
-    """Integers that are drawn with, and the law's own ε (nats): total, and conditional of shape (m,)."""
+    """Automaton of integers to draw with, and the distribution's own ε in nats.
+
+    ``epsilon`` is the total, ``conditional`` has shape (m,).
+    """
 
     built: Built
     epsilon: float
@@ -207,17 +224,26 @@ class Automaton:
 
     @cached_property
     def truth(self) -> DrawnEpsilons:
-        """ε of what is drawn from the integers alone: accuracies rounded down, all others up."""
+        """ε of what is drawn, from the integers alone.
+
+        Accuracies are rounded down, all others up.
+        """
         return truth(self.layers, exact=self.built.exact)
 
     @cached_property
     def epsilon_label(self) -> float:
-        """The law's total ε where it covers what is drawn, and what is drawn, rounded up, otherwise."""
+        """Stated total ε: the larger of the distribution's and that of what is drawn.
+
+        The latter is rounded up.
+        """
         return max(self.epsilon, self.truth.epsilon)
 
     @cached_property
     def conditional_labels(self) -> FloatArray:
-        """The law's conditional ε where they cover what is drawn, and a bound of what is drawn otherwise; shape (m,)."""
+        """Stated conditional ε, shape (m,).
+
+        The distribution's ones where they cover what is drawn, otherwise a bound of what is drawn.
+        """
         # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
         shrunk, added = self.built.shrink * self.conditional, 2 * self.built.error
         drawn = np.where(shrunk >= added, 0.0, (self.conditional - shrunk + added) * (1 + 2.0**-51))
@@ -226,13 +252,19 @@ class Automaton:
         return np.maximum(self.conditional, np.minimum(drawn, self.truth.epsilon))
 
     def attribute_labels(self, law: FloatArray) -> FloatArray:
-        """The law's ε_i where what is drawn is as accurate, within 1e-9, and that, rounded down, otherwise; shape (m,)."""
+        """Return the stated accuracies ε_i, shape (m,).
+
+        The distribution's ε_i if what is drawn is as accurate, within 1e-9; otherwise the drawn one, rounded down.
+        """
         drawn = self.truth.attribute
         return np.where((law <= drawn) & (drawn - law <= LABEL_TOLERANCE), law, drawn)
 
 
 def automaton_of(sizes: IntArray, diagram: Diagram | None, epsilon: float, conditional: FloatArray) -> Automaton | None:
-    """The automaton of a reduced diagram; None without one, or where it would need too many layers or too wide words."""
+    """Build the automaton of a reduced diagram.
+
+    None if there is no diagram, or if it would need too many layers or too wide words.
+    """
     if diagram is None or len(diagram.nodes) > MOST_LAYERS:
         return None
     try:

@@ -59,24 +59,24 @@ class _Visit(ABC):
     @property
     @abstractmethod
     def decisive(self) -> tuple[str, ...]:
-        """Fields that two states must have in common to be one, in the order by which states are numbered."""
+        """Fields in which mergeable states agree, in the order that numbers states."""
 
     def moved(self, place: IntArray) -> Self:
-        """With the next states numbered anew."""
+        """Return the visit with renumbered next states."""
         high = None if self.high is None else place[self.high]
         return replace(self, kept=place[self.kept], changed=place[self.changed], high=high)
 
     def reached(self, alive: IntArray) -> list[IntArray]:
-        """Next states of the given ones."""
+        """Return the next states of the given states."""
         return [way[alive] for way in (self.kept, self.changed, self.high) if way is not None]
 
     def of_these(self, which: IntArray) -> Self:
-        """The given states alone."""
+        """Return the visit restricted to the given states."""
         given: dict[str, Any] = {k: np.ascontiguousarray(x[..., which]) for k, x in vars(self).items() if np.ndim(x)}
         return replace(self, **given)
 
     def alike(self) -> tuple[IntArray, IntArray]:
-        """The first state of every group of equal ones, and every state's group."""
+        """Return the first state of every group of equal ones, and every state's group."""
         rows = [
             row for name in self.decisive for row in np.atleast_2d(getattr(self, name)) if np.ndim(getattr(self, name))
         ]
@@ -92,21 +92,21 @@ class _Components:
     states: ClassVar[int] = 1
 
     def moved(self, place: IntArray) -> Self:
-        """With the next states numbered anew."""
+        """Return the choice with renumbered next states."""
         return replace(self, next_states=place[self.next_states])
 
     def reached(self, alive: IntArray) -> list[IntArray]:
-        """Every component."""
+        """Return the next states of all components."""
         del alive
         return [self.next_states]
 
     def of_these(self, which: IntArray) -> Self:
-        """Itself: it has one state."""
+        """Return the choice itself: it has one state."""
         del which
         return self
 
     def alike(self) -> tuple[IntArray, IntArray]:
-        """One state, which is a group of its own."""
+        """Return one state, which is a group by itself."""
         return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
@@ -125,7 +125,7 @@ class Step(_Visit):
 
     @property
     def ways(self) -> list[tuple[IntArray, FloatArray | float, FloatArray | float]]:
-        """(next states, log factor, share) of every way to change; the shares add up to 1."""
+        """(next states, log factor, share) of every way to change; shares add up to 1."""
         if self.high is None:
             return [(self.changed, self.log_changed, 1.0)]
         return [(self.changed, self.log_changed, 1 - self.fraction), (self.high, self.log_high, self.fraction)]
@@ -140,7 +140,10 @@ class Choice(_Components):
 
 @dataclass(frozen=True, eq=False)
 class Diagram:
-    """Steps and choices in order, starting from one state, and ln of the density of every last state, shape (S,)."""
+    """Steps and choices in order, starting from one state.
+
+    ``log_density`` is ln of the density of every last state, shape (S,).
+    """
 
     nodes: tuple[Step | Choice, ...]
     log_density: FloatArray
@@ -153,7 +156,9 @@ class Diagram:
 
 @dataclass(frozen=True, eq=False)
 class Layer(_Visit):
-    """One attribute of an automaton: thresholds as 64-bit words, first word highest, shape (D, S).
+    """Attribute of an automaton, with thresholds as 64-bit words, shape (D, S).
+
+    The first word is the highest.
 
     ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens bounds.
     """
@@ -170,14 +175,17 @@ class Layer(_Visit):
 
 @dataclass(frozen=True, eq=False)
 class ChoiceLayer(_Components):
-    """Component k for words from ``ends[k−1]`` to below ``ends[k]``, the last for those beyond."""
+    """Choice of component k for words from ``ends[k−1]`` to below ``ends[k]``.
+
+    The last component is chosen for words beyond the last end.
+    """
 
     ends: Words
 
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """The whole automaton over attributes of these sizes; every threshold has ``bits`` bits."""
+    """Automaton over attributes of these sizes; thresholds have ``bits`` bits."""
 
     sizes: IntArray
     layers: tuple[Layer | ChoiceLayer, ...]
@@ -195,17 +203,23 @@ class Layers:
 
     @property
     def hidden(self) -> bool:
-        """Whether several paths may lead to a change set: by choices, or second ways to change."""
+        """Whether several paths may lead to one change set.
+
+        They may by choices, or by second ways to change.
+        """
         return len(self.steps) < len(self.layers) or any(layer.high is not None for layer in self.steps)
 
     def plain(self) -> "Layers":
-        """Without what only bounds of a law use, and with the fewest states."""
+        """Remove what only bounds use, and merge equal states."""
         layers = tuple(replace(x, fraction=0.0) if isinstance(x, Layer) else x for x in self.layers)
         return merged(replace(self, layers=layers))
 
 
 def reduced(diagram: Diagram) -> Diagram:
-    """The same densities with the fewest states: those with equal next states and factors are one. O(states log states)."""
+    """Merge states with equal next states and factors; densities stay the same.
+
+    Takes O(states log states); the result has the fewest states.
+    """
     log_density, place = np.unique(diagram.log_density, return_inverse=True)
     alive, nodes = np.zeros(1, dtype=np.int64), []
     merged_nodes = _merged(diagram.nodes, place)
@@ -220,7 +234,10 @@ def reduced(diagram: Diagram) -> Diagram:
 
 
 def merged(automaton: Layers) -> Layers:
-    """The same law with the fewest states: those with equal thresholds and next states are one. O(states log states)."""
+    """Merge states with equal thresholds and next states.
+
+    The distribution stays the same; takes O(states log states), and the result has the fewest states.
+    """
     # there is one state after the last attribute, whatever densities led there
     after = max(int(x.max()) for x in automaton.layers[-1].reached(np.arange(automaton.layers[-1].states)))
     return replace(automaton, layers=_merged(automaton.layers, np.zeros(after + 1, dtype=np.int64)))
@@ -230,7 +247,10 @@ _Node = TypeVar("_Node", Step | Choice, Layer | ChoiceLayer)
 
 
 def _merged(nodes: Sequence[_Node], place: IntArray) -> tuple[_Node, ...]:
-    """With equal states as one, from the last node backwards; ``place`` are the numbers of the states after it."""
+    """Merge equal states, from the last node backwards.
+
+    ``place`` are the numbers of the states after the last node.
+    """
     out: list[_Node] = []
     for node in reversed(nodes):
         moved = node.moved(place)
@@ -240,7 +260,10 @@ def _merged(nodes: Sequence[_Node], place: IntArray) -> tuple[_Node, ...]:
 
 
 def equal_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """(first row, group of every row) of rows that are equal in all columns, groups numbered from 0."""
+    """Group equal rows; return (first row of each group, group of every row).
+
+    Rows are equal if they are so in all columns; groups are numbered from 0.
+    """
     group = np.zeros(columns[0].size, dtype=np.int64)
     for column in columns:
         _, number = np.unique(column, return_inverse=True)
@@ -252,7 +275,10 @@ def equal_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def is_uniform(step: Step) -> bool:
-    """Whether the attribute of a reduced diagram is a uniformly random answer whatever the others are."""
+    """Check that the attribute is a uniformly random answer given all others.
+
+    The step must be of a reduced diagram.
+    """
     return all(np.array_equal(way, step.kept) and np.array_equal(log, step.log_kept) for way, log, _ in step.ways)
 
 
@@ -282,7 +308,7 @@ class Totals:
 
 
 def totals_diagram(totals: Totals, most: int = MOST_STATES, order: IntArray | None = None) -> Diagram | None:
-    """The diagram of reachable totals, reduced; None where more than ``most`` states would be needed."""
+    """Build the reduced diagram of reachable totals; None above ``most`` states."""
     visited = np.arange(len(totals.steps)) if order is None else order
     row = np.zeros((1, *np.shape(totals.steps)[1:]), dtype=np.int64)
     nodes, count = [], 1
@@ -312,7 +338,10 @@ def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def mixture(parts: Sequence[tuple[float, Diagram]]) -> Diagram:
-    """Σ share × density of diagrams over the same attributes in the same order; shares positive."""
+    """Combine diagrams to the density Σ share × density; shares are positive.
+
+    All diagrams visit the same attributes in the same order.
+    """
     if len(parts) == 1:
         return parts[0][1]
     shares = np.array([share for share, _ in parts])
@@ -325,7 +354,10 @@ def mixture(parts: Sequence[tuple[float, Diagram]]) -> Diagram:
 
 
 def _side_by_side(steps: Sequence[Step], after: Sequence[int]) -> Step:
-    """One step of several components, their states one after another; ``after``: states of each after the step."""
+    """Combine steps of several components, their states one after another.
+
+    ``after`` is each component's number of states after the step.
+    """
     begin = np.concatenate([[0], np.cumsum(after)[:-1]]).astype(np.int64)
 
     def joined(parts: list[IntArray]) -> IntArray:
@@ -351,7 +383,10 @@ def _side_by_side(steps: Sequence[Step], after: Sequence[int]) -> Step:
 
 
 def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
-    """Independent blocks one after another; each names its attributes in the order of its diagram's numbers."""
+    """Join independent blocks one after another.
+
+    Each block names its attributes in the order of its diagram's numbers.
+    """
     nodes: list[Step | Choice] = []
     for members, diagram in blocks:
         for node in diagram.nodes[:-1]:
@@ -375,7 +410,10 @@ def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
 
 
 def table_diagram(log_density: FloatArray) -> Diagram:
-    """The diagram of a table of densities, shape (2,)*m: one state for every distinct rest of the table."""
+    """Build the diagram of a table of densities, shape (2,)*m.
+
+    It has one state for every distinct rest of the table.
+    """
     m = log_density.ndim
     levels, place = np.unique(log_density.ravel(), return_inverse=True)
     nodes: list[Step] = []

@@ -48,7 +48,10 @@ _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
 
 @dataclass(frozen=True)
 class Shape:
-    """Attributes of a record, the most layers that follow one another, and whether some have second thresholds."""
+    """Size of the walk: attributes, consecutive layers, and second thresholds.
+
+    ``layers`` is the most that follow one another; ``second`` is whether any layer has second thresholds.
+    """
 
     attributes: int
     layers: int
@@ -56,7 +59,9 @@ class Shape:
 
 
 class Space:
-    """Arrays for blocks of ``most`` records at most; ``of`` says how many records the next block has.
+    """Arrays for blocks of at most ``most`` records.
+
+    :meth:`of` sets the number of records of the next block.
 
     ``changed``, shape (m, n): which attribute of which record changes. ``steps``, shape (m, n): how far its value is moved.
     ``layers``: how many layers are walked at once.
@@ -85,7 +90,7 @@ class Space:
         self.of(most)
 
     def of(self, n: int) -> "Space":
-        """Itself, for a block of ``n`` records."""
+        """Set the number of records to ``n`` and return the space itself."""
         m = self._shape.attributes
         self.n, self.layers = n, max(1, min(_AT_ONCE // n, self._shape.layers))
         cells = self.layers * n
@@ -102,7 +107,7 @@ class Space:
         return self
 
     def draw(self, layers: int, source: BitSource) -> None:
-        """Random bits for so many layers."""
+        """Generate random bits for this many layers."""
         self.short = self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
 
     def begin(self) -> None:
@@ -110,7 +115,10 @@ class Space:
         self.reached[: len(self.short)] = self.short
 
     def random(self, count: int, kind: np.dtype[np.unsignedinteger], source: BitSource) -> Codes:
-        """``count`` uniform numbers of this type, shape (count,), until the next are drawn."""
+        """Generate ``count`` uniform numbers of this type, shape (count,).
+
+        They are valid until the next call.
+        """
         words = self._random[: -(-count * kind.itemsize // 8)]
         fill(source, words)
         return words.view(kind)[:count]
@@ -121,21 +129,26 @@ class Space:
         return max(1, self._replaced // (self.n * self.steps.itemsize + 8))
 
     def flags(self, *shape: int) -> BoolArray:
-        """An array of flags to be written, until the next is asked for."""
+        """Return an array of flags to write to, valid until the next call."""
         return self._flags[: int(np.prod(shape))].reshape(shape)
 
     def place(self, used: IntArray | None) -> IntArray:
-        """An array for every record's place that is not the one in use."""
+        """Return an array for every record's place other than the one in use."""
         first, second = self._two_places
         return second if used is first else first
 
     def lift(self) -> None:
-        """Shift ``reached`` so that the last bit of every place is the sign, and the lower half follows."""
+        """Move the last bit of every place in ``reached`` to the sign.
+
+        The lower half follows it.
+        """
         reached = self.reached[: len(self.short)]
         np.left_shift(reached, HALF - 1, out=reached)
 
     def tied(self, seconds: bool) -> bool:
-        """Whether any random bits are those of a threshold, or, where layers have ``seconds``, of a second one.
+        """Check whether any random bits equal those of a threshold.
+
+        Second thresholds are checked if layers have them (``seconds``).
 
         To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the lower
         half is all ones. No number is larger.
@@ -147,18 +160,24 @@ class Space:
         return seconds and bool(np.equal(self.short, self.second[:layers], out=self.flags(layers, self.n)).any())
 
     def equal(self, k: int) -> BoolArray:
-        """Of which records the random bits are those of layer ``k``'s first threshold, shape (n,)."""
+        """Return which records' random bits equal layer ``k``'s first threshold.
+
+        Shape (n,).
+        """
         equal: BoolArray = self._lower[k] == _ONES
         return equal
 
     def mark(self, attributes: list[int]) -> None:
-        """Write to ``changed`` what lifted numbers say of these attributes: whether the places are odd."""
+        """Write to ``changed`` whether these attributes change: whether places are odd.
+
+        Call it with lifted numbers.
+        """
         for attribute, row in zip(attributes, self.rows, strict=False):
             np.less(row, 0, out=self.changed[attribute])
 
 
 def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
-    """The smallest type that holds the sum of two codes, and whose numbers divide evenly enough."""
+    """Choose the smallest type for sums of two codes that divides evenly enough."""
     for kind in (np.uint8, np.uint16, np.uint32):
         numbers = np.iinfo(kind).max + 1
         if 2 * int(sizes.max()) < numbers and np.all(numbers % (sizes - 1) <= _REPEATED * numbers):
@@ -167,7 +186,10 @@ def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
 
 
 def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
-    """Write to ``space.steps`` how far a block's values are moved: 1 to the size less 1 where ``space.changed``, else 0."""
+    """Generate the moves of a block's values, in ``space.steps``.
+
+    1 to the size less 1 where ``space.changed``, else 0.
+    """
     kind = space.steps.dtype
     others = (sizes - 1).astype(kind)[:, None]
     numbers = 1 << 8 * kind.itemsize
@@ -191,7 +213,10 @@ def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
 
 
 def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:
-    """Move the values of records, shape (n, m), by steps, shape (m, n), each modulo its size, where they stand."""
+    """Move the values of records, shape (n, m), in place by steps, shape (m, n).
+
+    Each value is taken modulo its size.
+    """
     n, m = records.shape
     rows = min(n, max(_FEWEST_MOVED, _MOVED // m))
     moved, less, modulus = np.empty((3, rows, m), dtype=steps.dtype)
@@ -231,7 +256,9 @@ class _LayerTable:
 
     @classmethod
     def of(cls, layer: Layer, states: IntArray | None) -> "tuple[_LayerTable, IntArray | None]":
-        """The table, and for each of its places the next layer's state; None where that is always the first.
+        """Build the table, and the next layer's state for each of its places.
+
+        The states are None if all places lead to the first state.
 
         ``states`` are those of this layer for each place of the layer before, in the same way.
         """
@@ -257,7 +284,7 @@ def _first(words: Words) -> IntArray:
 
 
 def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_LayerTable]]:
-    """Choices, and between them the tables of layers that follow one another."""
+    """Split layers into choices and runs of tables between them."""
     runs: list[ChoiceLayer | list[_LayerTable]] = []
     states: IntArray | None = None
     for layer in layers:
@@ -286,7 +313,7 @@ class Sampler:
         self._uniform = [(i, int(automaton.sizes[i])) for i in uniform]
 
     def changes(self, n: int, source: BitSource) -> BoolArray:
-        """``n`` independent change sets, shape (n, m)."""
+        """Sample ``n`` independent change sets, shape (n, m)."""
         out = np.empty((n, self._sizes.size), dtype=np.bool_)
         for rows, space in self._blocks(n, np.dtype(np.uint8)):
             self._walk(space, source)
@@ -312,7 +339,10 @@ class Sampler:
             yield slice(start, start + most), space.of(min(most, n - start))
 
     def _walk(self, space: Space, source: BitSource) -> None:
-        """Decide which of the block's records change where, in ``space.changed``; attributes of uniform layers never do."""
+        """Decide in ``space.changed`` which attributes of the block's records change.
+
+        Attributes of uniform layers never do.
+        """
         place: IntArray | None = None
         for run in self._runs:
             if isinstance(run, ChoiceLayer):
@@ -324,7 +354,7 @@ class Sampler:
     def _several(
         self, tables: list[_LayerTable], start: IntArray | None, space: Space, source: BitSource
     ) -> IntArray | None:
-        """Walk layers that follow one another, from the places before them; returns the places after them."""
+        """Walk consecutive layers from the places before them; return the places after."""
         space.draw(len(tables), source)
         space.begin()
         end = self._through(tables, start, space)
@@ -340,7 +370,10 @@ class Sampler:
     def _through(
         self, tables: list[_LayerTable], start: IntArray | None, space: Space, source: BitSource | None = None
     ) -> IntArray | None:
-        """One layer after another; with a source, the rest of a word is drawn where its beginning equals a threshold's."""
+        """Walk one layer after another; return the places after them.
+
+        With a source, the rest of a word is drawn if its first 32 bits equal a threshold's.
+        """
         place, after = start, space.place(start)
         for k, table in enumerate(tables):
             # every record's random bits are subtracted from the entry for its place; all places are in the table, and
