@@ -1,4 +1,4 @@
-"""Analyses of randomized records: what each method of :class:`optrr.Reports` does, and the models behind them.
+"""Analyses of randomized records: the methods of :class:`optrr.Reports`, and the models behind them.
 
 ``tables``, ``hypotheses`` and ``models`` hold the methods. ``measures`` compare attributes, ``weighting`` estimates with survey
 weights, ``weighted`` corrects tests for a survey's design, ``collapsed`` merges rare categories; ``loglinear`` fits models of a

@@ -1,4 +1,4 @@
-"""Rare categories collapsed after randomization: the mechanism of randomized records in which they count as one category.
+"""Rare categories collapsed after randomization, and the mechanism of the collapsed records.
 
 A law of change sets moves an attribute to each of its other categories alike. Report and truth then collapse alike:
 with groups g of s_g of the r categories and w_g = s_g/r, an eigenvalue λ of an attribute's effects stays λ,
@@ -148,7 +148,8 @@ class CollapsedAsking:
             attribute, given = asking.domain[name], [categories] if isinstance(categories, str) else list(categories)
             if not _can_be_collapsed(attribute):
                 raise InvalidInput(
-                    f"``collapse``: attribute {name!r} has its categories in order, and a rest has no place in it; leave it out"
+                    f"``collapse``: attribute {name!r} is ordered, and collapsed rare categories have no place in the "
+                    "order; leave it out"
                 )
             codes = {code_of(attribute, category) for category in given}
             if not 2 <= len(codes) < attribute.size:
@@ -166,7 +167,7 @@ class CollapsedAsking:
         """
         if not 0 < share < 1:
             raise InvalidInput(
-                f"``collapse``: {share:g} is no proportion of people; give one above 0 and below 1, such as 0.01"
+                f"``collapse``: {share:g} is not a proportion; give one above 0 and below 1, such as 0.01"
             )
         parts = {}
         for name, shares in estimates.items():
@@ -261,7 +262,7 @@ def collapsed(reports: Opened, categories: Collapse, *attributes: str) -> Opened
     asking = reports.asking
     if isinstance(asking, CollapsedAsking) or not hasattr(asking, "mechanism"):
         raise InvalidInput(
-            "``collapse``: categories of randomized records collapse once, and none of answers; give all of them together"
+            "``collapse``: only categories of randomized records collapse, and only once; give all of them together"
         )
     if isinstance(categories, Mapping):
         return replace(reports, asking=CollapsedAsking.declared(asking, categories), kept=None)
@@ -282,7 +283,8 @@ def _proportion(given: object) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise InvalidInput(
-            f"``collapse``: {given!r} is no proportion; give one such as 1% or 0.01, or the categories of an attribute, A=X,Y"
+            f"``collapse``: {given!r} is not a proportion; give one such as 1% or 0.01, or the categories of an "
+            "attribute, A=X,Y"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Complete cases: the table of people who have no missing value, estimated from the table of everybody.
+"""Complete cases: the table of people without missing values, estimated from the table of all people.
 
 A randomized record does not show whose true value is missing, so that records cannot be left out. With A the complete cells
 of the table π, s = 1ᵀAπ̂ their estimated share and q = Aπ̂/s the table of the complete cases, to first order

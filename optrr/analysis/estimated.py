@@ -1,4 +1,4 @@
-"""Tests and models of a table that is known by unbiased estimates and their covariance: answers to questions, no records.
+"""Tests and models of a table of unbiased estimates with their covariance, as from answers to local queries.
 
 With π̂ the estimates, Σ(π) their covariance under a table π, π⁰ a consistent fit of the hypothesis, M₀ the derivatives of the
 table in the parameters of the hypothesis and M₁ those that the alternative adds, all at π⁰,
@@ -287,8 +287,8 @@ def model_estimated(
 
 # Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
 _UNTOLD = 1e-10
-NO_PUBLIC = "answers to questions and complete cases have no public predictors; name attributes of the design"
-_ASK = "ask for the tables of its terms with the outcome and with each other, or for records"
+NO_PUBLIC = "answers to local queries and complete cases have no public predictors; name attributes of the design"
+_ASK = "collect the tables of its terms with the outcome and with each other, or records"
 # Moments that lie outside what is told by more than this share need more than it.
 _OUTSIDE = 1e-6
 
@@ -426,7 +426,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     fit = model(read, table, family, scores or {})
     if table.n <= len(fit.labels):
         raise TooFewRecords(
-            f"{amount(table.n, 'answer')} cannot tell {amount(len(fit.labels), 'parameter')}; collect more"
+            f"{amount(table.n, 'answer')} cannot identify {amount(len(fit.labels), 'parameter')}; collect more"
         )
     return fitted(fit, _equations(fit, table), confidence, progress)
 
@@ -436,7 +436,8 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
     x, offset = _columns(fit.predictors, table)
     if len(x) ** 2 * r**2 > MAX_TOGETHER:
         raise InvalidInput(
-            f"{len(x)} cells of predictors are too many for answers to questions; merge categories, or leave some out"
+            f"{len(x)} cells of predictors are too many for answers to local queries; merge categories, or leave some "
+            "out"
         )
     covariance = table.sampling.covariance(table.sampling.padded(table.observed.ravel())) * table.n
     n = np.array([float(table.n)])
@@ -453,7 +454,7 @@ def _equations(fit: Fit, table: EstimatedTable) -> Equations:
         root=_root(covariance),
     )
     if without_effects(out):
-        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
+        raise TooFewRecords(f"no answers have information on {fit.formula}; {_ASK}")
     return out
 
 
@@ -490,7 +491,7 @@ def _linear(
     centred = moments - moments.mean(axis=1, keepdims=True)
     outside = np.abs(centred - centred @ told @ told.T).max(axis=1)
     if (outside > _OUTSIDE * (1 + np.abs(centred).max(axis=1))).any():
-        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
+        raise TooFewRecords(f"no answers have information on {fit.formula}; {_ASK}")
     mean = moments @ table.observed.ravel()
     second = moments @ covariance @ moments.T + np.outer(mean, mean)
     return LinearEquations(mean[None], second[None], np.array([float(table.n)]))

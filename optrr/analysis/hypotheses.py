@@ -102,14 +102,16 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     check_stated(name, attributes, within, proportions is not None, several)
     columns, lonely_psu = reports.sampled(sample) if name == "independence" and not within else (NONE, "refuse")
     if sample not in (None, "ignore") and not columns:
-        raise InvalidInput(f"``sample``: weights, strata and PSUs count in independence, not in {name}; leave them out")
+        raise InvalidInput(
+            f"``sample``: weights, strata and PSUs are for the test of independence, not of {name}; leave them out"
+        )
     complete = is_incomplete(reports, names, missing, columns)
     estimated = complete or not reports.of_records
     pair = scores_by_name(scores, names[:2])
     seed = calibration.random_state if isinstance(calibration, Bootstrap) else None
     _check_calibration(calibration, name, drawn=not (columns or estimated), chosen=name in ASSOCIATIONS)
     if pair is not None and (columns or name in (GOODNESS, HOMOGENEITY)):
-        raise InvalidInput(f"``scores``: not taken by a test of {name}; leave them out")
+        raise InvalidInput(f"``scores``: not accepted by a test of {name}; leave them out")
     reports.warn_unless(columns, sample)
     if columns:
         how = {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster}
@@ -236,4 +238,4 @@ def _check_calibration(calibration: str | Bootstrap, name: str, drawn: bool, cho
         return
     if calibration == "asymptotic" and not drawn:
         return
-    raise InvalidInput(f"``calibration``: not a choice in a test of {name} of these records; leave it out")
+    raise InvalidInput(f"``calibration``: not available in a test of {name} of these records; leave it out")

@@ -1,4 +1,4 @@
-"""Two models of the same records, one inside the other: score test, likelihood ratio, AIC and BIC.
+"""Comparison of two nested models of the same records: score test, likelihood ratio, AIC and BIC.
 
 The likelihood ratio is
 

@@ -222,7 +222,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         refused = next((name for name, is_given in (given | {"simultaneous": simultaneous}).items() if is_given), None)
         if refused or references or (scores and statistic != "correlation"):
             raise InvalidInput(
-                f"``{refused or 'coding'}``: not taken by {statistic}, one number of a table; leave it out"
+                f"``{refused or 'coding'}``: not accepted by {statistic}, which is one number of a table; leave it out"
             )
         reports.warn_unless(NONE, sample)
         pair = scores_by_name(scores or None, attributes)
@@ -430,7 +430,7 @@ def _coded(
     given = coding or {}
     unknown = next((name for name in given if name not in attributes), None)
     if unknown is not None:
-        raise InvalidInput(f"``coding``: {unknown!r} is none of {listed(attributes)}; name one of these")
+        raise InvalidInput(f"``coding``: {unknown!r} is not among {listed(attributes)}; name one of these")
     references = {name: each for name, each in given.items() if np.ndim(each) == 0}
     return references, {name: each for name, each in given.items() if name not in references}
 

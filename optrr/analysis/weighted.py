@@ -258,7 +258,8 @@ def _hidden(sample: SampledRecords, ratios: FloatArray) -> str:
     name, category = where[rarest]
     remedy = clear_with(sample.weights.size, float(ratios[rarest]))
     return (
-        f"the records hardly show {name} = {category_word(category)}: its share is {ratios[rarest]:.2g} standard errors above "
+        f"the records hardly show {name} = {category_word(category)}: its proportion is {ratios[rarest]:.2g} standard "
+        "errors above "
         f"0, and a test needs {CLEAR_OF_ZERO:g}; {remedy}; else merge it with another category in a coarser specification, or "
         f"give {name} a larger epsilon"
     )

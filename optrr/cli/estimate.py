@@ -109,7 +109,7 @@ def _called(method: Callable[..., Any], statistic: str | None, first: tuple[Any,
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         of = "a table" if statistic is None else statistic
-        raise InvalidInput(f"``{unknown}``: not taken by {of}; leave it out, or choose another ``statistic``")
+        raise InvalidInput(f"``{unknown}``: not accepted by {of}; leave it out, or choose another ``statistic``")
     several = [value for name in ("attributes", "terms") for value in given.pop(name, ())]
     return method(*first, *several, **given)
 

@@ -1,4 +1,4 @@
-"""The errors a user meets, under one root; the family itself is the solvers' (:mod:`optrr_solvers.errors`)."""
+"""Errors that users see, with one base class; the classes come from :mod:`optrr_solvers.errors`."""
 
 import sys
 import warnings

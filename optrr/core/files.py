@@ -1,4 +1,4 @@
-"""Every file of ours that holds a protocol: written whole, read with its numbers recomputed, verified, signed, exported.
+"""Files of protocols: write, read with recomputed numbers, verify, sign and export them.
 
 A file states its kind by its ``format``, and an object by its ``file_format``; the functions of each kind are listed in
 :mod:`optrr.core.provenance.formats`.

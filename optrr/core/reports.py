@@ -96,8 +96,8 @@ class Reports(OpenedRecords):
         """The mechanism of the records. Raises InvalidInput for answers to local queries."""
         if not self.of_records:
             raise InvalidInput(
-                "answers to questions are no records, and have tables, measures, tests, models and regressions alone; for the "
-                "rest ask for whole records, with a design"
+                "answers to local queries have only tables, measures, tests, models and regressions; for other "
+                "analyses collect whole records, with a design"
             )
         mechanism: Mechanism = self.mechanism
         return mechanism
@@ -144,8 +144,8 @@ class Reports(OpenedRecords):
             raise InvalidInput(f"``sample``: {sample!r} is not a sample; give optrr.Sample(weights='w'), or 'ignore'")
         if not self.of_records and (sample is not None or by):
             raise InvalidInput(
-                f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave it out, or ask for "
-                "whole records, with a design"
+                f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave it out, or "
+                "collect whole records, with a design"
             )
         if sample == "ignore" or not self.of_records:
             return PublicColumns(group=tuple(by)), "refuse"

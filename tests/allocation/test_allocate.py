@@ -137,7 +137,7 @@ def test_workload_files(tmp_path):
     [
         ('{"tables": []}', "no tables"),
         ('{"tables": [{"attributes": ["a", "z"]}]}', "no attribute 'z'"),
-        ('{"tables": [{"attributes": ["a", "a"]}]}', "asked for twice"),
+        ('{"tables": [{"attributes": ["a", "a"]}]}', "named twice"),
         ('{"tables": [{"attributes": ["a"], "weight": -1}]}', "weight -1"),
         ('{"tables": [{"attributes": ["a"], "standard_error": 0}]}', "standard error 0"),
         ('{"tables": [{"attributes": ["a", "b"]}, {"attributes": ["b", "a"]}]}', "twice"),

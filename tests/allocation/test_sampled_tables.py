@@ -154,7 +154,8 @@ def test_cells_that_all_or_none_support_have_no_standard_error():
     assert np.isnan(estimated.standard_error[:2]).all()
     np.testing.assert_allclose(estimated.standard_error[2:], expected, rtol=1e-12)
     assert (
-        "2 of 5 cells have no standard error: the answers that tell about them are all alike" in estimated.warnings[0]
+        "2 of 5 cells have no standard error: the answers with information on them are all equal"
+        in estimated.warnings[0]
     )
     assert (estimated.upper - estimated.lower > 0).all()
     with pytest.raises(InvalidInput, match="1 record has no standard error"):

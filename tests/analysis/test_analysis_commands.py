@@ -233,12 +233,12 @@ def test_command_compares_models(given, capsys, tmp_path):
             "--scores: 'hurt' is not among 'sex', 'level'",
         ),
         ("test --attributes sex,level --hypothesis trend --scores level=0,1", "3 categories; give a finite score"),
-        ("estimate --attributes sex,level --scores level=0,1,2", "--scores: not taken by a table"),
+        ("estimate --attributes sex,level --scores level=0,1,2", "--scores: not accepted by a table"),
         (
             "test --attributes sex,level --given hurt --hypothesis trend",
             "--given: only for conditional-independence or",
         ),
-        ("test --attributes sex,level --given hurt --calibration bootstrap", "--calibration: not a choice"),
+        ("test --attributes sex,level --given hurt --calibration bootstrap", "--calibration: not available"),
         ("test --attributes sex --given hurt", "--given: an association is of two"),
         ("test --attributes sex,level --hypothesis common-trend", "--given: missing"),
         ("model --attributes sex,level", "searched with --stepwise; give one"),
@@ -261,7 +261,10 @@ def test_command_compares_models(given, capsys, tmp_path):
             "--weights: excludes --unweighted",
         ),
         ("estimate --attributes level --where town=a --by region", "--by: excludes --where"),
-        ("estimate --attributes level --where town=a --statistic entropy --weights w", "--where: not taken by entropy"),
+        (
+            "estimate --attributes level --where town=a --statistic entropy --weights w",
+            "--where: not accepted by entropy",
+        ),
         ("estimate --attributes level --method mle --weights w", "is not defined for a weighted"),
         ("test --attributes sex,level --collapse few", "give one such as 1%"),
     ],
@@ -357,7 +360,7 @@ def test_goodness_of_fit(place, capsys):
         (("--proportions", "a,b,c,d,e,f"), "not a number"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
         (("--proportions", "wrong.json"), "estimate that table"),
-        (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "--calibration: not a choice"),
+        (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "--calibration: not available"),
     ):
         assert message in refused(capsys, *call, *options)
 
@@ -386,7 +389,7 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     power_of = ("power", "--design", "design.json", "--attributes")
     message = refused(capsys, *power_of, "a,b", "--truth", negative)
     assert message.startswith("error: --truth: numbers of shape (2, 2) with sum 1 and smallest -0.1; give proportions")
-    assert "nothing to see" in refused(capsys, *power_of, "a,b", "--truth", "0.25,0.25,0.25,0.25")
+    assert "no effect to detect" in refused(capsys, *power_of, "a,b", "--truth", "0.25,0.25,0.25,0.25")
     assert "name two" in refused(capsys, *power_of, "a", "--truth", "0.5,0.5")
 
 

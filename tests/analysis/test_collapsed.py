@@ -71,7 +71,7 @@ def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
     assert not reports.collapsed(0.03, "b", "c").asking.parts
     ordered = Domain((*DOMAIN.subset(["a"]), optrr.Attribute("o", ("s", "t", "u"), ordered=True)))
     assert not CollapsedAsking.below(design(ordered, 1.0), 0.9, {"o": np.array([0.8, 0.1, 0.1])}).parts
-    with pytest.raises(InvalidInput, match="in order"):
+    with pytest.raises(InvalidInput, match="is ordered"):
         CollapsedAsking.declared(design(ordered, 1.0), {"o": ["s", "t"]})
 
 

@@ -125,5 +125,5 @@ def test_refusals():
     way = asked(DOMAIN, (("a",), ("b", "y")))
     answers = way.randomize(people(truth, DOMAIN, 3000, rng), random_state=6)
     for formula, family in (("y ~ a", "logistic"), ("y ~ a", "linear")):
-        with pytest.raises(TooFewRecords, match="no answers tell about y ~ a; ask for the tables"):
+        with pytest.raises(TooFewRecords, match="no answers have information on y ~ a; collect the tables"):
             way.reports(answers).regress(formula, family=family)

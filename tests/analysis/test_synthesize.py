@@ -378,7 +378,7 @@ def test_sets_are_frames_whose_regressions_are_combined_near_the_direct_one() ->
         # two estimates of one likelihood, the second with the noise of six sets: 0.4 standard errors
         assert abs(row.estimate - own.estimate) < 1.6 * own.standard_error
         assert 0.3 < row.standard_error / own.standard_error < 2.5
-    assert "combine" in made.warnings[0] and "hold a share of a pair in about" in made.warnings[0]
+    assert "combine" in made.warnings[0] and "cover a proportion of a pair in about" in made.warnings[0]
     again = synthesize(reports, mechanism, margins=["y ~ a*b + c"], sets=6, random_state=5)
     np.testing.assert_array_equal(again.codes, made.codes)
 
@@ -427,7 +427,7 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
     for wrong, line in (
         (numbers.iloc[:5], "u 3, v 2"),
         (numbers.drop(columns="estimate"), "no column 'estimate'"),
-        (numbers.assign(estimate="many"), "is no number"),
+        (numbers.assign(estimate="many"), "is not a number"),
     ):
         wrong.to_csv(tmp_path / "e.csv", index=False)
         assert run(["synthesize", "--combine", str(tmp_path / "e.csv")]) == 2
@@ -439,4 +439,4 @@ def test_sets_that_all_say_the_same_show_no_error() -> None:
     out = combine([{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}])
     assert np.isnan([out.rows[0].standard_error, out.rows[0].lower, out.rows[0].upper]).all()
     assert np.isfinite(out.rows[1].lower)
-    assert any("all sets say the same of a" in line for line in out.warnings)
+    assert any("all sets have the same estimate of a" in line for line in out.warnings)

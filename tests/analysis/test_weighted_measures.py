@@ -272,7 +272,7 @@ def test_a_stratum_with_one_cluster_and_the_columns_are_said() -> None:
 def not_warned():
     """Raise a warning of an ignored sample."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*is ignored here", OptrrWarning)
+        warnings.filterwarnings("error", ".*errors ignore that these records were sampled", OptrrWarning)
         yield
 
 
@@ -290,20 +290,23 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
         with not_warned():
             plain = call(declared, sample="ignore")
         assert plain.rows == call(given).rows and not plain.sample and "sample" not in plain.summary()
-    with pytest.warns(OptrrWarning, match="is ignored here"):
+    with pytest.warns(OptrrWarning, match="errors ignore that these records were sampled"):
         declared.measure("entropy", "level")
     with not_warned():
         declared.measure("entropy", "level", sample="ignore")
         declared.tests([("sex", "level")], sample="ignore")
         declared.poisoning("level", fakes=2, sample="ignore")
-    with pytest.warns(OptrrWarning, match="is ignored here"):
+    with pytest.warns(OptrrWarning, match="errors ignore that these records were sampled"):
         declared.poisoning("level", fakes=2)
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda r: r.measure("entropy", "level", sample=optrr.Sample(weights="w")), "``sample``: not taken by entropy"),
+        (
+            lambda r: r.measure("entropy", "level", sample=optrr.Sample(weights="w")),
+            "``sample``: not accepted by entropy",
+        ),
         (lambda r: r.measure("means", "sex", "level", sample=optrr.Sample(weights="v")), "column 'v' is missing"),
         (lambda r: r.proportion({"level": 5}, sample=optrr.Sample(weights="sex")), "cannot be public"),
         (lambda r: r.proportion({"level": 5}, sample="w"), "``sample``: 'w' is not a sample; give optrr.Sample"),

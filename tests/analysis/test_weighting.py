@@ -236,10 +236,14 @@ def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
 
 
 WRONG = {
-    "a negative weight": ({"w": -1.0}, {"weights": "w"}, "record 1: no weight"),
-    "a missing weight": ({"w": None}, {"weights": "w"}, "record 1: no weight"),
-    "weights whose squares are 0": ({"w": 1e-170}, {"weights": "w"}, "record 1: no weight"),
-    "a weight in words": ({"w": "much"}, {"weights": "w"}, "no number"),
+    "a negative weight": ({"w": -1.0}, {"weights": "w"}, "record 1: the weight is missing, or neither 0 nor"),
+    "a missing weight": ({"w": None}, {"weights": "w"}, "record 1: the weight is missing, or neither 0 nor"),
+    "weights whose squares are 0": (
+        {"w": 1e-170},
+        {"weights": "w"},
+        "record 1: the weight is missing, or neither 0 nor",
+    ),
+    "a weight in words": ({"w": "much"}, {"weights": "w"}, "is not a number"),
     "no weight": ({"w": 0.0}, {"weights": "w"}, "every weight is 0"),
     "a missing stratum": ({"region": None}, {"strata": "region"}, "record 1: missing value"),
     "no such column": ({}, {"weights": "v"}, "column 'v' is missing"),
@@ -410,7 +414,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
 def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
     told(capsys, "randomize", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
     said, warned = told(capsys, command[0], declared / "r.csv", "--design", declared / "design.json", *command[1:])
-    line = "sampled by weight 'w', stratum 'region', cluster 'school', which is ignored here"
+    line = "errors ignore that these records were sampled by weight 'w', stratum 'region', cluster 'school'"
     assert line in warned
     assert any(line in doubt for doubt in said["doubts"])
 
@@ -499,7 +503,7 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
 
 
 def test_what_carries_the_attributes_alone_says_so(declared, capsys):
-    alone = "carries the attributes alone: the public columns (weight 'w', stratum 'region'"
+    alone = "carries the attributes alone: estimates cannot use the public columns (weight 'w', stratum 'region'"
     said, warned = told(capsys, "export", declared / "design.json", "-o", declared / "sampler.json")
     assert alone in warned and alone in said["warnings"][0]
     optrr.save(made(), declared / "plain.json")
@@ -627,9 +631,9 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
     assert run(["test", *place, "--hypothesis", "trend", "--weights", "w"]) == 2
-    assert "--weights: weights, strata and PSUs count in independence" in capsys.readouterr().err
+    assert "--weights: weights, strata and PSUs are for the test of independence" in capsys.readouterr().err
     assert run(["test", *place, "--unweighted", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "which is ignored here" not in err and json.loads(out)["calibration"] != "rao-scott"
+    assert "errors ignore that these records were sampled" not in err and json.loads(out)["calibration"] != "rao-scott"
     assert run(["test", *place, "--hypothesis", "trend"]) == 0
-    assert "which is ignored here" in capsys.readouterr().err
+    assert "errors ignore that these records were sampled" in capsys.readouterr().err

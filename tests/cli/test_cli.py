@@ -46,7 +46,15 @@ def out_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
 def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["design", "spec.toml"]) == 0
     captured = capsys.readouterr()
-    shown = ("total epsilon", ">=", "Kronecker", "requested", "attribute epsilon", "conditional", "faintest pair")
+    shown = (
+        "total epsilon",
+        ">=",
+        "independent RR",
+        "requested",
+        "attribute epsilon",
+        "conditional",
+        "most attenuated pair",
+    )
     assert all(word in captured.out for word in shown)
     assert "--preserve pairs" in captured.err
 

@@ -108,7 +108,7 @@ MISTAKES = [
     specified('"F", "M"', '"F"', "attribute 'sex' has 1 categories … drop it"),
     specified('name = "age"', 'name = "sex"', "'sex' is declared twice … its own name"),
     specified('name = "age"\n', "", "attribute 2 … 'name'; add it"),
-    specified('"sex"', '"sex', "s.toml is not TOML … line 4 … mend it"),
+    specified('"sex"', '"sex', "s.toml is not TOML … line 4 … correct it"),
     specified("size = 5", "bins = [0, 65, 18]", "edges 0, 65, 18 … lowest to the highest"),
     specified("size = 5", "bins = [0, 18]", "edges 0, 18 … three or more"),
     specified('"F", "M"]', '"F", "M"]\nmissing = ["M"]', "attribute 'sex' … keep it in one"),
@@ -119,7 +119,7 @@ MISTAKES = [
     specification("s.toml", "", "s.toml is empty … list the attributes"),
     specification("s.toml", b"\xff\xfe\xff", "s.toml is not UTF-8 … save it"),
     specification("s.yaml", SPEC, "'.yaml' … name it .toml or .json"),
-    specification("s.json", '{"attributes": [{"na', "s.json is not JSON … column … mend it"),
+    specification("s.json", '{"attributes": [{"na', "s.json is not JSON … column … correct it"),
     called("design specs.toml", "cannot read … specs.toml … check the path"),
     # attributes and options of a design
     called("design", "give either SPEC"),
@@ -153,7 +153,7 @@ MISTAKES = [
     estimated("sex --method unbiassed", "'unbiassed' … unbiased"),
     estimated("sexx", "no attribute 'sexx' … 'sex'"),
     estimated("sex,,age", "no attribute 'sex,age' … 'sex'"),
-    estimated("sex,sex", "'sex' is asked for twice … name it once"),
+    estimated("sex,sex", "'sex' is named twice … name it once"),
     estimated("sex --confidence 95", "confidence … 0.95"),
     estimated("sex -o new.xlsx", "'.xlsx' … .csv"),
     called("verify records.csv", "cannot be read as a design or a deployment file"),
@@ -204,7 +204,7 @@ MISTAKES = [
     records(GOOD.replace("yes", "y\u00e9s"), "bad.csv is not ascii|it is not ascii … encoding", "--encoding ascii"),
     # Arrow's own message holds the record, whose words were once taken for those of an empty file
     records(GOOD + "F,1,Empty CSV file,2\n", "record 101 has 4 fields and the first line 3"),
-    records(GOOD + f"{SECRET},1\n", "bad.csv … record 101 has 2 fields … mend the record"),
+    records(GOOD + f"{SECRET},1\n", "bad.csv … record 101 has 2 fields … correct the record"),
     records(GOOD + '"' + SECRET * 300_000, "bad.csv … quote"),
     records(
         f'{{"sex": "F", "age": 1, "answer": "yes"}}\n{{"sex": "{SECRET}',

@@ -177,4 +177,4 @@ def test_a_seed_is_taken_by_drawn_tests_of_records_with_public_columns(tmp_path,
     assert run(tested.split()) == 0
     capsys.readouterr()
     assert run([*tested.split(), "--draws", "9"]) == 2
-    assert "--draws: not a choice in a test of goodness-of-fit" in capsys.readouterr().err
+    assert "--draws: not available in a test of goodness-of-fit" in capsys.readouterr().err

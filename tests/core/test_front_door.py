@@ -106,13 +106,13 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
         .to_pandas()
         .equals(sample.table("sex", sample=optrr.Sample(weights="w")).to_pandas())
     )
-    with pytest.warns(optrr.OptrrWarning, match="ignored here"):
+    with pytest.warns(optrr.OptrrWarning, match="ignore that these records were sampled"):
         declared.reports(frame).measure("entropy", "sex")
     assert (
         declared.reports(frame).test("sex", "income").test
         == sample.test("sex", "income", sample=optrr.Sample(weights="w")).test
     )
-    with pytest.raises(optrr.InvalidInput, match="count in independence"):
+    with pytest.raises(optrr.InvalidInput, match="are for the test of independence"):
         sample.test("sex", "income", hypothesis="trend", sample=optrr.Sample(weights="w"))
     groups = declared.reports(frame).table("sex", by="region", sample="ignore")
     assert groups.headline() == f"sex by region, unbiased: {len(frame)} records, equal weights"
@@ -140,7 +140,7 @@ def test_measures(reports: Reports, design: optrr.Design) -> None:
         association.summary()
         == optrr.core.estimation.derive(counted_table(counts, design.mechanism), "cramers-v").summary()
     )
-    with pytest.raises(optrr.InvalidInput, match="``coding``: not taken by entropy"):
+    with pytest.raises(optrr.InvalidInput, match="``coding``: not accepted by entropy"):
         reports.measure("entropy", "sex", coding={"sex": "Male"})
 
 
@@ -166,9 +166,9 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
         with pytest.raises(optrr.InvalidInput, match=said):
             reports.test("sex", "income", **wrong)
     for wrong in ({"given": "race"}, {"proportions": np.full((2, 2), 0.25)}):
-        with pytest.raises(optrr.InvalidInput, match="``calibration``: not a choice"):
+        with pytest.raises(optrr.InvalidInput, match="``calibration``: not available"):
             reports.test("sex", "income", calibration="bootstrap", **wrong)
-    with pytest.raises(optrr.InvalidInput, match="``scores``: not taken by"):
+    with pytest.raises(optrr.InvalidInput, match="``scores``: not accepted by"):
         both.test("race", scores={"race": [0, 1, 2, 3, 4]})
     with pytest.raises(optrr.InvalidInput, match="opened from 2 places"):
         both.table("sex")

@@ -84,7 +84,7 @@ STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
 LEAST_WORTH = 10.0
 # And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
 LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
-_MEASURED = "p-values of what records show as faintly as this were measured to reject 3 to 9 % of the time at level 5 %"
+_MEASURED = "p-values from as little information as this were measured to reject 3 to 9 % of the time at level 5 %"
 _RATIO = (
     "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no χ² law "
     "there, and its p-value comes from drawn tables and needs no degrees of freedom"
@@ -328,13 +328,13 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
         remedy += ", or give the attributes a larger epsilon"
     if not answered[0] and worth < LEAST_WORTH:
         raise TooFewRecords(
-            f"these {counts.n} records tell as much of {null.terms} as {worth:.2g} true ones a cell would, and a "
-            f"test of more needs {LEAST_WORTH:g}: {remedy}"
+            f"these {counts.n} records have as much information on {null.terms} as {worth:.2g} true records a cell, "
+            f"and a test of added terms needs {LEAST_WORTH:g}: {remedy}"
         )
     if not answered[0]:
         raise TooFewRecords(
-            f"these {counts.n} records tell as much of the associations under test as {shown:.1g} true ones a cell "
-            f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
+            f"these {counts.n} records have as much information on the tested associations as {shown:.1g} true "
+            f"records a cell, and a test needs {LEAST_SHOWN:g}: {remedy}"
         )
     statistic = float(statistics[0])
     limit, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)

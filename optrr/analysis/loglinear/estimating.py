@@ -1,4 +1,4 @@
-"""Log-linear models of randomized counts as results: fits, intervals, the choice of one by BIC, one beside a larger one.
+"""Results of log-linear models of randomized counts: fits, intervals, selection by BIC, comparison of nested models.
 
 Intervals of coefficients invert tests: a value is in where the score test does not reject it, with the others at their
 likeliest (:mod:`optrr.analysis.equations`). Where cells go to 0 a coefficient has no finite estimate, but a value can
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _UNBOUNDED = (
-    "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
+    "a proportion of the fitted table is 0, so that some coefficients have no finite estimate; leave out an "
+    "interaction, or merge "
     "categories"
 )
 _NOT_DONE = "the fit stopped before the likelihood was at its maximum; leave out an interaction"
@@ -174,7 +175,7 @@ class LogLinear(TableResult):
         """
         if self.mechanism is None or isinstance(self.counts, EstimatedTable):
             raise InvalidInput(
-                "models of answers to questions and of complete cases have no likelihood; compare them by tests"
+                "models of answers to local queries and of complete cases have no likelihood; compare them by tests"
             )
         if isinstance(other, str):
             other = fitted_model(self.counts, self.mechanism, fitting.parse_terms(other, self.counts.domain))
@@ -197,7 +198,8 @@ class LogLinear(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the reader."""
         hidden = (
-            f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
+            f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs in the "
+            "design to estimate them"
         )
         said = ((hidden, self.hidden), (_UNBOUNDED, self._unbounded), (_NOT_DONE, not self.solved.converged[0]))
         lines = (self.without_intervals, *(line for line, holds in said if holds))
@@ -222,7 +224,8 @@ class LogLinear(TableResult):
     def on_page(self, comparison: Comparison | None = None, **_beside: Any) -> OneTable:
         """Build the content of the HTML report, with a ``comparison`` if given."""
         lead = (
-            f"Log odds and log odds ratios among the people behind {self.n} randomized records, each with all else in the "
+            f"Log odds and log odds ratios among the respondents of {self.n} randomized records, each with all else "
+            "in the "
             "model."
         )
         fits = f"{amount(self.terms.parameters, 'parameter')}. First categories are the references."
@@ -320,8 +323,9 @@ def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
         why = f"no intervals: {terms.parameters} parameters in {cells} cells are too many; leave out interactions"
     elif worth < LEAST_WORTH:
         why = (
-            f"no intervals: these records tell as much of the model as {worth:.2g} true ones a cell would, and intervals "
-            f"need {LEAST_WORTH:g}: {records_enough(result.n * LEAST_WORTH / worth)}; else merge categories"
+            f"no intervals: these records have as much information on the model as {worth:.2g} true records a cell, "
+            f"and intervals need {LEAST_WORTH:g}: {records_enough(result.n * LEAST_WORTH / worth)}; else merge "
+            "categories"
         )
     if why:
         return replace(result, without_intervals=why)
@@ -387,7 +391,8 @@ def _neighbours(terms: fitting.Terms, seen: list[tuple[int, ...]]) -> Iterable[f
 
 
 _NEAR_ZERO = (
-    "the likelihood ratio has no p-value: shares of the larger model are near 0, or reports few, where it falls short of χ²; "
+    "the likelihood ratio has no p-value: proportions of the larger model are near 0, or reports few, where it falls "
+    "short of χ²; "
     "the score test holds there"
 )
 

@@ -1,4 +1,4 @@
-"""Measures of a table: shares within groups, risks, odds, ordinal association, means, contrasts and quantiles, with intervals.
+"""Measures of a table, with intervals: proportions within groups, risks, odds, ordinal association, means, quantiles.
 
 ``measure`` serves two attributes. ``where`` restricts tables and measures to people with some true answers and counts
 them; ``shares`` has tables of them and sums of shares in sub-populations, ``quantile`` medians. ``quantities`` defines

@@ -128,9 +128,9 @@ class Measures(TableResult):
         title = crossed(self.attributes)
         together = "all together" if self.simultaneous else "each"
         lead = (
-            f"{self.statistic.replace('-', ' ').capitalize()} of {title} behind {self.n} randomized records"
-            f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; where one has "
-            "no end, the noise leaves none."
+            f"{self.statistic.replace('-', ' ').capitalize()} of {title} from {self.n} randomized records"
+            f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; an "
+            "infinite limit means that the noise is too large for a finite one."
         )
         notes = [Text(sentence(line)) for line in self.sentences()[1:]]
         chart = f"{self.statistic} of {title} with intervals"
@@ -285,7 +285,7 @@ def tested(
         rows.append(_filled(row, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
             remedy = "collect more, merge categories, or give the attributes a larger epsilon"
-            warnings.append(f"the records say next to nothing on {label(row) or name}; {remedy}")
+            warnings.append(f"the records have almost no information on {label(row) or name}; {remedy}")
     return tuple(rows), tuple(warnings)
 
 
@@ -320,7 +320,7 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     }
     for option, given in unused.items():
         if given:
-            raise InvalidInput(f"``coding``: {name} takes no {option.replace('_', ' ')}; leave it out")
+            raise InvalidInput(f"``coding``: {name} does not accept {option.replace('_', ' ')}; leave it out")
 
 
 def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:

@@ -194,7 +194,9 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     near = projection(cells / cells.sum()) if cells.sum() > 0 else np.full(cells.shape, 1 / cells.size)
     tested, tail = _DistributionTests(scale, kept, table), (1 - confidence) / 2 / (len(wanted) if simultaneous else 1)
     rows = tuple(_row(left, tested, near, q, tail) for q in wanted)
-    nothing = "the records say nothing on the quantile {}; collect more, or give the attributes a larger epsilon"
+    nothing = (
+        "the records have no information on the quantile {}; collect more, or give the attributes a larger epsilon"
+    )
     return Measures(
         statistic="quantile",
         attributes=(left.name,),

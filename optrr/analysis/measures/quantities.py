@@ -1,4 +1,4 @@
-"""Every measure as the odds of two quantities: how far it lies from one end of its range, and how far from the other.
+"""Measures as odds of two quantities: the distances of the measure from the two ends of its range.
 
 A measure θ with ends low and high is written with two functions L, U ≥ 0 of the table's proportions,
 

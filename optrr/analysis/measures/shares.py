@@ -1,4 +1,4 @@
-"""Shares of a table's cells among some people, and sums of shares in sub-populations (theory §4.5).
+"""Proportions of a table's cells in a subpopulation, and linear combinations of such proportions (theory §4.5).
 
 Among people who are kept (:mod:`optrr.analysis.measures.subgroups`) a cell's share is π_cell/Σ π. Where missing answers about
 one attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the
@@ -166,7 +166,8 @@ def _faint(kept: Kept, table: EstimatedTable) -> list[str]:
     if share >= CLEAR_OF_ZERO * error and share > 0:
         return []
     return [
-        f"the share of {said_people(kept.texts)} cannot be told from 0, so the records say next to nothing on them; "
+        f"the records have almost no information on {said_people(kept.texts)}, whose proportion cannot be "
+        "distinguished from 0; "
         f"{clear_with(table.n, share / error if error > 0 else 0.0)}"
     ]
 
@@ -343,9 +344,7 @@ def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
         scores.setdefault(group.tobytes(), none)[0][:] += share.weight * (hit & group)
     parts = [(s, group) for s, group in scores.values() if np.ptp(s[group > 0]) > 0]
     if not parts:
-        raise InvalidInput(
-            f"{_said(domain, shares, True)} is the same whatever people answered; ask for other categories"
-        )
+        raise InvalidInput(f"{_said(domain, shares, True)} is the same for all answers; name other categories")
     if len(parts) > _MOST_GROUPS:
         raise InvalidInput(f"{len(parts)} different groups are compared; a contrast takes at most {_MOST_GROUPS}")
     fixed = sum(float(s[group > 0].min()) for s, group in scores.values() if np.ptp(s[group > 0]) == 0)

@@ -1,4 +1,4 @@
-"""People whose true answers are among some categories: women of two ages, say, or everybody who answered (theory §4.5).
+"""Subpopulations by true answers, such as women of two ages, or people without missing answers (theory §4.5).
 
 It is not known whom a restriction on true values leaves out: a report in a category that is left out may come from any
 respondent. So no report is left out: the attributes of the restriction are counted beside those of a table, a cell of
@@ -56,8 +56,8 @@ class Kept:
         alone = next((name for name in names if name in codes and len(codes[name]) < 2), None)
         if alone is not None:
             raise InvalidInput(
-                f"``where``: keeps one category of {alone!r} alone; keep two or more, or leave it out of the table, whose "
-                "condition it stays"
+                f"``where``: keeps only one category of {alone!r}; keep two or more, or leave {alone!r} out of the "
+                "table, where it can still be a condition"
             )
         table = tuple(_only(counted[name], codes.get(name)) for name in names)
         sizes = tuple(int(r) for r in counted.sizes)
@@ -209,15 +209,15 @@ def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
         raise InvalidInput(f"``where``: restricts {name!r}, which is missing at random; leave it out of one of them")
     if None not in domain[name].codes:
         raise InvalidInput(
-            f"``missing``: attribute {name!r} declares no missing value, so everybody answered; leave it out"
+            f"``missing``: attribute {name!r} declares no missing value, so all respondents answered; leave it out"
         )
     return [c for c in domain[name].categories if c is not None]
 
 
 def said_missing_at_random(name: str, given: Sequence[str]) -> str:
     """State the assumption."""
-    alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
-    return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
+    alike = f"among people with the same {' and '.join(map(repr, given))} " if given else ""
+    return f"of all people, if {alike}whether they answered {name!r} does not depend on the answer, as is declared"
 
 
 def restriction(

@@ -158,7 +158,8 @@ def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: li
         if name not in randomized and name not in declared:
             known = (*randomized, *declared)
             raise InvalidInput(
-                f"{name!r} is no attribute of the design ({listed(randomized)}); if it is a column that was not randomized, "
+                f"{name!r} is not an attribute of the design ({listed(randomized)}); if it is a column that was not "
+                "randomized, "
                 f"name it in ``public``{did_you_mean(name, known)}"
             )
         out.append(declared[name] if name in declared else mechanism.domain[name])

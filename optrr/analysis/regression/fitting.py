@@ -1,4 +1,4 @@
-"""The public function: a formula, randomized records and their mechanism become a fitted regression.
+"""Fit of a regression: from a formula, randomized records and their mechanism to its results.
 
 Its result has estimates with errors, tests of every parameter and term, intervals, and predictions.
 """
@@ -178,8 +178,8 @@ class Regression(TableResult):
     def on_page(self, **_beside: Any) -> OneTable:
         """Build the content of the HTML report."""
         lead = (
-            f"A {self.fit.family} regression of {cell(self.fit.outcome.name)} among the people behind {self.n} randomized "
-            f"records, by {self.method}. Intervals hold each with {100 * self.confidence:g} % confidence."
+            f"A {self.fit.family} regression of {cell(self.fit.outcome.name)} among the respondents of {self.n} "
+            f"randomized records, by {self.method}. Intervals hold each with {100 * self.confidence:g} % confidence."
         )
         tests = [(t.term, t.statistic, t.df, t.p_value) for t in self.terms]
         terms = Table(
@@ -261,7 +261,9 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     _check_independent(equations, fit)
     solved = estimated(equations)
     if not solved.converged[0]:
-        raise TooFewRecords(f"the records say too little for this model: its equations have no solution; {_MORE}")
+        raise TooFewRecords(
+            f"the records have too little information for this model: its equations have no solution; {_MORE}"
+        )
     theta, noise = solved.theta, covariance(equations, solved.theta)[0]
     alike = equations.alike(theta[0], noise)
     noise = np.where(alike | alike[:, None], nan, noise)
@@ -329,11 +331,12 @@ def _unbounded(rows: list[Coefficient]) -> list[str]:
     open_ended = [r for r in rows if r.parameter not in alike and not (isfinite(r.lower) and isfinite(r.upper))]
     # surely not 0 and perhaps infinite
     certain = ", ".join(r.parameter for r in open_ended if r.lower > 0 or r.upper < 0)
-    separated = f": everybody with some value of {certain} may have the same outcome (separation); {_FEWER}"
+    separated = f": all people with some value of {certain} may have the same outcome (separation); {_FEWER}"
     said = []
     if alike:
         said.append(
-            f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
+            f"all reports with information on {', '.join(alike)} are equal, so the data show no standard error; count "
+            "more records"
         )
     if open_ended:
         why = separated if certain else f"; {_MORE}"
@@ -416,7 +419,7 @@ def modelled(
     fit = model(formula, reports, family, scores)
     if reports.n[0] <= len(fit.labels):
         few, parameters = amount(int(reports.n[0]), "record"), len(fit.labels)
-        raise TooFewRecords(f"{few} cannot tell {amount(parameters, 'parameter')}; count at least {parameters + 1}")
+        raise TooFewRecords(f"{few} cannot identify {amount(parameters, 'parameter')}; count at least {parameters + 1}")
     return fit, equations(fit, reports)
 
 
@@ -433,7 +436,7 @@ def model(
     if family is not None and family not in FAMILIES:
         raise InvalidInput(f"``family``: {family!r} is unknown; choose among {', '.join(FAMILIES)}")
     if formula.outcome in formula.predictors:
-        raise InvalidInput(f"{formula.outcome!r} stands on both sides of the formula; leave it out of the predictors")
+        raise InvalidInput(f"{formula.outcome!r} is on both sides of the formula; leave it out of the predictors")
     if not predictors.labels:
         raise InvalidInput(
             f"the formula {formula.text!r} has nothing to fit; name a predictor, or leave the constant in"

@@ -1,4 +1,4 @@
-"""Maximum likelihood of a categorical outcome, whatever law its predictors have where they are randomized.
+"""Maximum likelihood of a categorical outcome, for any distribution of its randomized predictors.
 
 A record of group g (alike in all public columns) reports v with the chance
 

@@ -74,8 +74,9 @@ class Combined(TableResult):
         wide = f"{amount(self.sets, 'set')} make intervals {self._wider:.0%} wider than many sets would; draw 20"
         alike = [row.parameter for row in self.rows if isnan(row.standard_error)]
         same = (
-            f"all sets say the same of {', '.join(alike)}, which shows no error; give the sets of one draw with sets=20, not "
-            "one set several times, and ask for what differs"
+            f"all sets have the same estimate of {', '.join(alike)}, which shows no error; give the sets of one draw "
+            "with sets=20, not "
+            "one set several times, and combine estimates that differ"
         )
         return (*((wide,) if self._wider > _WIDE else ()), *((same,) if alike else ()))
 
@@ -130,7 +131,8 @@ def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     names, values = _table(estimates)
     if len(values) < 2:
         raise InvalidInput(
-            "one synthetic set does not tell how far it may lie from the truth; draw several, with sets=20, and give the "
+            "one synthetic set does not show how far it may be from the truth; draw several, with sets=20, and give "
+            "the "
             "estimates of each"
         )
     _check_finite(names, values)
@@ -168,7 +170,9 @@ def read_estimates(place: Any) -> list[dict[str, float]]:
             try:
                 found.setdefault(str(parameter), []).append(float(str(value)))
             except ValueError:
-                raise InvalidInput(f"{place}: {value!r} in the column {_ESTIMATE!r} is no number; mend it") from None
+                raise InvalidInput(
+                    f"{place}: {value!r} in the column {_ESTIMATE!r} is not a number; correct it"
+                ) from None
     sets = {len(values) for values in found.values()}
     if len(sets) != 1:
         said = ", ".join(f"{name} {len(values)}" for name, values in found.items()) or "none"
@@ -212,5 +216,5 @@ def _check_finite(names: Sequence[str], values: FloatArray) -> None:
         row, column = bad[0]
         raise InvalidInput(
             f"the estimate of {names[column]} in set {row + 1} is not a finite number, as where a set has an empty cell; "
-            "combine what every set has, or name fewer attributes, or collect more records"
+            "combine estimates that every set has, or name fewer attributes, or collect more records"
         )

@@ -1,4 +1,4 @@
-"""From randomized records to synthetic ones, and how near these are to the direct estimates of the randomized ones."""
+"""Synthetic records from randomized ones, and their closeness to the direct estimates."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -162,8 +162,8 @@ class Synthetic(TableResult):
     def _errors(self) -> str:
         """Validity of standard errors that are computed from these records."""
         wrong = (
-            f"these records are drawn from a model of the estimates: {100 * self.confidence:g}% intervals that take them for "
-            f"people hold a share of a pair in about {self.covered:.0%} of surveys"
+            f"these records are drawn from a model of the estimates: {100 * self.confidence:g}% intervals that treat "
+            f"them as people cover a proportion of a pair in about {self.covered:.0%} of surveys"
         )
         if self.sets == 1:
             return (

@@ -123,8 +123,8 @@ class WeightedEstimate(TableResult):
         cells = sum(t.estimate.size for t in self.tables)
         each = f"all {cells} cells together" if self.simultaneous else "each cell alone"
         return (
-            f"intervals for the sampled population, {100 * self.confidence:g}% for {each}, by inverting a test of every share "
-            "with the effective number of records"
+            f"intervals for the sampled population, {100 * self.confidence:g}% for {each}, by inverting a test of "
+            "every proportion with the effective number of records"
         )
 
     @property
@@ -161,10 +161,10 @@ class WeightedEstimate(TableResult):
         """Build the content of the HTML report."""
         title = crossed(self.domain.names)
         lead = (
-            f"Shares of {title} in the population behind a sample of {self.n} randomized records: {self.sampling}. Each "
-            f"interval holds the truth with {100 * self.confidence:g} % confidence."
+            f"Proportions of {title} in the population of a sample of {self.n} randomized records: {self.sampling}. "
+            f"Each interval covers the truth with {100 * self.confidence:g} % confidence."
         )
-        chart, notes = f"Shares of {title} with intervals", [Text(self.interval_note)]
+        chart, notes = f"Proportions of {title} with intervals", [Text(self.interval_note)]
         return OneTable(f"{title}, {self.method}", lead, "Estimate", chart, "", notes)
 
     def to_arrow(self) -> pa.Table:
@@ -288,7 +288,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     )
     missing = np.concatenate([np.isnan(t.standard_error).ravel() for t in tables])
     warnings = (
-        *without_error(missing, "the reports that tell about them are"),
+        *without_error(missing, "the reports with information on them are"),
         *sample_warnings(columns, lonely_psu, sampled),
     )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)

@@ -1,4 +1,4 @@
-"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample (theory §4.9).
+"""Weighted proportions and totals of reports, with covariances under a stratified, clustered sample (theory §4.9).
 
 A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
 in. For weights w_i the total (Horvitz and Thompson) and the share (Hájek) of a cell are estimated by
@@ -345,7 +345,7 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
     if clusters.alone:
         out.append(
             f"{clusters.alone} of {clusters.sizes.size} strata have only one cluster, whose variance is taken around the mean "
-            f"of all (single cluster {single!r}); merge such strata if you can"
+            f"of all (lonely PSU {single!r}); merge such strata if you can"
         )
     if columns:
         out.append(columns.warning())

@@ -1,4 +1,4 @@
-"""Every applicable method on one specification, side by side."""
+"""Comparison of all applicable methods on one specification."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,8 +92,8 @@ class MethodComparison(TableResult):
         winners = [k for k, each in enumerate(self.designs) if each.epsilon <= least + _SAME]
         heads = ["method", "total", "lower bound", "gap", "status", "faintest pair", "largest conditional", "seconds"]
         note = (
-            "* smallest total epsilon; epsilons in nats; faintest pair: how much of its association under Kronecker is left, "
-            "below 0 with its sign turned"
+            "* smallest total epsilon; epsilons in nats; faintest pair: the association of the most attenuated "
+            "pair, relative to that under independent randomized response; negative if its sign is reversed"
         )
         return Table(heads, rows[:most], note=note, strong=winners)
 

@@ -93,8 +93,8 @@ class _DesignContent(msgspec.Struct, forbid_unknown_fields=True):
         for a in self.attributes:
             if a.conditional_cap is not None and not a.conditional_cap <= most:
                 raise ValueError(
-                    f"a conditional cap is {a.conditional_cap:g} nats, and no law of {len(self.attributes)} attributes has "
-                    f"more than {most:g}; leave it out"
+                    f"a conditional cap of {a.conditional_cap:g} nats is above {most:g}, the maximum for "
+                    f"{len(self.attributes)} attributes; leave it out"
                 )
 
 

@@ -170,7 +170,7 @@ class Asking(ABC):
 
         Raises InvalidInput if the protocol has no such table.
         """
-        raise InvalidInput(f"{self.name} gives plain tables only: estimate(…)")
+        raise InvalidInput(f"{self.name} supports plain tables only; use estimate(…)")
 
     @property
     def earlier(self) -> tuple[Release, ...]:
@@ -327,7 +327,7 @@ class Asking(ABC):
         0.0342
         """
         if not n >= 1:
-            raise InvalidInput(f"``n``: {n}; give a number of people of at least 1")
+            raise InvalidInput(f"``n``: {n}; give a number of respondents of at least 1")
         cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
         return sqrt(self.table_error(names) / (n * cells))
 
@@ -459,7 +459,7 @@ class Design(Labelled, FullRecords, TableResult):
         baseline = self.solution.status is Status.BASELINE
         bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
         return (
-            f"total epsilon {epsilon_text(self.epsilon)}{bound}, Kronecker "
+            f"total epsilon {epsilon_text(self.epsilon)}{bound}, independent RR "
             f"{epsilon_text(self.kronecker_epsilon)}, {amount(self.domain.m, 'attribute')}, method {self.method}"
             + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
         )
@@ -523,8 +523,11 @@ class Design(Labelled, FullRecords, TableResult):
         if self.faintest_pair is None:
             return []
         ratio, first, second = self.faintest_pair
-        turned = "; below 0 its sign is turned, which estimates undo" if ratio < 0 else ""
-        return [f"faintest pair {first} × {second}: {ratio:.4f} of its association under Kronecker is left{turned}"]
+        turned = "; negative: its sign is reversed, which estimates correct" if ratio < 0 else ""
+        return [
+            f"most attenuated pair {first} × {second}: it keeps {ratio:.4f} of its association under independent "
+            f"randomized response{turned}"
+        ]
 
     def plot(self) -> Figure:
         """Plot attribute ε and conditional ε as bars, beside the total."""
@@ -633,7 +636,7 @@ class Design(Labelled, FullRecords, TableResult):
             [[f"{v:.2f}" if numbered and np.isfinite(v) else "" for v in row] for row in lower], dtype=object
         )
         most = float(max(1.0, np.nanmax(np.abs(lower))))
-        said = "visibility of the pair, 1 under Kronecker"
+        said = "eigenvalue ratio of the pair, 1 under independent randomized response"
         shading = Shading(lower, texts, said, (-most, most), "RdBu")
         return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
 
@@ -657,8 +660,9 @@ class Design(Labelled, FullRecords, TableResult):
         faint = self.faintest_pair
         if faint is not None and abs(faint[0]) < FAINT:
             out.append(
-                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
-                f"Kronecker at the requested epsilons; if you need its table, {_how_to_keep(self, faint[1], faint[2])}"
+                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its strength "
+                "under independent randomized response at the requested epsilons; if you need its table, "
+                f"{_how_to_keep(self, faint[1], faint[2])}"
             )
         return tuple(out)
 
@@ -715,5 +719,6 @@ def solution_warnings(design: Design) -> tuple[str, ...]:
 
 def _where_the_optimum_is(design: Design) -> str:
     if shortfalls(design.solution.problem, design.law).any():
-        return f"it misses requested epsilons; with them a total is at least {bound_text(design.lower_bound, 4)} nats"
+        least = bound_text(design.lower_bound, 4)
+        return f"the design does not reach the requested epsilons; with them the total is at least {least} nats"
     return f"the optimum lies between {bound_text(design.lower_bound, 4)} and {epsilon_text(design.epsilon, 4)} nats"

@@ -1,4 +1,4 @@
-"""A domain proposed from data: the categories that occur there.
+"""Proposal of a domain from data: the categories that occur there.
 
 This looks at the records, no ε covers it, and the proposal says so.
 
@@ -194,9 +194,7 @@ def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[At
         )
         for option in dict.fromkeys([*kept, *([REST] if rest else [])])
     ]
-    notes |= {
-        (each.name, "multi_select"): "confirm: the column, what separates its answers, and one of them" for each in made
-    }
+    notes |= {(each.name, "multi_select"): "confirm: the column, its separator, and one option" for each in made}
     return made
 
 
@@ -213,7 +211,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
         notes[name, "bins"] = (
             "confirm: the edges you gave"
             if not isinstance(_asked(name, wanted), int)
-            else "confirm: edges read off the data"
+            else "confirm: edges computed from the data"
         )
         return [replace(binned(name, bins, marks), categories=(*bins.labels, *none))]
     if len(known) < 2:
@@ -270,14 +268,14 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
     if column.full:
         raise InvalidInput(f"column {shown(name)} has too many values to find quantiles of; give the edges of its bins")
     if asked < 2:
-        raise InvalidInput(f"column {shown(name)} is to have {asked} bins; ask for two or more")
+        raise InvalidInput(f"column {shown(name)} cannot have {asked} bins; give two or more")
     if asked > len(known):  # and before room is made for more edges than there are values
-        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
+        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; give fewer")
     values = np.array([_number(v) for v in known])
     edges = _quantiles(values, np.array(list(known.values())), asked)
     inner: list[Edge] = [date(1970, 1, 1) + timedelta(days=int(e)) for e in edges] if dated else list(edges)
     if len(set(inner)) < asked - 1:
-        raise InvalidInput(f"column {shown(name)} has too few different values for {asked} bins; ask for fewer")
+        raise InvalidInput(f"column {shown(name)} has too few different values for {asked} bins; give fewer")
     return Bins((-math.inf, *inner, math.inf))
 
 

@@ -18,9 +18,10 @@ MEANING = (
     "correlated, an observer who knows less may learn up to the total."
 )
 PAIRS = (
-    "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
-    "with the same attribute epsilons. Nearer to 0 than 1 tables of that pair are less accurate than so; near 0 they "
-    "cannot be estimated; below 0 the association comes out with its sign turned, which estimates undo."
+    "Eigenvalue ratio of a pair: the association of two attributes that is left after randomization, relative to "
+    "independent randomized response with the same attribute epsilons. If it is nearer to 0 than 1, tables of that pair "
+    "are less accurate than under independent randomized response; near 0 they cannot be estimated; below 0 the sign of "
+    "the association is reversed, which estimates correct."
 )
 # Attributes of a chart of pairs.
 _MOST_PAIRED = 20
@@ -36,8 +37,8 @@ def design_page(design: Design, file: str | None = None) -> Page:
     m = amount(problem.m, "attribute")
     lead = [
         f"Total epsilon {epsilon_text(design.epsilon)} for a whole record of {m}.",
-        f"Randomizing every attribute on its own needs {epsilon_text(design.kronecker_epsilon)} for the accuracies asked for. "
-        + _bound(design),
+        f"Independent randomized response of every attribute needs {epsilon_text(design.kronecker_epsilon)} for the "
+        "same accuracies. " + _bound(design),
     ]
     if design.earlier:
         lead.append(f"With earlier releases of the same respondents: {epsilon_text(design.epsilon_in_all)} in all.")
@@ -96,8 +97,11 @@ def _pairs(design: Design) -> list[Section]:
     if design.faintest_pair is None:
         return []
     ratio, first, second = design.faintest_pair
-    parts: list[Part] = [Text(f"Faintest: {first} × {second}, {ratio:.3g}."), Text(PAIRS)]
+    parts: list[Part] = [Text(f"Most attenuated: {first} × {second}, {ratio:.3g}."), Text(PAIRS)]
     if 2 < design.domain.m <= _MOST_PAIRED:
-        said = f"Visibility of every pair relative to Kronecker; the faintest is {first} × {second} with {ratio:.3g}"
+        said = (
+            "Eigenvalue ratio of every pair relative to independent randomized response; the most attenuated is "
+            f"{first} × {second} with {ratio:.3g}"
+        )
         parts.append(Chart(figure_svg(design.plot_pairs()), description=said))
     return [Section("Pairs", parts)]

@@ -1,4 +1,4 @@
-"""Detached signatures of design and deployment files, and of what randomized records say of themselves: who made them.
+"""Detached signatures of design and deployment files, and of the provenance of randomized records.
 
 Ed25519 (RFC 8032) over one line of text, which states the version of the signature, the kind of the signed file and the
 SHA-256 of its bytes; the signature is 64 bytes in a separate file, keys are PEM files (PKCS #8 and

@@ -217,8 +217,8 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     solution = calibrated.solution
     if constraints != Constraints() and solution.upper < total * (1 - 2 * TOLERANCE):
         said = (
-            f"the design spends {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or preserved "
-            "pairs allow no more; other proportions may spend the rest"
+            f"the design uses {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or "
+            "preserved pairs allow no more; other proportions may use the rest"
         )
         solution = replace(solution, notes=(*solution.notes, said))
     return Design(declared, solution, public=beside)

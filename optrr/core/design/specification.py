@@ -327,8 +327,8 @@ def read_specification(path: Given) -> Specification:
     raw = read_declared(path, "specification", "attributes")
     if isinstance(raw, Mapping) and str(form := raw.get("format")).startswith("optrr-"):
         raise InvalidInput(
-            f"specification {path_of(path)}: it is a file of {shown(str(form))}; give a file of questions, such as a plan's "
-            "specification.toml"
+            f"specification {path_of(path)}: it is a file of {shown(str(form))}; give a specification, such as a "
+            "plan's specification.toml"
         )
     try:
         return declared(raw)
@@ -403,7 +403,7 @@ def read_declared(path: Given, what: str, parts: str) -> Any:
     if not text.strip():
         raise InvalidInput(f"{what} {source} is empty; list the {parts}")
     if suffix == ".toml" and max(piece.count(".") for piece in _BETWEEN_KEYS.split(text)) > _MOST_PARTS:
-        raise InvalidInput(f"{what} {source} has a key or a text of more than {_MOST_PARTS} points; mend it there")
+        raise InvalidInput(f"{what} {source} has a key or a text of more than {_MOST_PARTS} points; correct it there")
     try:
         return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
     except InvalidInput as error:
@@ -411,7 +411,7 @@ def read_declared(path: Given, what: str, parts: str) -> Any:
     except (ValueError, RecursionError) as error:
         # raised by malformed text, by numbers of thousands of digits, and by brackets nested thousands deep
         raise InvalidInput(
-            f"{what} {source} is not {suffix[1:].upper()}: {in_one_line(error)}; mend it there"
+            f"{what} {source} is not {suffix[1:].upper()}: {in_one_line(error)}; correct it there"
         ) from error
 
 

@@ -272,8 +272,8 @@ class CheckedFiles(Generic[Record]):
             reply = msgspec.json.decode(done.stdout, type=_Reply)
         except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
             raise InvalidInput(
-                f"the checks of {source} take more than {limits}, the most that a file of its size may take; where you trust "
-                "who wrote it, check it in Python with limited=False"
+                f"the checks of {source} take more than {limits}, the most that a file of its size may take; if you "
+                "trust its author, check it in Python with limited=False"
             ) from None
         if reply.verification is None:
             raise InvalidInput(reply.refused)
@@ -325,8 +325,8 @@ def refuse_large(path: Given, what: str = "design file") -> None:
     size = len(path.raw) if isinstance(path, Content) else at.stat().st_size if at.is_file() else 0
     if size > MOST_BYTES:
         raise InvalidInput(
-            f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, "
-            "check it in Python with limited=False"
+            f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; if you trust its author, check it in "
+            "Python with limited=False"
         )
 
 

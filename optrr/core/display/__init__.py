@@ -1,4 +1,4 @@
-"""How an answer is seen: text that fits a line, rounded labels, tables, charts, and the promises printed beside them.
+"""Display of results: text, rounded numbers, tables, charts, and the privacy statements beside them.
 
 ``result`` is what every answer can do: be a table, data and text. ``parts`` are the pieces a page is made of, and ``pages``
 what pages of results have in common.

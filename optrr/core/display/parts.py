@@ -1,4 +1,4 @@
-"""What pages and notebooks are made of: paragraphs, tables, commands and charts, and the HTML that they become.
+"""Parts of HTML reports and notebooks: paragraphs, tables, commands and charts, and their HTML.
 
 A page is data (title, sections; each section holds such parts), and one template turns it into one HTML file, readable without
 a network. Notebooks show the same parts without a page around them. Charts are matplotlib figures written as SVG into the page;

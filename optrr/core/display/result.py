@@ -1,4 +1,4 @@
-"""What every result can do: be text, rows in any data frame library, JSON and a chart.
+"""Base class of results: text, rows in any data frame library, JSON and a chart.
 
 A result has a headline, tables and notes. Printed, on the command line and in a notebook it shows these three in that order
 (:mod:`optrr.core.display.parts`).

@@ -1,4 +1,4 @@
-"""Bins: numbers and dates made categories by edges that are written down, never read off the data being protected.
+"""Bins: categories of numbers and dates, by declared edges that never come from the protected data.
 
 Edges e_0 < e_1 < … < e_k make k categories. Closed on the left (the default), bin j holds e_{j-1} ≤ x < e_j; closed on the
 right, as ``pandas.cut`` does it, e_{j-1} < x ≤ e_j. The outer edges may be infinite, so that no value falls outside.
@@ -88,7 +88,7 @@ class Bins:
         edges = tuple(_edge(e) for e in self.edges)
         object.__setattr__(self, "edges", edges)
         if self.closed not in ("left", "right"):
-            raise InvalidInput(f"bins are closed {self.closed!r}; say 'left' or 'right'")
+            raise InvalidInput(f"bins are closed {self.closed!r}; give 'left' or 'right'")
         told = ", ".join(map(edge_text, edges[:10])) or "none"
         kinds = {isinstance(e, date) for e in edges if not _infinite(e)}
         if len(edges) < 3 or len(kinds) != 1:

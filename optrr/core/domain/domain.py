@@ -149,7 +149,8 @@ class Attribute:
             self._check_multi_select(self.multi_select)
         if self.rest is not None and self.rest not in self.codes:
             raise InvalidInput(
-                f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
+                f"attribute {self.name!r} reads the rest as {self.rest!r}, which is not a category; add it to the "
+                "categories"
             )
         if self.bins is not None:
             object.__setattr__(self, "ordered", True)
@@ -369,13 +370,13 @@ class Domain:
         """
         chosen = (names,) if isinstance(names, str) else tuple(names)
         if (wrong := next((n for n in chosen if not isinstance(n, str)), None)) is not None:
-            raise InvalidInput(f"``attributes``: {brief(wrong)} is no name; give the names one by one, as texts")
+            raise InvalidInput(f"``attributes``: {brief(wrong)} is not a name; give the names one by one, as texts")
         out = tuple(self.index(n) for n in chosen)
         if not out:
             raise InvalidInput(f"``attributes``: no attributes were named; choose among {listed(self.names)}")
         if len(set(out)) < len(out):
             twice = next(n for k, n in enumerate(chosen) if n in chosen[:k])
-            raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")
+            raise InvalidInput(f"attribute {twice!r} is named twice; name it once")
         return out
 
     def subset(self, names: str | Iterable[str]) -> "Domain":
@@ -559,7 +560,7 @@ def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray
         )
     if np.ptp(values) < _CLOSEST:
         raise InvalidInput(
-            f"the scores of {attribute.name!r} are all alike, so means of them cannot differ; give others"
+            f"the scores of {attribute.name!r} are all equal, so means of them cannot differ; give different ones"
         )
     return values
 

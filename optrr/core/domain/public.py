@@ -1,4 +1,4 @@
-"""Public columns: what travels beside the randomized attributes in clear text, such as a survey's weights and regions.
+"""Public columns: non-randomized columns beside the attributes, such as a survey's weights and regions.
 
 No ε covers them. A declaration says which columns they are and what each is for, so that whatever randomizes passes them on
 unchanged, whatever carries the records names them as unprotected, and whatever estimates can use them.
@@ -92,8 +92,8 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         if not self:
             return []
         return [
-            f"{what} carries the attributes alone: the public columns ({self.said()}) must reach the reports by another way, "
-            "unprotected, or estimates cannot use them"
+            f"{what} carries the attributes alone: estimates cannot use the public columns ({self.said()}) unless "
+            "these are added to the reports, unprotected"
         ]
 
     def ignored(self) -> list[str]:
@@ -102,8 +102,8 @@ class PublicColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
             return []
         sampled = PublicColumns(self.weight, self.stratum, self.cluster)
         return [
-            f"these records were sampled by {sampled.said()}, which is ignored here: numbers and errors are those of people "
-            "who have equal weights and were sampled one by one; estimate, regress and, for independence, test take the sample "
+            f"numbers and errors ignore that these records were sampled by {sampled.said()}: they are those of people "
+            "with equal weights, sampled one by one; estimate, regress and, for independence, test take the sample "
             "into account"
         ]
 

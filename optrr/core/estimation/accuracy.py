@@ -99,7 +99,7 @@ def _observed(values: ArrayLike) -> FloatArray:
     # written as a condition that must hold, so that a NaN is refused too
     if not (lam.size and lam.min() >= 0 and np.isclose(lam.sum(), 1)):
         raise InvalidInput(
-            f"observed proportions of shape {lam.shape} are not a distribution; give shares that sum to 1"
+            f"observed proportions of shape {lam.shape} are not a distribution; give proportions that sum to 1"
         )
     return lam
 

@@ -84,7 +84,7 @@ _MAY_BE_EMPTY = (
     f"none, as categories that may be empty could hold more than {_FEW:.0%} of people and the interval is wide"
 )
 _NO_SPREAD = "none, as a variance may be 0 and the interval is wide"
-_NOTHING_KNOWN = "none, as the interval is all that the statistic can be"
+_NOTHING_KNOWN = "none, as the interval is the whole range of the statistic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +328,7 @@ _LARGER = "give it a larger epsilon"
 _ERRORS_ACROSS = 3.92
 
 _PROJECTED = "projection"
-_ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
+_ALIKE_WARNING = "all reports are equal, so the data show no standard error; count more records"
 
 
 @dataclass(frozen=True, repr=False)
@@ -389,7 +389,7 @@ class Derived(TableResult):
     def on_page(self, **_beside: Any) -> OneTable:
         """Build the content of the HTML report."""
         of = crossed(self.attributes)
-        lead = f"{self.statistic} of {of} behind {self.n} randomized records."
+        lead = f"{self.statistic} of {of} from {self.n} randomized records."
         notes = [Text(sentence(line)) for line in self.sentences()]
         return OneTable(
             f"{of}: {self.statistic}", lead, "Statistic", f"{self.statistic} with its interval", notes=notes
@@ -487,7 +487,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         warnings = tuple(
             _faint(
                 setting,
-                f"the share of {attribute.name!r} = {attribute.categories[k]!r}",
+                f"the proportion of {attribute.name!r} = {attribute.categories[k]!r}",
                 float(ratios[k]),
                 ("" if of_few[k] else f"{_LARGER}, or ") + "merge it with another category",
             )
@@ -511,7 +511,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
 
 def _faint(setting: AskedStatistic, what: str, ratio: float, otherwise: str = _LARGER) -> str:
     return (
-        f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
+        f"the interval of {setting.name} is wide, because it holds for any value of {what}, which is less than "
         f"{CLEAR_OF_ZERO:g} standard errors above 0; {clear_with(setting.sampling.n, ratio)}; else {otherwise}"
     )
 
@@ -523,7 +523,7 @@ def _if_wide(setting: AskedStatistic, share: float, errors: float) -> tuple[str,
     """
     if share <= _WIDE:
         return ()
-    said = f"the interval covers {share:.0%} of what {setting.name} can be"
+    said = f"the interval covers {share:.0%} of the range of {setting.name}"
 
     n = setting.sampling.n * (_ERRORS_ACROSS * errors / _NARROW) ** 2
     return (f"{said}; about {two_digits_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)

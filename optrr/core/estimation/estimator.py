@@ -1,4 +1,4 @@
-"""From counts of randomized records to proportions of the true ones, by any of the product's methods.
+"""Estimation of the proportions of true records from counts of randomized ones, by any of the methods.
 
     unbiased     π̂ = (Pᵀ)⁻¹ λ̂ (RVL eq. 17, MDR eq. 2); for Kronecker laws RIJ's RR-Ind-Joint (Algorithm 3)
     norm-sub     its Euclidean projection, where Norm-Sub's steps end
@@ -118,7 +118,9 @@ class Estimate(CellsResult):
             return "no intervals"
         covered = "the table's population" if self.target == "population" else "exactly these records"
         each = f"all {self.estimate.size} cells together" if self.simultaneous else "each cell alone"
-        said = f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every share"
+        said = (
+            f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every proportion"
+        )
         if self.method == "unbiased":
             return said
         return f"{said} with the unbiased estimate, moved outwards where the {self.method} estimate lies beyond"
@@ -209,7 +211,7 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
         lower=np.minimum(low, inside),
         upper=np.maximum(high, inside),
         interval="score",
-        warnings=(*without_error(alike, "the reports that tell about them are"), *warnings),
+        warnings=(*without_error(alike, "the reports with information on them are"), *warnings),
     )
 
 
@@ -218,7 +220,7 @@ def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
     if not alike.any():
         return ()
     cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
-    return (f"{cells} have no standard error: {what} all alike; count more records",)
+    return (f"{cells} have no standard error: {what} all equal; count more records",)
 
 
 Method = Literal["unbiased", "norm-sub", "clip", "projection", "mle", "ibu", "adjusted"]
@@ -431,7 +433,7 @@ def estimate_of_supports(
     # "holds the cell" is a binary attribute that is reported by the supports
     kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
     warnings = (
-        *without_error(alike, "the answers that tell about them are"),
+        *without_error(alike, "the answers with information on them are"),
         *plausibility.impossible_tables([plausibility.Observed(" × ".join(domain.names), both, kernel)]),
     )
     ends = binomial(supports, n, p, q, 1 - confidence)

@@ -1,4 +1,4 @@
-"""The page of an estimate: its table and chart, what fake reports could do, and what to know of it."""
+"""HTML report of an estimate: its table and chart, the effect of fake reports, and notes."""
 
 from optrr.core.display.pages import ROWS, Given
 from optrr.core.display.parts import Page, Section, Text
@@ -25,8 +25,8 @@ def estimate_page(estimated: Estimate, given: Given, moved: Poisoning | None = N
 
 def _fakes(moved: Poisoning) -> Section:
     said = (
-        f"{amount(moved.fakes, 'fake report')} can move the estimate of a cell so far and no further, and fewer no further "
-        f"either: added to the {moved.n}, in the place of as many of them, or where as many are fake and are left out."
+        f"{amount(moved.fakes, 'fake report')} or fewer can change the estimate of a cell by no more than this: added "
+        f"to the {moved.n}, replacing as many of them, or where as many of them are fake and are left out."
     )
     return Section(
         "Fake reports",

@@ -1,4 +1,4 @@
-"""Tables that no records randomized by this mechanism would show: an unrandomized file, another design's, one randomized twice.
+"""Detection of data that this mechanism did not randomize: true records, another design's, records randomized twice.
 
 The unbiased estimate of cell v is a mean of weights, π̂_v = (1/n) Σ_k g(y_k) with g = P⁻¹e_v, and E g(y_k) is 1 for a person in
 cell v and 0 for any other. So its expectation lies in 0..1 whatever the true records are, and by Chernoff's inequality
@@ -85,8 +85,10 @@ def impossible_tables(observed: Sequence[Observed]) -> list[str]:
     if worst is None or worst.log_chance + math.log(2 * cells) >= math.log(FALSE_ALARMS):
         return []
     return [
-        f"this does not look like data randomized by this design: the estimate of a share in {worst.name} is "
-        f"{worst.estimate:.3g}, {worst.errors:.0f} standard errors outside 0..1, which right data show less than once in "
+        "estimates are probably wrong, because this does not look like data randomized by this design: the estimate "
+        f"of a proportion in {worst.name} is "
+        f"{worst.estimate:.3g}, {worst.errors:.0f} standard errors outside 0..1, which data of this design show less "
+        "than once in "
         f"{1 / FALSE_ALARMS:,.0f} times"
     ]
 

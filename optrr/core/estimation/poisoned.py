@@ -39,7 +39,8 @@ HUNDREDTH = 0.01
 # Weights this close to the extreme, relative to their range, are equal but for rounding; the first of them is named.
 TIED = 1e-9
 _NOTES = {
-    "unbiased": "exact: the fake reports named move the unbiased estimate that far, and none moves it further",
+    "unbiased": "exact: the stated fake reports change the unbiased estimate by this much, and no others change it "
+    "more",
     "adjusted": "these are bounds for the unbiased estimate; nothing is proved of the adjusted one",
 }
 
@@ -86,7 +87,7 @@ class Poisoning(CellsResult):
         """One sentence on the meaning of the numbers for ``method``."""
         if self.method in _NOTES:
             return _NOTES[self.method]
-        same = f"{self.method} is the unbiased estimate where that has no negative cell, and is then moved as far"
+        same = f"{self.method} is the unbiased estimate where that has no negative cell, and then changes as much"
         return f"{same}; elsewhere nothing is proved"
 
     def share_to_move(self, distance: float = HUNDREDTH) -> FloatArray:
@@ -126,9 +127,10 @@ class Poisoning(CellsResult):
         """One sentence: how few fake reports move some share by 0.01."""
         fewest = self.reports_to_move()
         if fewest == inf:
-            return f"no number of fake reports moves a share of this table by {HUNDREDTH}"
+            return f"no number of fake reports moves a proportion of this table by {HUNDREDTH}"
         share = 100 * float(self.share_to_move().min())
-        added = f"{amount(int(fewest), 'fake report')} added to these {self.n} can move a share of this table by {HUNDREDTH}"
+        fakes = amount(int(fewest), "fake report")
+        added = f"{fakes} added to these {self.n} can move a proportion of this table by {HUNDREDTH}"
         return f"{added}; among many reports it takes {share:.3g}% of them"
 
     def sentences(self) -> list[str]:
@@ -249,8 +251,8 @@ def check_fakes(fakes: int, n: int) -> None:
     """Raise InvalidInput unless at least one of ``n`` reports is honest."""
     if not 1 <= fakes < n:
         raise InvalidInput(
-            f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; ask about at least 1, and fewer than there "
-            "are reports"
+            f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; give at least 1, and fewer than there are "
+            "reports"
         )
 
 

@@ -1,4 +1,4 @@
-"""An estimated table, whatever it is estimated from: unbiased estimates of its cells and how they vary.
+"""An estimated table from any kind of reports: unbiased estimates of its cells and their covariances.
 
 Everything analysed is a list of (channel, counts). Records of a design are one pair; answers to local queries one for
 each query; a weighted sample has a design covariance. Each says how its estimates vary by one operator,

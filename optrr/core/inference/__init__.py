@@ -1,4 +1,4 @@
-"""Tests of hypotheses about the true records, made on randomized ones; every p-value comes with how far it can be trusted.
+"""Tests of hypotheses about true records from randomized ones; each p-value states its reliability.
 
 Associations: ``testing`` is public and has the table of calibrations, ``associations`` that of statistics. ``nullfit`` fits
 the null hypothesis and makes score statistics, ``likelihood_ratio`` another one. ``simulation`` says where χ² serves, and draws

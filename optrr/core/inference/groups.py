@@ -118,7 +118,7 @@ def checked_proportions(proportions: ArrayLike, shape: tuple[int, ...], paramete
     if pi.shape != shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
             f"``{parameter}``: numbers of shape {pi.shape} with sum {pi.sum():.6g} and smallest {pi.min():.6g}; give "
-            f"proportions of shape {shape} that sum to 1, none negative (of estimates those of method projection)"
+            f"proportions of shape {shape} that sum to 1, none negative (of an estimate, those of method projection)"
         )
     return np.asarray(pi / pi.sum())
 

@@ -1,4 +1,4 @@
-"""The page of a test: its hypothesis, the result, how far the p-value can be trusted, and the tables it was made on."""
+"""HTML report of a test: its hypothesis, the result, the reliability of the p-value, and the tested tables."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,14 @@ from optrr.core.display.text import crossed, sentence
 from optrr.core.inference.result import TestResult
 
 _MEANING = (
-    "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "
-    "against it, a large one is no proof of it. It takes the randomization into account. Test many tables, and some p-values "
-    "are small by chance alone."
+    "The p-value is the probability of a statistic at least as large as this one if the hypothesis holds: a small one "
+    "is evidence against it, a large one is no proof of it. It accounts for the randomization. In many tests, some "
+    "p-values are small by chance alone."
 )
-_SOUGHT = "The shares, estimated from the same records: a test says whether there is a pattern, not how large it is."
+_SOUGHT = (
+    "The proportions, estimated from the same records: a test shows whether there is a departure from the hypothesis, "
+    "not how large it is."
+)
 
 
 def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, TableResult]]) -> Page:

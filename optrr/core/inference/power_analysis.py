@@ -470,7 +470,8 @@ class IntervalWidths:
         while self.widest(high) > width:
             if high == LARGEST_SURVEY:
                 raise InvalidInput(
-                    f"10^15 records do not make intervals {width} wide through this mechanism; randomize less"
+                    f"even 10^15 records do not make intervals as narrow as {width} through this mechanism; randomize "
+                    "less"
                 )
             high = min(2 * high, LARGEST_SURVEY)
         return high if high == _FEWEST else _bisected(lambda n: self.widest(n) <= width, high // 2, high)

@@ -1,4 +1,4 @@
-"""Results of tests, and how far their p-values can be trusted.
+"""Results of tests, and the reliability of their p-values.
 
 Several tests at once: p-values adjusted for how many there are, beside the plain ones.
 
@@ -324,7 +324,8 @@ class TestFamily(TableResult):
         """Build the content of the HTML report."""
         hypotheses = list(dict.fromkeys(sentence(f"{each.hypothesis}") for each in self.tests))
         lead = (
-            f"{amount(len(self.tests), 'test')} of hypotheses about the people behind {self.n} randomized records, each: "
+            f"{amount(len(self.tests), 'test')} of hypotheses about the respondents of {self.n} randomized records, "
+            "each: "
             f"{' '.join(hypotheses)}"
         )
         chart, caption = "Adjusted p-values, as in the table", "Dots are adjusted p-values."

@@ -1,4 +1,4 @@
-"""Mechanisms: what randomizes a record, and what estimation needs to know of it.
+"""Mechanisms: the randomization of a record, and the kernels that estimation needs.
 
 ``mechanism`` has the interface and laws of change sets, ``matrix`` general matrices, ``kernel`` what undoes both; ``release``
 and ``spark`` randomize files, streams and Spark frames.

@@ -1,4 +1,4 @@
-"""Kernels: what estimation needs from a mechanism on one attribute set, without building its matrix (theory §3.2).
+"""Kernels: a mechanism's transition matrix on one attribute set, as operators for estimation (theory §3.2).
 
 A kernel is the distortion matrix P[u, v] = Pr(output v | input u) over the attribute set's cells, seen as an operator:
 
@@ -504,7 +504,7 @@ def _from_deviations(table: FloatArray, axis: int) -> FloatArray:
 
 
 def _hidden(members: Sequence[str], eigenvalue: float) -> str:
-    shrunk = f"cannot be estimated: the mechanism shrinks it to λ = {eigenvalue:.3g}"
+    shrunk = f"cannot be estimated: the mechanism attenuates it to λ = {eigenvalue:.3g}"
     if len(members) == 1:
         return f"attribute {members[0]!r} {shrunk}; give it a larger epsilon"
     remedy = "estimate smaller sets, or design with ``method='kronecker'``"

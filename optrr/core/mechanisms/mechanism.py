@@ -1,4 +1,4 @@
-"""What randomizes records: the interface of every mechanism, and the mechanism of a law of change sets.
+"""Mechanisms that randomize records: their interface, and the mechanism of a law of change sets.
 
 The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says
 which records it takes (``domain``), its privacy loss (``epsilon`` and its kin), how it randomizes

@@ -56,7 +56,7 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
     """
     affinity = checked_affinity(dependence)
     if clusters < 1:
-        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+        raise InvalidInput(f"{clusters} clusters cannot be made; give 1 or more")
     linked = np.flatnonzero(affinity.sum(axis=1) > 0)
     alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
     if linked.size:
@@ -238,6 +238,7 @@ def checked_clusters(
         if max_combinations is not None and len(members) > 1 and combinations > max_combinations:
             names = ", ".join(domain.names[i] for i in members)
             raise InvalidInput(
-                f"cluster {names} has {combinations} combinations, more than {max_combinations}; split it or coarsen it"
+                f"cluster {names} has {combinations} combinations, more than {max_combinations}; split it or merge "
+                "categories"
             )
     return indexed

@@ -49,7 +49,7 @@ class AttributeClusters(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """Doubts about the records, and attributes too large for any cluster."""
         oversized = (
-            f"{names[0]!r} alone has {number} categories, more than {self.max_combinations}; merge some (coarsen)"
+            f"{names[0]!r} alone has {number} categories, more than {self.max_combinations}; merge some categories"
             for names, number in zip(self.clusters, self.combinations, strict=True)
             if number > self.max_combinations
         )
@@ -134,7 +134,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     """
     first = reports.asking
     if not isinstance(first, Design):
-        raise InvalidInput("clusters are of records that a design randomized; give its reports")
+        raise InvalidInput("clusters need records that a design randomized; give its reports")
     if clusters is not None and algorithm == "greedy":
         raise InvalidInput("``clusters``: only for algorithm 'pic'; leave it out")
     mechanism = reports.randomizer

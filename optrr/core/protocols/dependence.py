@@ -106,7 +106,8 @@ def _proportions(table: ArrayLike) -> FloatArray:
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or min(values.shape) < 2 or values.min() < 0 or not values.sum() > 0:
         raise InvalidInput(
-            f"a dependence was asked of a table of shape {values.shape}; give a two-way table of at least two categories "
+            f"a table of shape {values.shape} has no measure of dependence; give a two-way table of at least two "
+            "categories "
             "each, with no negative entry and some positive one"
         )
     return np.asarray(values / values.sum())

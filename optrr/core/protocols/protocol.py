@@ -72,8 +72,8 @@ Epsilons = float | ArrayLike | Mapping[str, float]
 # What is spent before by those who learn nothing first.
 NOTHING = Account()
 _BIAS = (
-    "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
-    "blocks are independent"
+    "biased where cells are near 0, which are never negative; tables across blocks are products, which are right if "
+    "the blocks are independent"
 )
 
 
@@ -339,14 +339,15 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
         raise InvalidInput(
-            f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares"
+            f"no optimum exists at total epsilon {total}; give a positive total and positive proportions"
         )
     shares = profile / profile.sum()
     # the search starts at Kronecker's accuracies, so every one of them must be an ε that solvers take
     least, most = float(shares.min()) * total, float(shares.max()) * total
     if least < EPSILON_RANGE[0] or most > EPSILON_RANGE[1]:
         raise InvalidInput(
-            f"at total epsilon {total:g} the shares of the attributes run from {least:g} to {most:g} nats; they must lie in "
+            f"at total epsilon {total:g} the epsilons of the attributes run from {least:g} to {most:g} nats; they "
+            "must lie in "
             f"{EPSILON_RANGE[0]:g}..{EPSILON_RANGE[1]:g}"
         )
 
@@ -380,8 +381,8 @@ def cluster_design(
     if learned is not None and learned.steps:
         both = learned.plus(Spent("release", law.epsilon)).epsilon
         notes.append(
-            f"finding the clusters spent {epsilon_text(learned.epsilon)} nats more: a person who took part in both rounds "
-            f"has spent {epsilon_text(both)} in all"
+            f"finding the clusters consumed {epsilon_text(learned.epsilon)} nats more: a respondent who took part in "
+            f"both rounds has consumed {epsilon_text(both)} in all"
         )
     made = baseline_design(
         domain, law, f"clusters-{matrix}", first.requested_epsilons, notes=tuple(notes), started=started

@@ -134,8 +134,8 @@ def check_limit(releases: Iterable[Release], limit: float | None) -> None:
     if not total <= limit:  # false for a limit that is NaN, too
         parts = " + ".join(epsilon_text(r.epsilon) + (", drawn from a seed" if r.seeded else "") for r in each)
         raise InvalidInput(
-            f"each person would have spent {epsilon_text(total)} nats in all ({parts}), above the limit of {limit:g}; ask for "
-            "less, ask other people, or leave out the limit"
+            f"each respondent would have consumed {epsilon_text(total)} nats in all ({parts}), above the limit of "
+            f"{limit:g}; use a smaller epsilon, other respondents, or no limit"
         )
 
 

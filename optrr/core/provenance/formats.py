@@ -1,4 +1,4 @@
-"""The kinds of files of ours: for each the functions that read, write, verify and export it.
+"""Registry of file formats: for each the functions that read, write, verify and export it.
 
 They are named, and imported on first use, so that the core imports no extension: one entry adds a format.
 """

@@ -160,7 +160,9 @@ class Provenance:
         ``what`` names the records.
         """
         itself = [f"{what} was {SEEDED}"] if self.release.seeded else []
-        others = f"{what} follows a release of the same people that was {SEEDED}; in all they have spent epsilon inf"
+        others = (
+            f"{what} follows a release of the same respondents that was {SEEDED}; in all they have consumed epsilon inf"
+        )
         return [*itself, *([others] if any(r.seeded for r in self.earlier) else [])]
 
     def to_json(self) -> str:

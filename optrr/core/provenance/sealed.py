@@ -163,7 +163,7 @@ class Sealed(Generic[Record]):
             if written != self.format:
                 raise InvalidInput(
                     f"{self.prefix}{source} has format {written[:40]!r}, not {self.format!r}"
-                    f"{self.remedy(written) or ': give a file of that one'}"
+                    f"{self.remedy(written) or '; give a file of that format'}"
                 )
             record = msgspec.json.decode(raw, type=self.record)
             refuse_repeats(raw)

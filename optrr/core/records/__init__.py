@@ -1,4 +1,4 @@
-"""Records from anywhere: data frames, files, databases and Spark; their counts; and whole files written or none.
+"""Records of data frames, files, databases and Spark; their counts; and files that are written whole or not at all.
 
 Files are read in ``reading/``, whose ``registry`` is the table of formats and asks records where they come from, and
 written by ``writing`` and ``atomic``. ``frames`` turns whole data sets into codes and back; ``spark`` lets Spark's

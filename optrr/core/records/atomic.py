@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, together with what belongs to them, whatever ends the run.
+"""Atomic writes: a file and its companions appear complete or not at all, however the run ends.
 
 New files are written into a folder beside the target, ``.NAME.partial``, that only its owner can enter, under a lock.
 When all are complete, those that they replace are removed, the target first, and they are moved into place, the target

@@ -369,14 +369,15 @@ class OpenedRecords:
                 path = Path(str(file.place))
                 place = path.resolve() if path.exists() else str(file.place)
                 if place in places:
-                    raise InvalidInput(f"{path} is given twice, so its people would count twice; name it once")
+                    raise InvalidInput(f"{path} is given twice, so its respondents would count twice; name it once")
                 places.add(place)
             found = origins_of(one)
             # files of one directory or pattern may be parts of a release, and releases of a seed cannot be told apart
             here = {o.provenance.release.id: o.what for o in found if o.provenance is not None}
             for release in filter(None, here.keys() & known.keys()):
                 raise InvalidInput(
-                    f"{here[release]} and {known[release]} hold the same release, so its people would count twice; name one of "
+                    f"{here[release]} and {known[release]} hold the same release, so its respondents would count "
+                    "twice; name one of "
                     "them, or a directory with the parts of the release"
                 )
             known |= here
@@ -416,9 +417,7 @@ class OpenedRecords:
         lines = [line for each in self.origins for origin in each for line in doubts(origin)]
         groups = [{o.provenance.release.id for o in each if o.provenance is not None} - {""} for each in self.origins]
         if any(one & other for one, other in combinations(groups, 2)):
-            lines.append(
-                "two groups hold records of one release: unless these are of different people, they count twice"
-            )
+            lines.append("respondents count twice if two groups have them: both hold records of one release")
         return list(dict.fromkeys(lines))
 
     @property

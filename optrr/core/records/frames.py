@@ -1,4 +1,4 @@
-"""Data frames to codes and back: whatever narwhals reads (pandas, polars, Arrow tables), and whatever speaks Arrow.
+"""Data frames to codes and back: all frames that narwhals reads (pandas, polars, Arrow tables), and Arrow streams.
 
 Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back has
 the columns' and rows' order and a pandas frame's index, so that other columns of the same people can be put beside it. Types,
@@ -206,13 +206,13 @@ def public_weights(batch: pa.RecordBatch, name: str | None, start: int) -> Float
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(
-            f"column {shown(name)} holds something that is no number; weights are numbers such as 1.5, with a point"
+            f"column {shown(name)} holds a weight that is not a number; give numbers such as 1.5, with a point"
         ) from None
     bad = np.flatnonzero(~((values == 0) | ((values >= 1 / _LARGEST) & (values <= _LARGEST))))
     if bad.size:
         raise InvalidInput(
-            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight, which is 0 or between "
-            f"{1 / _LARGEST:g} and {_LARGEST:g}; mend it, or leave the record out"
+            f"column {shown(name)}, record {start + int(bad[0]) + 1}: the weight is missing, or neither 0 nor between "
+            f"{1 / _LARGEST:g} and {_LARGEST:g}; correct it, or leave the record out"
         )
     return values
 
@@ -235,7 +235,8 @@ class PublicNames:
             coded = pc.dictionary_encode(column)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {in_one_line(column.type)}, which names nothing; give texts, numbers or dates"
+                f"column {shown(self.name)} holds {in_one_line(column.type)}, which cannot name a group; give texts, "
+                "numbers or dates"
             ) from None
         texts = [_text(value) for value in coded.dictionary.to_pylist()]
         place = np.array(
@@ -456,7 +457,7 @@ def _like(data: Any, result: Any, domain: Domain) -> Any:
         true = [str(name) for name in data.index.names if name is not None and str(name) in domain.columns]
         if true:
             raise InvalidInput(
-                f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
+                f"the index has the name of attribute {shown(true[0])}, so its true values would be released; drop it "
                 "with reset_index(drop=True)"
             )
         # labels need not be texts, which the names of options are

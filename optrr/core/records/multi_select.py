@@ -55,7 +55,7 @@ def split_batch(batch: pa.RecordBatch, domain: Domain, start: int = 0) -> pa.Rec
 def answers(column: pa.Array, separator: str) -> pa.ListArray:
     """Split each cell into its answers, null if missing; lists are kept."""
     if not separator:
-        raise InvalidInput("``multi_select``: the separator is empty; give what stands between answers, such as ';'")
+        raise InvalidInput("``multi_select``: the separator is empty; give the text between answers, such as ';'")
     try:
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             return column.cast(pa.list_(pa.string()))

@@ -1,4 +1,4 @@
-"""A domain read off data that are public: which categories occur in each column, and in which order."""
+"""The observed domain of public data: the categories of each column, and their order."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,8 @@ class ObservedColumn:
             counted = _counted(values)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {in_one_line(kind)}, which is no category; give texts, numbers, dates or "
+                f"column {shown(self.name)} holds {in_one_line(kind)}, which cannot be a category; give texts, "
+                "numbers, dates or "
                 "yes and no"
             ) from None
         for pair in counted.to_pylist():

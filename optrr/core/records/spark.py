@@ -1,4 +1,4 @@
-"""Records of a Spark frame, which are not collected: its own workers see Arrow batches of their partitions.
+"""Records of a Spark frame, processed by its workers as Arrow batches of their partitions, without a collect.
 
 What reaches the driver are sums. Columns are renamed on the way in, since Spark takes a dot in a name for a path into a
 structure. PySpark is not imported before there is a frame of it.

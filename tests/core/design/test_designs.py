@@ -216,7 +216,7 @@ def test_baselines_say_where_the_optimum_is() -> None:
     kronecker = optrr.design(SMALL, 1.0, method="kronecker")
     assert any("the optimum lies between" in w and "and 3.0000 nats" in w for w in kronecker.warnings)
     heuristic = optrr.design({"a": 3, "b": 24, "c": 7}, [0.0663, 0.0872, 4.7897], method="inductive")
-    assert any("misses requested epsilons" in w for w in heuristic.warnings)
+    assert any("does not reach the requested epsilons" in w for w in heuristic.warnings)
     assert not recomputed_design(heuristic).failed
 
 
@@ -233,7 +233,7 @@ def test_faintest_pair_has_the_smallest_absolute_ratio(sizes: list[int], epsilon
     assert made.faintest_pair == (pytest.approx(faintest), "abcde"[i], "abcde"[j])
     if len(sizes) == 5:
         assert min(ratios.values()) < 0 < faintest  # or this test shows nothing
-        assert any(f"keeps only {faintest:.3g} of its visibility" in w for w in made.warnings)
+        assert any(f"keeps only {faintest:.3g} of its strength" in w for w in made.warnings)
 
 
 def test_epsilons_by_name_number_and_list() -> None:
@@ -392,8 +392,8 @@ def test_of_a_total_is_spent_what_caps_allow(cap, epsilons):
     assert made.epsilon <= 6
     # of what is left a user is told; there is nothing to tell where a total is spent
     assert made.warnings == (
-        f"the design spends {made.epsilon:.6g} of the total epsilon of 6: in these proportions caps or preserved pairs allow "
-        "no more; other proportions may spend the rest",
+        f"the design uses {made.epsilon:.6g} of the total epsilon of 6: in these proportions caps or preserved pairs allow "
+        "no more; other proportions may use the rest",
     )
     assert not design(DOMAIN, [2.0, 4.0, 1.0], total=0.5, constraints=Constraints(conditional_cap=cap)).warnings
     with pytest.raises(Infeasible, match="conditional cap 1e-09 below"):

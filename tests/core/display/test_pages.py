@@ -159,7 +159,7 @@ def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ["pairs to preserve", "every pair"] in page.tables["What was asked"][0]
     assert page.quotes[0].strip() == text.promise(made.epsilon)
     assert made.digest in page.text and "optrr verify made.json" in page.text
-    assert ODD in page.text and f"Faintest: {made.faintest_pair[1]}" in page.text
+    assert ODD in page.text and f"Most attenuated: {made.faintest_pair[1]}" in page.text
     assert page.tags.count("svg") == 2
     # a baseline warns on the page as in the terminal
     page = report(place, monkeypatch, "design", "spec.json", "--method", "kronecker")

@@ -56,7 +56,12 @@ def test_what_is_proposed():
     shares = count(FRAME, domain, ["age"], allow_extra=True).proportions
     assert np.all(np.abs(shares - 0.25) < 0.03)
     said = " ".join(proposal.disclosed)
-    for word in ("not private", "occur at least 5 times", "quantiles of 'age'", "'kids', 'answer' is missing"):
+    for word in (
+        "not private",
+        "occur at least 5 times",
+        "quantiles of 'age'",
+        "some records have no 'kids', 'answer'",
+    ):
         assert word in said
     assert all(note.startswith("confirm: ") for note in proposal.notes.values())
 
@@ -73,7 +78,7 @@ def test_marks_of_missing_values_are_pointed_at_and_not_taken_for_granted():
         (FRAME, Proposing(columns=["nope"]), "column 'nope' is missing"),
         (FRAME, Proposing(bins={"aged": 3}), "column 'aged' is missing; .*did you mean 'age'"),
         (FRAME, Proposing(bins={"city": 3}), "column 'city' is not one of numbers such as 1.5 or dates"),
-        (FRAME, Proposing(bins={"age": 1}), "ask for two or more"),
+        (FRAME, Proposing(bins={"age": 1}), "give two or more"),
         (FRAME, Proposing(bins={"kids": 9}), "too few different values for 9 bins|each edge once"),
         (FRAME[["id"]], Proposing(), "no column can be an attribute; column 'id' has 600 different texts"),
         (FRAME[:0], Proposing(), "holds no records"),

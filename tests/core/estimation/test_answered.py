@@ -171,7 +171,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     ("ask", "said"),
     [
         (lambda r: r.table("sex", method="mle"), "``method``: 'mle' is not defined for answers"),
-        (lambda r: r.test("sex", "income", calibration="bootstrap"), "``calibration``: not a choice"),
+        (lambda r: r.test("sex", "income", calibration="bootstrap"), "``calibration``: not available"),
         (lambda r: r.test("sex", "income", hypothesis="genotypic"), "have no test 'genotypic'"),
         (lambda r: r.test("sex", "income", "age"), "is of two attributes"),
         (
@@ -180,8 +180,8 @@ def test_axes_are_in_the_order_that_is_asked_for():
         ),
         (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "leave it out for trend"),
         (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "give terms"),
-        (lambda r: r.synthesize(10), "no records"),
-        (lambda r: r.synthesize(10, margins="income ~ sex", sets=3), "no records"),
+        (lambda r: r.synthesize(10), "collect whole records"),
+        (lambda r: r.synthesize(10, margins="income ~ sex", sets=3), "collect whole records"),
     ],
 )
 def test_what_answers_do_not_tell_is_refused(ask, said):

@@ -289,7 +289,7 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
         if derived.warnings:
             # the value is that of the categories that can be told from 0
             assert abs(derived.value - truth) < 0.1
-            assert "the share of 'a' = 3" in derived.warnings[0] and "merge it" in derived.warnings[0]
+            assert "the proportion of 'a' = 3" in derived.warnings[0] and "merge it" in derived.warnings[0]
             assert np.isnan([derived.standard_error, derived.bias]).all() and derived.summary()["bias"] is None
             square = derive(counted_table(counts, mechanism), "chi-square")
             assert [square.lower, square.upper] == pytest.approx([2e4 * x**2 for x in (derived.lower, derived.upper)])
@@ -403,7 +403,7 @@ def test_the_number_of_records_that_would_do_does(mechanism):
     rare[3] *= 0.1
     table = np.rint(2000 * mechanism.kernel(("a", "b")).expected(rare / rare.sum())).astype(int)
     few = derive(counted_table(Counts(DOMAIN.subset(["a", "b"]), table), mechanism), "cramers-v")
-    assert "the share of" in few.warnings[0]
+    assert "the proportion of" in few.warnings[0]
     wanted = int(few.warnings[0].split("about ")[1].split()[0])
     factor = int(np.ceil(1.02 * wanted / table.sum()))
     assert 1 < factor < 10
@@ -418,7 +418,7 @@ def test_a_wide_interval_says_how_many_records_would_narrow_it():
     )
     derived = derive(counted_table(counts, made), "mutual-information")
     assert derived.reliable and derived.upper - derived.lower > np.log2(3) / 2
-    assert "of what mutual-information can be; about" in derived.warnings[0]
+    assert "of the range of mutual-information; about" in derived.warnings[0]
     assert not derive(counted_table(more, made), "mutual-information").warnings
 
 
@@ -483,7 +483,7 @@ def test_reports_that_are_all_alike_show_no_error(mechanism, statistic):
     table[1, 2] = 50
     derived = derive(counted_table(Counts(DOMAIN.subset(["a", "b"]), table), mechanism), statistic)
     assert np.isfinite(derived.value) and np.isnan([derived.standard_error, derived.lower, derived.upper]).all()
-    assert not derived.reliable and "all reports are alike" in derived.warnings[0]
+    assert not derived.reliable and "all reports are equal" in derived.warnings[0]
 
 
 def test_bad_requests_are_refused(mechanism):
@@ -492,7 +492,7 @@ def test_bad_requests_are_refused(mechanism):
         derive(counted_table(counts, mechanism), "median")
     with pytest.raises(InvalidInput, match="two attributes"):
         derive(counted_table(counts.marginal("a"), mechanism), "chi-square")
-    with pytest.raises(InvalidInput, match="all alike"):
+    with pytest.raises(InvalidInput, match="all equal"):
         derive(counted_table(counts, mechanism), "correlation", scores=([1, 1, 1, 1], [1, 2, 3]))
     with pytest.raises(InvalidInput, match="give a finite score"):
         derive(counted_table(counts, mechanism), "correlation", scores=([1, 2, 3, np.nan], [1, 2, 3]))
@@ -521,7 +521,7 @@ def test_one_rare_category_does_not_carry_the_value_away():
     # not raised by the rare category
     assert abs(derived.value - cramers_v(true)) < 0.08
     assert derived.estimator == "bias-corrected; without the categories that may be empty"
-    assert "the share of 'b' = 2" in derived.warnings[0]
+    assert "the proportion of 'b' = 2" in derived.warnings[0]
     assert derived.warnings[0].endswith("else give it a larger epsilon, or merge it with another category")
     # of two people a larger epsilon makes no more
     clear = design(made.domain, 25.0, method="kronecker").mechanism

@@ -309,7 +309,10 @@ def test_wrong_data_warn():
     true = np.stack([rng.choice(5, 5000, p=[0.9, 0.04, 0.03, 0.02, 0.01]), rng.integers(0, 2, 5000)], axis=1)
     unrandomized = count(true, domain, ["party", "sex"])
     (line,) = impossible([unrandomized], design.mechanism)
-    assert line.startswith("this does not look like data randomized by this design") and "standard errors" in line
+    assert (
+        line.startswith("estimates are probably wrong, because this does not look like data")
+        and "standard errors" in line
+    )
     # a design with far less noise
     other = optrr.design(domain, 6.0).mechanism.randomize_codes(true, 3)
     assert impossible([count(other, domain, "party")], design.mechanism)

@@ -185,16 +185,16 @@ def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
         (lambda r: r.proportion({"income": "much"}), "has no category"),
         (lambda r: r.proportion({"wealth": "much"}), "there is no attribute"),
         (lambda r: r.proportion({"income": "low"}, where={"sex": []}), "keeps no category of 'sex'"),
-        (lambda r: r.proportion({"income": list(("low", ">=50K", "top", None))}), "same whatever people answered"),
+        (lambda r: r.proportion({"income": list(("low", ">=50K", "top", None))}), "same for all answers"),
         (
             lambda r: r.proportion({"income": ["low", ">=50K", "top", None]}, where={"sex": "F"}),
-            "among sex 'F' is the same whatever",
+            "among sex 'F' is the same for all",
         ),
         (lambda r: r.tests([("sex", "income"), ("income", "sex")]), "is the same hypothesis as test 1"),
         (lambda r: r.table("sex", missing="complete-cases"), "declares a missing value"),
         (lambda r: r.table("income", missing="complete-cases", method="mle"), "leave one of them out"),
-        (lambda r: r.table("income", "sex", where={"sex": "F"}), "leave it out of the table"),
-        (lambda r: r.measure("entropy", "income", missing="complete-cases"), "``missing``: not taken by entropy"),
+        (lambda r: r.table("income", "sex", where={"sex": "F"}), "leave 'sex' out of the table"),
+        (lambda r: r.measure("entropy", "income", missing="complete-cases"), "``missing``: not accepted by entropy"),
         (lambda r: r.contrast(), "no share names"),
         (lambda r: r.contrast({"if": 1}), "give an object with 'of'"),
         (lambda r: r.contrast({"of": {"sex": "F"}, "weight": "x"}), "give a finite number"),
@@ -228,7 +228,7 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
         for names in (("sex", "income"), ("income", "sex"))
     ]
     assert ratios[0].rows[0].estimate == pytest.approx(ratios[1].rows[0].estimate, rel=1e-6)
-    assert "alike in 'sex'" in ratios[1].note
+    assert "the same 'sex'" in ratios[1].note
     for wrong, said in (
         (
             lambda: reports.measure("row-proportions", "income", "sex", missing=optrr.MissingAtRandom("income")),
@@ -400,7 +400,7 @@ def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes:
         ),
         (
             lambda r: r.test("a", "b", missing="complete-cases", calibration="bootstrap"),
-            "``calibration``: not a choice",
+            "``calibration``: not available",
         ),
         (lambda r: r.model(attributes=("a", "b"), stepwise=2, missing="complete-cases"), "give terms"),
         (lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")), "ignore the sample"),

@@ -146,7 +146,7 @@ def test_surveys_that_a_test_refuses_do_not_reject() -> None:
     mechanism, rng = design(domain, 0.4, constraints=Constraints(preserve="pairs")).mechanism, np.random.default_rng(6)
     pi = rng.dirichlet(np.full(12, 3.0)).reshape(2, 2, 3)
     counts = rng.multinomial(20_000, mechanism.kernel(domain.names).expected(pi).ravel()).reshape(2, 2, 3)
-    with pytest.raises(InvalidInput, match="true ones a cell"):
+    with pytest.raises(InvalidInput, match="true records a cell"):
         stratified_test(Counts(domain, counts), mechanism, "same-odds-ratios")
     assert power_analysis.power(stratified_alternative(pi, domain, mechanism, "same-odds-ratios"), 20_000) == 0
 

@@ -149,7 +149,7 @@ def test_power_is_what_simulation_finds(mechanism):
         assert rejected == pytest.approx(0.8, abs=0.05)
     none = association_alternative(NULL, Independence(kernel))
     assert power(none, 10**7) == pytest.approx(0.05, abs=1e-6)
-    with pytest.raises(InvalidInput, match="nothing to see"):
+    with pytest.raises(InvalidInput, match="no effect to detect"):
         required_records(none)
     with pytest.raises(InvalidInput, match="randomize less"):
         required_records(replace(effect, noncentrality=1e-17))
@@ -229,7 +229,7 @@ def test_bad_requests_are_refused(pairs):
         test(counts.marginal(["s", "g"]), pairs, "genotypic")
     with pytest.raises(InvalidInput, match="leave them out"):
         test(counts, pairs, scores=([0, 1, 2], [0, 1]))
-    with pytest.raises(InvalidInput, match="all alike"):
+    with pytest.raises(InvalidInput, match="all equal"):
         test(counts, pairs, "trend", scores=([0, 0, 0], [0, 1]))
     for wrong in ([0, 1, np.nan], [0, 1, np.inf], ["x", "y", "z"], [[0, 1, 2]]):
         with pytest.raises(InvalidInput, match=r"'g' has 3 categories; give a finite score|of 'g' must be numbers"):

@@ -367,7 +367,7 @@ def test_interval_means_are_the_cheapest(k):
 def test_power_iteration_refuses(bad):
     with pytest.raises(InvalidInput):
         clustering.power_iteration_clusters(bad, 2)
-    with pytest.raises(InvalidInput, match="clusters were asked for"):
+    with pytest.raises(InvalidInput, match="clusters cannot be made"):
         clustering.power_iteration_clusters(np.eye(2), 0)
 
 

@@ -193,7 +193,7 @@ def test_epsilons_out_of_range_are_refused(epsilon):
 @pytest.mark.parametrize("total", [1e-9, 1e-6, 0.01, 1.0, 20.0])
 def test_an_optimum_never_spends_more_than_its_total(total):
     if total < 4e-6:
-        with pytest.raises(InvalidInput, match="shares of the attributes run from"):
+        with pytest.raises(InvalidInput, match="epsilons of the attributes run from"):
             protocols.optimum(DOMAIN, 1.0, total)
         return
     spent = protocols.optimum(DOMAIN, 1.0, total).mechanism.epsilon

@@ -336,7 +336,7 @@ def said(capsys, command, *places, code=0, options=()):
 def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, command):
     for again in (f"copy.{kind}", f"r1.{kind}", f"./r1.{kind}"):
         err = said(capsys, command, f"r1.{kind}", f"others.{kind}", again, code=2)
-        assert "its people would count twice" in err and err.count("\n") == 1
+        assert "its respondents would count twice" in err and err.count("\n") == 1
     pooled = said(capsys, command, f"r1.{kind}", f"others.{kind}")
     assert pooled["n"] == 2 * N and pooled["doubts"] == []
 
@@ -346,7 +346,7 @@ def test_a_group_against_itself(kind, capsys):
     assert "would count twice" in said(capsys, "test", f"r1.{kind}", code=2, options=(*options, f"r1.{kind}"))
     # groups may be parts of one release, of different people
     (doubt,) = said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))["doubts"]
-    assert "two groups hold records of one release" in doubt
+    assert "both hold records of one release" in doubt
 
 
 def test_a_directory_may_hold_parts_of_one_release(kind, capsys):

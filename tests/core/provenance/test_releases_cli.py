@@ -253,16 +253,16 @@ def test_after_a_seeded_release_every_place_says_what_the_account_says(here, cap
     assert "not private" in err and "1.500000" in out and not as_json(capsys, *first)["private"]
     assert said(capsys, "account", "first.csv", "--limit", "100", code=1)[1].count("not private") == 1
     err = said(capsys, *second, "--limit", "100", code=2)[1]
-    assert "spent inf nats in all (1.500000, drawn from a seed + 2.000000), above the limit" in err
+    assert "consumed inf nats in all (1.500000, drawn from a seed + 2.000000), above the limit" in err
     assert not Path("second.csv").exists()
     out, err = said(capsys, *second)
     assert "total epsilon inf in all" in out and "second.csv was drawn" not in err
-    assert err.count("second.csv follows a release of the same people that was drawn from a seed") == 1
+    assert err.count("second.csv follows a release of the same respondents that was drawn from a seed") == 1
     made, account = as_json(capsys, *second), as_json(capsys, "account", "second.csv")
     assert made["epsilon"] is None and account["epsilon"] is None and not account["private"]
     assert [r["seeded"] for r in account["releases"]] == [True, False]
     err = estimate(capsys, "second.csv", "two.json")[1]
-    assert "second.csv was drawn" not in err and "follows a release of the same people that was drawn" in err
+    assert "second.csv was drawn" not in err and "follows a release of the same respondents that was drawn" in err
     both = said(capsys, *second, "--random-state", "2")[1]
     assert "second.csv was drawn from a seed" in both and "second.csv follows a release" in both
 

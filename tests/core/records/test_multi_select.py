@@ -113,7 +113,7 @@ def test_the_true_column_never_goes_through():
     frame = frame_of(chosen(20))
     with pytest.raises(InvalidInput, match="'fruit' cannot be public: it is an attribute"):
         optrr.design(DOMAIN, 2.0, public={"group": ["fruit"]}).randomize(frame)
-    with pytest.raises(InvalidInput, match="the index is called 'fruit' like an attribute"):
+    with pytest.raises(InvalidInput, match="the index has the name of attribute 'fruit'"):
         SURE.randomize(frame.set_index("fruit", drop=False))
     both = frame.assign(**dict.fromkeys(DOMAIN.names[1:], "no"))
     with pytest.raises(InvalidInput, match="column 'fruit' is not an attribute"):
@@ -134,7 +134,7 @@ TWO = Domain((option("a"), option("b", separator=",")))
         ),
         (
             lambda: optrr.count(pa.table({"fruit": [{"a": 1}]}), Domain((option("a"),)), "fruit: a"),
-            "which is no category",
+            "which cannot be a category",
         ),
         (lambda: SURE.randomize(pa.table({"fruit": [{"a": 1}], "sex": ["F"]})), "give texts, or lists of texts"),
         (lambda: Attribute("a", (0, 1), multi_select=("fruit", ";", "x")), "its categories are"),

@@ -410,7 +410,7 @@ def test_a_lazy_frame_is_read_again_and_an_iterator_is_not():
 
 def test_a_database_needs_a_query(tmp_path):
     path = duckdb_file(tmp_path / "people.duckdb").removeprefix("duckdb:")
-    with pytest.raises(InvalidInput, match="say which records with ``query="):
+    with pytest.raises(InvalidInput, match="select records with ``query="):
         open_source(path, DOMAIN)
     with pytest.raises(InvalidInput, match="check the database and the query"):
         open_source(RecordsAt(path, query="SELECT nothing FROM nowhere"), DOMAIN)
@@ -479,7 +479,7 @@ REFUSED = {
     "utf-8 too late": ("a.csv", csv_bytes() + b"F,no\n" * 300_000 + b"\xff,no,1\n", "record 2001 has 2 fields", "ÿ"),
     "json that is no object": ("a.jsonl", b"null\n", "line 1 is not one whole JSON object", None),
     "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is not one whole JSON object", "Z"),
-    "json of objects": ("a.jsonl", json_bytes() + b'{"age": {"Z": 1}}\n', "column 'age' holds something else", "Z"),
+    "json of objects": ("a.jsonl", json_bytes() + b'{"age": {"Z": 1}}\n', "column 'age' holds values other than", "Z"),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
     "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "not a whole Arrow file", None),
 }
@@ -578,8 +578,8 @@ def test_reports_of_devices_are_records_once_each(sent, which):
     [
         ({"design": "0" * 64}, "a report is of another design"),
         ({"id": None}, "a report has no id"),
-        ({"values": ["f", "0"]}, "has not the 3 values"),
-        ({"values": None}, "has not the 3 values"),
+        ({"values": ["f", "0"]}, "does not have the 3 values"),
+        ({"values": None}, "does not have the 3 values"),
         ({"values": ["f", "secret", "true"]}, "column 'kids', record 401: unknown category"),
     ],
 )
@@ -600,9 +600,9 @@ def test_a_wrong_report_of_a_device_is_refused_without_its_values(sent, tmp_path
         with pytest.raises(InvalidInput, match="a report has no id that is a text"):
             design.reports(place).table("kids")
         place.write_text("\n".join(json.dumps({"table": 1, "cells": "0", **each, "values": None}) for each in shown))
-        with pytest.raises(InvalidInput, match="has not the 3 values"):
+        with pytest.raises(InvalidInput, match="does not have the 3 values"):
             design.reports(place).table("kids")
     else:
         place.write_text(place.read_text() + "oops\n")
-        with pytest.raises(InvalidInput, match="holds a text that is no report"):
+        with pytest.raises(InvalidInput, match="holds a text that is not a report"):
             design.reports(place).table("kids")

@@ -269,7 +269,7 @@ def test_pandas_frames_keep_their_index(design, truth):
     few = some.iloc[:3].set_axis(labels)
     with_weight = optrr.design(design.domain, {"sex": 40.0, "age": 40.0}, public={"weight": "w"})
     assert with_weight.randomize(few).equals(few)
-    with pytest.raises(InvalidInput, match="the index is called 'sex' like an attribute"):
+    with pytest.raises(InvalidInput, match="the index has the name of attribute 'sex'"):
         sure.mechanism.randomize(few[["sex", "age"]].set_index("sex", drop=False))
 
 

@@ -1,1 +1,1 @@
-"""Reading records from wherever people have them, as Arrow record batches in bounded memory."""
+"""Reading of records from all supported sources, as Arrow record batches in bounded memory."""

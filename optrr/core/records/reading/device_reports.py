@@ -83,7 +83,7 @@ def _decoded(source: Source, column: str) -> Source:
                 reports = [_REPORT.decode(value.as_py() or "") for value in batch.column(0)]
             except (msgspec.DecodeError, RecursionError, UnicodeError):
                 raise InvalidInput(
-                    f"{source.name}: column {shown(column)} holds a text that is no report; leave its row out"
+                    f"{source.name}: column {shown(column)} holds a text that is not a report; leave its row out"
                 ) from None
             yield pa.RecordBatch.from_pydict({name: [getattr(each, name) for each in reports] for name in columns})
 
@@ -124,6 +124,6 @@ def _attributes(values: pa.Array, size: int, source: Source) -> list[pa.Array]:
     lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
     if any(length != size for length in lengths):
         raise InvalidInput(
-            f"{source.name}: a report has not the {size} values of the design's attributes; leave it out"
+            f"{source.name}: a report does not have the {size} values of the design's attributes; leave it out"
         )
     return [pc.list_element(values, i) for i in range(size)]

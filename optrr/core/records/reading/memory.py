@@ -79,7 +79,7 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
     is_duckdb = scheme == "duckdb" or place.endswith((".duckdb", ".ddb"))
     name, text = _PASSWORD.sub("…", place), where.query
     if not text:
-        raise InvalidInput(f"{name} is a database; say which records with ``query='SELECT …'``")
+        raise InvalidInput(f"{name} is a database; select records with ``query='SELECT …'``")
 
     @contextmanager
     def result(sql: str) -> Iterator[pa.RecordBatchReader]:

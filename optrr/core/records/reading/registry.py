@@ -237,7 +237,7 @@ def _format_of(where: RecordsAt) -> RecordFormat:
     known = ", ".join(s for f in FORMATS for s in f.suffixes)
     raise InvalidInput(
         f"{text} ends in {os.path.splitext(text)[1]!r}; records are read from {known} "
-        f"(text also compressed, {', '.join(COMPRESSIONS)}): export it as one of these, or say its ``format``"
+        f"(text also compressed, {', '.join(COMPRESSIONS)}): export it as one of these, or give its ``format``"
     )
 
 

@@ -1,4 +1,4 @@
-"""Where records lie, and what every reader of them shares: columns, their types, record batches, and limits.
+"""Places of records, and the common parts of their readers: columns, their types, record batches, and limits.
 
 A reader turns one kind of place (a CSV file, a Parquet file, a query, a frame …) into a :class:`Source`. Whatever counts
 or randomizes takes sources alone, so that a new kind of place is one function and one line in
@@ -261,7 +261,8 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         return _PLAIN_WIDTH
     if pa.types.is_nested(kind):
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds {in_one_line(kind)}, which is no category; give texts, numbers, dates or "
+            f"{name}: column {shown(field)} holds {in_one_line(kind)}, which cannot be a category; give texts, "
+            "numbers, dates or "
             "yes and no"
         )
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -272,7 +273,7 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         width = pc.max(pc.binary_length(column)).as_py() or 1
     if width > LONGEST_VALUE:
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds a value of {width} bytes, and {LONGEST_VALUE} are the most that are read; "
+            f"{name}: column {shown(field)} holds a value of {width} bytes, more than the maximum of {LONGEST_VALUE}; "
             "leave the column out, or shorten its values"
         )
     return width
@@ -285,7 +286,7 @@ def _require_known(dates: pa.Array, name: str, field: str) -> None:
         ends["min"].as_py(), ends["max"].as_py()
     except (OverflowError, ValueError):
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds dates beyond the years 1 to 9999; mend them, or write them as text"
+            f"{name}: column {shown(field)} holds dates beyond the years 1 to 9999; correct them, or write them as text"
         ) from None
 
 

@@ -92,7 +92,7 @@ class _Csv(Bytes):
             # the line is not shown: it may be somebody's record
             raise InvalidInput(
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
-                "write the columns' names there, or say ``delimiter`` or ``encoding`` if it has them"
+                "write the columns' names there, or give ``delimiter`` or ``encoding`` if it has them"
             )
         self.schema = pa.schema([(name, pa.string()) for name in names])
         self._decimal, self._date_format = _decimal(where.decimal), where.date_format
@@ -125,9 +125,7 @@ class _Csv(Bytes):
             try:
                 text = codecs.getincrementaldecoder(self._encoding)().decode(head).removeprefix("\ufeff")
             except UnicodeError:
-                raise InvalidInput(
-                    f"{self.name} is not {self._encoding}; say which encoding it has, such as latin-1"
-                ) from None
+                raise InvalidInput(f"{self.name} is not {self._encoding}; give its encoding, such as latin-1") from None
             if not text.strip() and len(head) < size:
                 raise InvalidInput(f"{self.name} is empty; a CSV file starts with the columns' names")
             splits = {d: _first_rows(text, d) for d in order}
@@ -187,7 +185,7 @@ class _Csv(Bytes):
                 dates = pc.strptime(column, format=self._date_format, unit="s", error_is_null=True)
             except pa.ArrowException:
                 raise InvalidInput(
-                    f"``date_format`` {self._date_format}: no format of dates; give one such as %d.%m.%Y"
+                    f"``date_format`` {self._date_format}: not a date format; give one such as %d.%m.%Y"
                 ) from None
             column = pc.coalesce(dates.cast(pa.date32()).cast(pa.string()), column)
         return column
@@ -203,12 +201,13 @@ class _Csv(Bytes):
             at, called = self._first_ragged(), _CALLED.get(self._delimiter, repr(self._delimiter))
             return (
                 f"{'a record' if at is None else f'record {at}'} has {ragged[2]} fields and the first line "
-                f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or mend the record"
+                f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or correct "
+                "the record"
             )
         if "UTF8" in said or "codec" in said:
-            return f"it is not {self._encoding}; say which encoding it has, such as ``encoding=latin-1``"
+            return f"it is not {self._encoding}; give its encoding, such as ``encoding=latin-1``"
         if "straddl" in said or "out of sync" in said:
-            return "a record does not end: a quoted value is not closed, or a line break is missing; mend it there"
+            return "a record does not end: a quoted value is not closed, or a line break is missing; correct it there"
         return "it is not CSV with one record a line; check how it was written"
 
     def _first_ragged(self) -> int | None:
@@ -252,7 +251,7 @@ def _decimal(given: str | None) -> str | None:
     if given is None or given == ".":
         return None
     if len(given) != 1 or given.isalnum():
-        raise InvalidInput(f"``decimal`` {shown(given)}: no separator; give one character, such as ','")
+        raise InvalidInput(f"``decimal`` {shown(given)}: not a separator; give one character, such as ','")
     return rf"^(\s*[-+]?\d*){re.escape(given)}(\d+\s*)$"
 
 
@@ -345,5 +344,5 @@ def category_column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, UnicodeError):
         raise InvalidInput(
-            f"{name}: column {shown(field.name)} holds something else than texts and numbers; leave it out"
+            f"{name}: column {shown(field.name)} holds values other than texts and numbers; leave it out"
         ) from None
