@@ -1,7 +1,7 @@
-"""From a question to a budget that one can defend: what a choice means, what it buys, what it is recorded as.
+"""Plan a survey: choose a privacy budget, compare it with alternatives, and record the decision.
 
-``question`` is what is asked, ``preview`` what a choice buys, ``meaning`` what it means for one person, and ``plan`` the
-recorded decision, with its ``statement`` and all that it hands over.
+``question`` holds the input, ``preview`` the accuracy of a choice, ``meaning`` its effect on one person's privacy, and
+``plan`` the recorded decision, with its ``statement`` for an ethics board and the folder of files for the survey.
 """
 
 import lazy_loader as lazy

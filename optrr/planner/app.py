@@ -1,16 +1,15 @@
-"""The page of a plan, for one person on this machine: one ASGI application, whose numbers come from :mod:`optrr.planner`.
+"""The planning page for one user on this machine: an ASGI application with numbers from :mod:`optrr.planner`.
 
-==============================  =======================================================================================
-GET  /?token=…                  the page; no other address is told the question
-GET  /plan.js, /plan.css, …     what the page is made of
-POST /preview                   fragments of the page for a question, and how much of it is computed
-POST /required                  the least total, or the fewest people, for the margin that is wished
-POST /save                      hands the question over to whoever keeps plans; what was written, a line each
-==============================  =======================================================================================
+============================== =======================================================================================
+GET /?token=… the page; no other address receives the question GET /plan.js, /plan.css, … scripts and styles of the page
+POST /preview fragments of the page for a question, and the progress of the computation POST /required the smallest
+total, or number of people, for the required margin POST /save saves the plan of a question; returns lines about the
+written files ==============================
+=======================================================================================
 
-Whoever may ask: requests name this server's own address as their host, so that no other name leads here; they come from its
-own page or from no page at all; and they have the token, which is compared in constant time. Nothing but a question is known
-here: no file is read, and no record of any person.
+Access: a request must name the server's own address as its host (against DNS rebinding), come from its own page or from
+no page, and contain the token, which is compared in constant time. The server knows the question only: it reads no file
+and no record of any person.
 """
 
 import asyncio
@@ -50,31 +49,34 @@ HOST = "127.0.0.1"
 MOST_BYTES = 1 << 18
 _FILES = ("plan.js", "state.js", "form.js", "plan.css", "icon.svg")
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
-_MALFORMED = "the body is not what this address takes; send the object that the page sends"
-# What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
+_MALFORMED = "the request body has an unexpected form; send the object that the page sends"
+# Function that saves a plan, from the question, reason and alternatives; returns lines about the written files.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
-    """Create the application that shows this question first.
+    """Create the application, with the question that it shows first.
 
-    At ``address`` (host and port), to users with the token.
-
-    ``work`` computes points; by default a thread of its own does.
+    ``address`` is host and port; only requests with the token are served. ``work`` computes points, by default in its
+    own thread.
     """
     answers = PageAnswers(save, work)
 
     async def page(request: Request) -> Response:
         if not _same(token, request.query_params.get("token", "")):
             raise HTTPRefusal(
-                403, "the plan is for whoever started it; open the address that was printed, with its token"
+                403,
+                (
+                    "this page is private to the person who started it; open the printed address, which contains "
+                    "the token"
+                ),
             )
         return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
 
     def posted(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             if not _same(token, request.headers.get("x-optrr-token", "")):
-                raise HTTPRefusal(403, "the token is missing or another one; open the address that was printed")
+                raise HTTPRefusal(403, "the token is missing or wrong; open the printed address")
             body = await body_of(request, "application/json", MOST_BYTES)
             return json_response(await asyncio.to_thread(_answered, answer, body))
 
@@ -105,9 +107,9 @@ class _OwnAddress:
             for name, value in scope["headers"]:
                 given.setdefault(name.lower(), []).append(value)
             if given.get(b"host") != self._host:
-                raise HTTPRefusal(421, "this is the server of another address; open the address that was printed")
+                raise HTTPRefusal(421, "this server has another address; open the printed address")
             if any(origin != self._origin for origin in given.get(b"origin", [])):
-                raise HTTPRefusal(403, "another page's requests are not served; open the address that was printed")
+                raise HTTPRefusal(403, "requests from other pages are refused; open the printed address")
         await self._app(scope, receive, send)
 
 
@@ -137,9 +139,8 @@ def _file(name: str) -> Callable[[Request], Any]:
 def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str], None], *, browser: bool) -> None:
     """Serve the page until SIGINT or SIGTERM.
 
-    It saves plans into a folder; its address is printed, and opened in a browser.
-
-    Raises InvalidInput for a port in use.
+    Plans are saved into a folder. The address is printed and opened in a browser. Raises InvalidInput for a port in
+    use.
     """
 
     def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
@@ -149,7 +150,7 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
     with listening(HOST, port) as bound, TemporaryDirectory(prefix="optrr-plan-") as private:
         address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
         app, url = plan_app(question, save, token, address), f"http://{address}/?token={token}"
-        say(f"the plan's page: {url}\nit saves to {folder}; Ctrl+C ends it")
+        say(f"planning page: {url}\nplans are saved to {folder}; press Ctrl+C to stop")
         if browser:
             webbrowser.open(redirect(url, Path(private)).as_uri())
         run(app, bound)
@@ -158,7 +159,7 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
 def redirect(url: str, private: Path) -> Path:
     """Write a file that leads to an address; only this user can read it.
 
-    A list of processes would show the token in the address.
+    An address on the command line would show the token in the list of processes.
     """
     place, target = private / "plan.html", escape(url)
     place.touch(mode=0o600)
@@ -170,20 +171,20 @@ def redirect(url: str, private: Path) -> Path:
     return place
 
 
-# Steps of the slider of totals for each factor of two.
+# Slider steps per factor of two of the total.
 _PER_DOUBLE = 20
 
 
 def slider_totals() -> list[float]:
     """List the totals of the slider in nats.
 
-    Evenly spaced in logarithms, with three digits, over the ladder.
+    They are evenly spaced in logarithms over the ladder, with three digits.
     """
     steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
     return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
 
 
-# Where the slider of people begins, over how many factors of ten it goes, and its steps for each of them.
+# First value of the slider of people, its factors of ten, and its steps per factor of ten.
 _FEWEST, _DECADES, _PER_TEN = 10, 5, 12
 
 
@@ -193,7 +194,7 @@ def slider_people() -> list[int]:
     return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
 
 
-# What somebody may think beforehand, in percent.
+# Prior beliefs on offer, in percent.
 _PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
 
@@ -230,23 +231,21 @@ class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-# Alternatives that are remembered; more are not read by anybody.
+# Maximum number of remembered alternatives; nobody reads more.
 _MOST_SEEN = 40
 
 
 class PageAnswers:
-    """What a page is answered; may be used from several threads.
+    """Answers to the page's requests; safe to use from several threads.
 
-    Previews that were exact and rested on are remembered, so that a plan that is saved lists them as alternatives.
-
-    Every method takes a body of JSON, and raises msgspec.DecodeError where it is malformed and InvalidInput where what it says
-    cannot be.
+    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method takes a
+    JSON body, and raises msgspec.DecodeError if it is malformed and InvalidInput if its content is not allowed.
     """
 
     def __init__(self, save: Save, work: PlanWork | None = None) -> None:
         self._save, self._work = save, work or PlanWork()
         self._lock = threading.Lock()
-        # previews that were exact and rested on, by all that decides an allocation
+        # exact previews that the user rested on, by the inputs that determine an allocation
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
 
     def preview(self, body: bytes) -> dict[str, Any]:
@@ -274,11 +273,11 @@ class PageAnswers:
     def required(self, body: bytes) -> dict[str, Any]:
         """Return the least total and the fewest people for the margin.
 
-        Each in a sentence; None if there is none.
+        Each comes with a sentence, and is None if it does not exist.
         """
         question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
         if question.margin is None:
-            raise InvalidInput("no margin is wished; say how many points ± would do")
+            raise InvalidInput("no margin is required; enter the ± percentage points that you need")
         known = self._work.ask(question)
         if known.error:
             raise InvalidInput(known.error)
@@ -288,7 +287,7 @@ class PageAnswers:
         if fewest is not None:
             fewest = two_digits_up(fewest)
         total = total_for(known.points, question.margin, question.n) if ready and known.points else None
-        wait = f"{known.done} of {known.of} totals are computed; the answer comes when all are there."
+        wait = f"{known.done} of {known.of} totals are computed; the result appears when all are done."
         return {
             "total": total,
             "people": fewest,
@@ -321,16 +320,21 @@ class PageAnswers:
     def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
         margin, asked = f"± {question.margin:g} points", _number_said(question.n)
         if total is not None:
-            return f"With {asked}, every table has {margin} or better from about ε = {total:g} on."
+            return f"With {asked}, every table has {margin} or better if ε is at least about {total:g}."
         enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
-        more = "" if enough is None else f"; at that total about {two_digits_up(enough):,} people would do"
-        return f"No total up to {LADDER[-1]:g} gives {margin} with {asked}{more}. Ask more people, or wish for less."
+        more = "" if enough is None else f"; at that total, about {two_digits_up(enough):,} people would be enough"
+        return (
+            f"No total up to {LADDER[-1]:g} gives {margin} with {asked}{more}. Ask more people, or accept a "
+            "larger margin."
+        )
 
 
 def _people_said(question: Question, fewest: int | None) -> str:
     margin, total = f"± {question.margin:g} points", f"ε = {question.total:g}"
     if fewest is None:
-        return f"At {total} no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
+        return (
+            f"At {total}, no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
+        )
     return f"At {total}, about {_number_said(fewest)} give every table {margin} or better."
 
 
@@ -339,12 +343,12 @@ def _number_said(number: int) -> str:
 
 
 def _status(known: Known, point: Point | None) -> str:
-    curve = f"{known.done} of {known.of} totals of the curve are computed"
+    curve = f"{known.done} of {known.of} points of the curve are computed"
     if known.error:
-        return "There are no numbers for this total."
+        return "No results for this total."
     if point is None:
-        return f"Computing: nothing is known at this total yet; {curve}."
+        return f"Computing: there are no results at this total yet; {curve}."
     if not point.exact:
-        then = "exact numbers are on their way" if known.busy else "it becomes exact when the slider rests"
-        return f"A preview (≈) between two computed totals; {then}."
+        then = "the exact numbers follow" if known.busy else "the numbers become exact when the slider stops"
+        return f"Approximate numbers (≈) between two computed totals; {then}."
     return f"Exact numbers at this total; {curve}." if known.busy else "Exact numbers at this total."

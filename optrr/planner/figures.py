@@ -1,11 +1,9 @@
-"""Numbers and small charts of a plan, as people read them.
+"""Number formats and small charts of the planning page.
 
-Numbers that are interpolated have ≈ and two digits, and exact ones have four. Charts are SVG: the frontier of error
-against ε, and of 100 people how many.
-
-Colours are classes of the page's style sheet, so that light, dark and paper each have their own. Every chart has its numbers
-as a description, which is read out in its place. What a script needs to move the chosen point stands in attributes of the
-frontier: where its axis begins and ends, and of which totals.
+Interpolated numbers have ≈ and two digits, exact ones four. Charts are SVG: error against ε, and 100 dots that show a
+chance. Colours are classes of the style sheet, so that light, dark and print differ. Every chart has its numbers as a
+text alternative. The frontier's data attributes give the script the ends of its axis, so that it can move the chosen
+point.
 """
 
 import math
@@ -16,9 +14,9 @@ from markupsafe import escape
 
 from optrr.core.display import Chart, epsilon_text
 
-# Digits of a number that is exact, and of one that is interpolated.
+# Digits of exact and of interpolated numbers.
 _EXACT, _INTERPOLATED = 4, 2
-# Before a number that is an interval's half, or interpolated; with spaces at which no line breaks.
+# Signs before half-widths and interpolated numbers, with no-break spaces.
 PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
 # Decimals of an ε.
 _DECIMALS = 4
@@ -26,7 +24,7 @@ _DECIMALS = 4
 _WIDTH = 340
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
-# Dots in a row, and how far one is from the next.
+# Dots per row, and their distance.
 _DOTS, _APART = 10, 13
 # A total ε in nats with its margin in percentage points.
 _At = tuple[float, float]
@@ -54,17 +52,14 @@ class Figures:
         return f"{PLUS_MINUS}{said}" if self.exact else f"≈\u00a0{PLUS_MINUS}{said.removeprefix(_ABOUT)}"
 
     def epsilon(self, value: float) -> str:
-        """Format ε in nats, rounded up if exact.
-
-        The text is never below the privacy loss.
-        """
+        """Format ε in nats, rounded up if exact, so that it is never understated."""
         return epsilon_text(value, _DECIMALS) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
 
 
 def digits(value: float, count: int) -> str:
-    """Format a number with so many significant digits.
+    """Format a number with ``count`` significant digits.
 
-    Without an exponent between 10^-4 and 10^12.
+    There is no exponent between 10^-4 and 10^12.
     """
     rounded = float(f"{value:.{count}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e12:
@@ -84,12 +79,10 @@ def interval_text(share: float, margin: float) -> str:
 
 
 def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:
-    """Plot ± percentage points against the total on logarithmic axes.
+    """Plot ± percentage points, and their lower bound, against the total ε.
 
-    With the lower bound for any mechanism.
-
-    Curves are totals with their margins; what logarithms do not have is left out. ``chosen`` is the present total with its
-    margin, None where that is not known; ``ends`` are the totals at which the axis begins and ends.
+    Both axes are logarithmic. Curves are totals with their margins; points without a logarithm are left out. ``chosen``
+    is the current total with its margin, or None if that is unknown; ``ends`` are the totals at the ends of the axis.
     """
     points, bound, shown = _drawable(points), _drawable(bound), _drawable([chosen] if chosen else [])
     margins = [m for _, m in (*points, *bound, *shown)] or [1.0, 10.0]
@@ -108,7 +101,7 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
         if path := _path(curve, across, up):
             out.append(f'<path class="{kind}" d="{path}"/>')
     out += [f'<circle class="point" cx="{across(t):.1f}" cy="{up(m):.1f}" r="2.5"/>' for t, m in points]
-    said = "No margin is known yet for the chosen total"
+    said = "No margin is available yet for the chosen total"
     if shown:
         ((total, margin),) = shown
         x, y = (min(max(across(total), _LEFT), _RIGHT), up(margin))
@@ -128,7 +121,7 @@ def _drawable(curve: Sequence[_At]) -> list[_At]:
 def dots_chart(before: int, after: int, what: str) -> Chart:
     """Plot 100 dots twice, with those filled before and after.
 
-    ``what`` describes them in a sentence.
+    ``what`` is a sentence that describes the chart.
     """
     side = _DOTS * _APART
     start, height = _WIDTH - 20 - side, side + 24
@@ -149,7 +142,7 @@ def _svg(width: int, height: int, inner: Iterable[str], attributes: str = "") ->
 
     :class:`optrr.core.display.parts.Chart` adds both.
     """
-    # the attributes stand last, because the part writes its own at the beginning
+    # attributes come last, because the part inserts its own at the beginning
     return f'<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"{attributes}>{"".join(inner)}</svg>'
 
 
@@ -182,10 +175,7 @@ def _doubles(low: float, high: float) -> list[float]:
 
 
 def _nice(low: float, high: float) -> list[float]:
-    """List a few round numbers from low to high.
-
-    1, 2 and 5 times powers of ten, or only powers if there are many.
-    """
+    """List a few round numbers (1, 2, 5 times powers of ten) from low to high."""
     powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     numbers = [lead * 10.0**p for p in powers for lead in (1, 2, 5)]
     inside = [n for n in numbers if low <= n <= high]

@@ -1,12 +1,12 @@
-"""A plan: the question, the choice with its numbers, the alternatives seen and the reason, and all that follows from them.
+"""A plan: the question, the choice with its numbers, the alternatives considered, the reason, and the files for the survey.
 
     plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=4, n=1000, reason="…")
     plan.summary(); plan.statement(); plan.save("plan")
 
-The numbers are those of :func:`optrr.allocate`, which is called again where a plan is opened.
+The numbers come from :func:`optrr.allocate`, which is called again when a plan is opened.
 
-A plan hands over one folder with everything from the specification to the analysis, whole or not at all. Files of an earlier
-plan are replaced, and no others. ``tables.toml`` is there where the tables have no name of their own.
+:meth:`Plan.save` writes one folder with everything from the specification to the analysis, completely or not at all. It
+replaces files of an earlier plan, and no others. ``tables.toml`` is written if the tables have no common name.
 """
 
 import math
@@ -48,23 +48,20 @@ from optrr.planner.statement import device_numbers, statement
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
+# Parts of a nat to which a computed total is rounded up, as totals are shown.
 _PARTS = 1e6
-# A margin that is missed by less than this share is reached: totals and errors are doubles.
+# Relative excess up to which a margin counts as reached, because totals and errors are doubles.
 _REACHED = 1e-9
-# Totals that are tried above one that does not do grow by this factor, until one does; then they are halved to this share.
+# Factor by which totals grow until one reaches the margin, and relative width at which the bisection then stops.
 _STEP, _NEAR = 1.05, 1e-3
-# A margin that is undercut by more than this share is had with less.
+# Relative slack of a margin above which a smaller total is tried.
 _SLACK = 1e-4
 _TOTAL, _PEOPLE = 1.0, 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A recorded decision.
-
-    A question, its allocation, the reason, and the alternatives considered.
-    """
+    """A recorded decision: question, allocation, reason and alternatives."""
 
     question: Question
     point: Point
@@ -78,16 +75,13 @@ class Plan(Result):
         """Build the plan of a question; raise as :func:`optrr.allocate` does."""
         made = allocated(question)
         out = cls(question, point(question, made), reason, tuple(seen))
-        # what was just computed need not be computed again
+        # keep the allocation that was just computed
         out.__dict__["allocation"] = made
         return out
 
     @cached_property
     def allocation(self) -> Allocation:
-        """All compared protocols, the chosen one first.
-
-        Computed again if not known.
-        """
+        """All compared protocols, the chosen one first; computed again if unknown."""
         return allocated(self.question)
 
     @property
@@ -103,7 +97,7 @@ class Plan(Result):
     def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
         """Change the attacker's prior belief and the number of releases.
 
-        The belief about a person is in 0.001..0.999.
+        The belief about a person must be within 0.001..0.999.
         """
         out = replace(self, question=replace(self.question, prior=prior, releases=releases))
         out.__dict__["allocation"] = self.allocation
@@ -121,20 +115,21 @@ class Plan(Result):
         largest = max((table.margin for table in self.preview.tables), default=0.0)
         if wished is None or largest <= wished * (1 + _REACHED):
             return self.point.warnings
-        needed = f"a margin of ± {wished:g} points was wished for, and some table has ± {largest:.3g}"
+        needed = f"the required margin of ± {wished:g} points is not met: some table has ± {largest:.3g}"
         return (*self.point.warnings, f"{needed}; raise the total, or ask more people")
 
     def headline(self) -> str:
         """Summarize respondents, privacy budget, protocol and accuracy."""
         return (
-            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by {self.point.way.name}: "
-            f"typically ± {self.preview.typical_margin:.3g} points, {nearness(self.preview.over_bound)}"
+            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by "
+            f"{self.point.way.name}: typically ± {self.preview.typical_margin:.3g} points, "
+            f"{nearness(self.preview.over_bound)}"
         )
 
     def summary(self) -> dict[str, Any]:
         """Return plain values for JSON.
 
-        The question, the choice with its numbers, the alternatives, and predicted errors.
+        They are the question, the choice with its numbers, the alternatives, and predicted errors.
         """
         return {
             "question": self.question.state(),
@@ -150,7 +145,7 @@ class Plan(Result):
     def to_arrow(self) -> "pa.Table":
         """Convert to a table with one row per required table.
 
-        Cells, and ± percentage points (95 % confidence) in all and by sampling alone.
+        Columns: cells, and ± percentage points (95 % confidence) in total and by sampling alone.
         """
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
@@ -189,9 +184,10 @@ class Plan(Result):
         return plan_toml(self.preview, self.asking, self.seen, self.reason)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
-        """Write all that the plan hands over, whole or not at all; returns the files.
+        """Write all files of the plan, completely or not at all, and return them.
 
-        Raises InvalidInput where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
+        Raises InvalidInput if that would overwrite files that are not from a plan, or a design of which reports may
+        exist.
         """
         return hand_over(
             folder,
@@ -215,34 +211,32 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
 ) -> Plan:
     """Choose a total ε for a margin of error and record the decision.
 
-    Or record the accuracy of a given total.
-
     Parameters
     ----------
     domain
         a specification, its file or a plan's, a Domain, or a mapping of names to categories or sizes.
     total
-        ε in nats that each person spends, 0.05..20. Where it is left out, the least one for the ``margin``, or 1.
+        privacy budget ε of each person in nats, 0.05..20; by default the smallest for ``margin``, or 1.
     workload, records_only
-        as of :func:`optrr.allocate`.
+        as in :func:`optrr.allocate`.
     n
-        number of respondents. Where it is left out, as few as the ``margin`` needs at the total, or 1000.
+        number of respondents; by default the fewest for ``margin`` at the total, or 1000.
     protocol
-        name of a protocol to take instead of the best.
+        name of a protocol to use instead of the best.
     margin
         ± on each proportion, in percentage points with 95 % confidence, as a root mean square over a table's cells.
     reason
-        why this choice, for the record.
+        reason of the choice, for the record.
 
     Returns
     -------
     Plan
-        for an attacker who thinks 10 % likely what is true of a person, and one release; :meth:`Plan.meant` changes both.
+        recorded decision, for an attacker with prior belief 10 % and one release; :meth:`Plan.meant` changes both.
 
     Raises
     ------
     InvalidInput, Infeasible
-        one line each; where the margin cannot be had, with the number that can.
+        if an argument is not allowed, or if the margin cannot be reached; the message states the margin that can.
 
     Examples
     --------
@@ -272,17 +266,14 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     )
     if people > MOST_PEOPLE:
         raise InvalidInput(
-            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by {made.point.way.name}; "
-            "raise the total, or choose another protocol"
+            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by "
+            f"{made.point.way.name}; raise the total, or choose another protocol"
         )
     return Plan.of(replace(question, n=people, way=_way(made, best)), reason)
 
 
 def specification_of(given: Declared) -> Specification:
-    """Return the specification of the argument.
-
-    Itself, a file's, that of a plan's file, or of a domain.
-    """
+    """Return the specification of a specification, file, plan file or domain."""
     if is_file(given) and is_plan(path_of(given)):
         return read_plan(path_of(given)).question.specification
     return Specification.of(given)
@@ -295,7 +286,7 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
     """
     result = verify_plan(path, limited=limited)
     if not result.holds:
-        raise InvalidInput(f"plan {path} does not hold: {result.headline()}; make it again with optrr.plan")
+        raise InvalidInput(f"plan {path} is not valid: {result.headline()}; make it again with optrr.plan")
     recorded = read_plan(path)
     return Plan.of(recorded.question, recorded.reason, recorded.seen)
 
@@ -303,11 +294,10 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
     """Find the plan with the least total at which a protocol has this margin.
 
-    For every table, rounded up to the sixth decimal.
-
-    An allocation with the errors required says where to begin. Where all ways, as they are best on average at that total, leave
-    some table with more, higher totals are tried, and where one has less, lower ones. Questions that are best for the largest
-    error instead may do with less: :func:`optrr.allocate` with ``standard_error`` has them.
+    The margin holds for every table, and the total is rounded up to the sixth decimal. The search starts from an
+    allocation with the required errors. If every protocol, optimized for the average error at that total, exceeds the
+    margin in some table, higher totals are tried; if one stays below it, lower ones. Protocols optimized for the
+    largest error instead may need less: :func:`optrr.allocate` with ``standard_error`` computes them.
     """
     needed = allocate(
         question.specification,
@@ -327,7 +317,7 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
             raise _too_small(margin, question)
         made = _closest(question.at(high), reason)
     if low == high and _reaches(made, margin * (1 - _SLACK)):
-        # a way that is compared at a total alone does with less
+        # a protocol that is compared at a given total may need less
         low = max(needed.total_bound or 0.0, LEAST_TOTAL)
     while high > low * (1 + _NEAR):
         middle = _rounded_up(math.sqrt(low * high))
@@ -337,9 +327,9 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
 
 
 def _closest(question: Question, reason: str) -> Plan:
-    """Find the plan of the protocol with the smallest largest margin.
+    """Find the plan whose protocol has the smallest largest margin.
 
-    The best on average if it is as good.
+    The protocol that is best on average is taken if it is as good.
     """
     made = Plan.of(question, reason)
     best = min(_points(made), key=lambda each: _worst_margin(question, each))
@@ -352,10 +342,7 @@ def _worst_margin(question: Question, each: Point) -> float:
 
 
 def _points(made: Plan) -> list[Point]:
-    """List the chosen protocol's point, or those of all admissible ones.
-
-    All if no protocol was chosen.
-    """
+    """List the chosen protocol's point, or those of all admissible ones."""
     question, allocation = made.question, made.allocation
     if question.way is not None:
         return [made.point]
@@ -371,8 +358,8 @@ def _way(made: Plan, best: Point) -> str | None:
 
 def _too_small(margin: float, question: Question) -> InvalidInput:
     return InvalidInput(
-        f"± {margin:g} points needs a total above {MOST_TOTAL:g} nats with {question.n} people; ask more people, or take a "
-        "larger margin"
+        f"± {margin:g} points needs a total of more than {MOST_TOTAL:g} nats with {question.n} people; ask more "
+        "people, or accept a larger margin"
     )
 
 
@@ -386,7 +373,7 @@ def _rounded_up(total: float) -> float:
 
 _PLAN = "plan.toml"
 _TABLES = "tables.toml"
-# What a plan may hand over, the plan first.
+# Files of a plan, the plan first.
 _NAMES = (
     _PLAN,
     "specification.toml",
@@ -402,12 +389,10 @@ _NAMES = (
 def hand_over(
     folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
 ) -> tuple[Path, ...]:
-    """Write everything into a folder and return the files, the plan first.
+    """Write all files into a folder and return them, the plan first.
 
-    The folder is created if it is missing.
-
-    Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
-    stands there.
+    The folder is created if it is missing. Raises InvalidInput if a file of one of these names is not from a plan, or
+    if reports may exist that were collected with the plan in the folder.
     """
     place = Path(folder)
     refuse_foreign(place, asking.digest)
@@ -431,16 +416,16 @@ def hand_over(
                 place.rmdir()
             raise
     for each in _NAMES:
-        # an earlier plan's, which this one does not need
+        # files of an earlier plan that this one does not need
         if each not in written:
             (place / each).unlink(missing_ok=True)
     return tuple(place / each for each in written)
 
 
 def refuse_foreign(place: Path, digest: str | None = None) -> None:
-    """Raise InvalidInput if a file would be lost that no plan wrote.
+    """Raise InvalidInput if a file would be lost that is not from a plan.
 
-    Given a digest, also another design that reports may need.
+    With a digest, also if another design would be lost that reports may need.
     """
     if place.exists() and not place.is_dir():
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
@@ -450,13 +435,14 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
     if was_killed(place / _PLAN):
         return
     if not is_plan(place / _PLAN):
-        raise InvalidInput(f"{place / there[0]} was written by no plan and would be lost; choose another folder")
+        raise InvalidInput(f"{place / there[0]} was written by no plan and would be overwritten; choose another folder")
     others = sorted(
         each.name for each in place.iterdir() if each.name not in _NAMES and not each.name.startswith((".", "_"))
     )
     if others and digest is not None and read_plan(place / _PLAN).choice.get("digest") != digest:
         raise InvalidInput(
-            f"{place} holds {brief(others[0])} beside another plan, whose reports may need its design; choose another folder"
+            f"{place} holds {brief(others[0])} of another plan, whose reports may need its design; choose another "
+            "folder"
         )
 
 

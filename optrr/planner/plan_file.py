@@ -1,16 +1,16 @@
-"""What is written down of a plan: the question, the alternatives seen, the choice with its numbers, and the reason.
+"""The file of a plan: the question, the alternatives considered, the choice with its numbers, and the reason.
 
     format = "optrr-plan/1"
     reason, software        texts
     [question]              as :meth:`optrr.planner.question.Question.state`
-    [[seen]]                total, n, way, margin, over_bound of each alternative that was looked at
+    [[seen]]                total, n, way, margin, over_bound of each alternative that was considered
     [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
                             digest of the protocol, and digest of the question
-    [[choice.tables]]       attributes and margin of each wanted table (the first 200)
-    [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, where whole records are asked
+    [[choice.tables]]       attributes and margin of each required table (the first 200)
+    [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, if whole records are randomized
 
-Margins are ± percentage points with 95 % confidence. Whoever reads a plan recomputes it: what the file says is compared number
-by number with what follows from its question.
+Margins are ± percentage points with 95 % confidence. Reading a plan recomputes it: every number of the file is compared
+with the number that follows from its question.
 """
 
 import hashlib
@@ -34,9 +34,9 @@ from optrr.planner.preview import Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
 
 FORMAT = "optrr-plan/1"
-# Alternatives that a plan holds; each other total takes an allocation to recompute.
+# Maximum number of alternatives of a plan; each further total takes an allocation to recompute.
 MOST_SEEN = 50
-# Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
+# Relative tolerance of recomputed numbers; solvers on other machines differ by less.
 SAME = 1e-6
 # The protocol that was saved beside a plan.
 _DESIGN = "design.json"
@@ -45,10 +45,8 @@ _DESIGN = "design.json"
 class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An alternative for the same attributes and tables that was considered.
 
-    With numbers of an allocation.
-
-    ``total`` is ε in nats; ``margin`` typical ± percentage points, 95 %, ``inf`` where some table cannot be estimated;
-    ``over_bound`` its error over what no mechanism of this total can have less of than.
+    ``total`` is ε in nats; ``margin`` the typical ± percentage points (95 %), ``inf`` if some table cannot be
+    estimated; ``over_bound`` its error divided by the lower bound for any mechanism of this total.
     """
 
     total: float
@@ -72,7 +70,7 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def meaning_of(preview: Preview) -> Meaning:
     """Compute the meaning of the drawn total for one person.
 
-    Of whole records also for an attacker who knows all other answers.
+    For whole records, it includes an attacker who knows all other answers.
     """
     question, labels = preview.question, preview.point.labels
     conditional = max(label.conditional_epsilon for label in labels) if labels else None
@@ -116,10 +114,7 @@ def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
 
 
 def _question_digest(question: Question) -> str:
-    """Compute the digest of all inputs, also of texts.
-
-    It detects accidental changes, as digests in files do.
-    """
+    """Compute the digest of all inputs, including texts, to detect edits."""
     canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
@@ -171,7 +166,7 @@ def is_plan(path: Path) -> bool:
 def read_plan(path: Given) -> RecordedPlan:
     """Read a plan.
 
-    Raises InvalidInput, in one line, if it is no plan, malformed, or impossible.
+    Raises InvalidInput, in one line, if the file is not a plan, or is malformed or impossible.
     """
     raw = read_declared(path, "plan", "keys of a plan")
     stated = raw.get("format") if isinstance(raw, Mapping) else None
@@ -197,9 +192,8 @@ def read_plan(path: Given) -> RecordedPlan:
 def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     """Recompute a plan from its question and compare; see :func:`optrr.verify`.
 
-    Where ``design.json`` stands beside the plan, it must be the protocol that the plan names.
-
-    Raises InvalidInput as :func:`read_plan`, and where nothing can be allocated for its question.
+    A ``design.json`` in the folder of the plan must be the protocol that the plan names. Raises InvalidInput as
+    :func:`read_plan`, and if nothing can be allocated for the question.
     """
     recorded = read_plan(path)
     question = recorded.question
@@ -219,7 +213,7 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
         if digest != named:
             differing.append(compared[-1])
         elif saved is not None and _as_good(saved, asking, preview):
-            # another machine's solver may end at another law of the same numbers
+            # another machine's solver may find another noise distribution with the same numbers
             differing = [each for each in differing if each[0] != "digest"]
     count, how = amount(len(compared), "entry").replace("entrys", "entries"), "from the question"
     checks = [Check("plan", count, f"{len(compared) - len(differing)} the same", how, not differing)]
@@ -230,7 +224,7 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
 def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Iterate over name, recorded and recomputed value of every entry.
 
-    None if an entry is on one side only.
+    A value that exists on one side only is None on the other.
     """
     if isinstance(recorded, dict) and isinstance(recomputed, dict):
         for key in dict.fromkeys([*recomputed, *recorded]):
@@ -257,10 +251,7 @@ def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
 
 
 def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
-    """Recompute margin and error ratio of every alternative.
-
-    Each total is allocated once.
-    """
+    """Recompute margin and error ratio of every alternative, once per total."""
     points: dict[float, Point] = {}
     for k, seen in enumerate(recorded.seen, 1):
         # every way is compared, whichever is chosen
@@ -283,9 +274,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 def toml_text(content: Mapping[str, Any]) -> str:
     """Format plain values as TOML, in their order.
 
-    A mapping becomes a table, and a list of mappings one table each.
-
-    What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
+    A mapping becomes a table, and a list of mappings one table each; these come after all other values, as TOML
+    requires. Other lists hold plain values, or lists of texts.
     """
     return "\n".join([*_tables_in_order(content, ()), ""])
 

@@ -1,10 +1,11 @@
-"""What a choice buys: errors, intervals and smallest differences of every protocol, at any total and number of people.
+"""Accuracy of a choice: errors, intervals and smallest differences of every protocol, at any total and number of people.
 
-A :class:`Point` is what :func:`optrr.allocate` says at one total, without the number of people, which only divides. Between
-two points errors are interpolated, linearly in their logarithms over that of the total: a preview while a slider moves, and
-called so. A :class:`Preview` is a point seen with n people.
+A :class:`Point` holds the result of :func:`optrr.allocate` at one total, without the number of people, which only
+divides the errors. Between two points, log errors are interpolated linearly in the log total; such a preview, while a
+slider moves, is marked as one. A :class:`Preview` is a point with n people.
 
-An allocation takes seconds, an interpolation no time; what no mechanism can be below is computed at once in both.
+An allocation takes seconds, an interpolation almost no time; the lower bound for any mechanism is computed at once in
+both.
 """
 
 import math
@@ -22,17 +23,17 @@ from optrr.core.design import Asking
 from optrr.core.domain import Domain
 from optrr.planner.question import MOST_TOTAL, Question
 
-# Totals that a curve is computed at, in nats; those in between are interpolated.
+# Totals in nats at which curves are computed; those in between are interpolated.
 LADDER = tuple(float(2 ** (k / 2)) for k in range(-6, 9))
-# Tables that are predicted one by one; more of them are not read by anybody.
+# Maximum number of tables that are predicted one by one; nobody reads more.
 MOST_TABLES = 200
-# Totals between two of the ladder among which the least one is looked for that gives a margin.
+# Number of totals between two of the ladder among which the least one with a margin is searched.
 _STEPS = 36
 # Half of an interval of 95 % in standard errors.
 HALF_WIDTH = 1.959964
 # The same in percentage points, of a standard error of a share.
 POINTS = 100 * HALF_WIDTH
-# A test at 5 % that finds what is there in 80 % of all surveys.
+# Level and power of the test behind the smallest differences.
 _LEVEL, _POWER = 0.05, 0.8
 
 
@@ -40,9 +41,8 @@ _LEVEL, _POWER = 0.05, 0.8
 class TableErrors:
     """Errors of one table.
 
-    n times its expected squared error, summed over its cells, and the visibility of a pair's association.
-
-    ``kept`` is the share of the noncentrality of a test of independence that randomization leaves; None for other tables.
+    ``error`` is n times the expected squared error, summed over the cells. ``kept`` is the fraction of the
+    noncentrality of a test of independence that remains after randomization, for pairs; None for other tables.
     """
 
     attributes: tuple[str, ...]
@@ -58,10 +58,7 @@ class TableErrors:
 
 @dataclass(frozen=True)
 class AttributeLabel:
-    """Privacy statement of one attribute in a design of whole records.
-
-    Its accuracy, and its conditional ε.
-    """
+    """Stated accuracy ε and conditional ε of one attribute of whole records."""
 
     name: str
     epsilon: float
@@ -127,17 +124,14 @@ def _table_errors(asking: Asking, domain: Domain, wanted: Sequence[WantedTable])
         names, sizes = table.attributes, tuple(domain[name].size for name in table.attributes)
         kept = None
         if len(names) == 2:
-            # what a pair's error has beyond its margins' is that of the association alone
+            # error of the association alone: that of the pair beyond its margins'
             alone = error(names) - error(names[:1]) / sizes[1] - error(names[1:]) / sizes[0]
             kept = min(1.0, (1 - 1 / sizes[0]) * (1 - 1 / sizes[1]) / alone) if math.isfinite(alone) else 0.0
         yield TableErrors(names, sizes, error(names), kept)
 
 
 def between(low: Point, high: Point, total: float) -> Point:
-    """Interpolate a preview between two points that enclose a total.
-
-    Errors, labels and visibilities.
-    """
+    """Interpolate errors, stated ε and attenuation between two points."""
     share = math.log(total / low.total) / math.log(high.total / low.total)
     near = low if share < 0.5 else high
 
@@ -151,7 +145,7 @@ def between(low: Point, high: Point, total: float) -> Point:
         return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
 
     lower = {way.name: way for way in low.ways}
-    # what a way gives up is said in numbers of its total, and those of the larger one are not below the truth
+    # stated losses depend on the total; those of the larger total are never understated
     ways = [way_between(way, lower[way.name], way) for way in high.ways if way.name in lower]
     return replace(
         near,
@@ -172,7 +166,7 @@ def between(low: Point, high: Point, total: float) -> Point:
             for a, b in zip(low.labels, high.labels, strict=False)
         ),
         error_bound=mixed(low.error_bound, high.error_bound),
-        # what was said of another total does not hold of this one
+        # sentences about another total do not hold for this one
         sentences=(),
         warnings=(),
         exact=False,
@@ -182,7 +176,7 @@ def between(low: Point, high: Point, total: float) -> Point:
 def nearest(points: Sequence[Point], question: Question) -> Point | None:
     """Return the point at the question's total, computed or interpolated.
 
-    None if no points enclose it.
+    It is None if no two points enclose the total.
     """
     total = question.total
     known = sorted(points, key=lambda each: each.total)
@@ -193,7 +187,7 @@ def nearest(points: Sequence[Point], question: Question) -> Point | None:
     high = [p for p in known if p.total > total]
     if not (low and high):
         return None
-    # what no mechanism can be below takes no time, and need not be interpolated
+    # the lower bound takes no time, so it is not interpolated
     bound = question.learn.error_bound(question.domain, total)
     return replace(between(low[-1], high[0], total), error_bound=bound)
 
@@ -255,18 +249,18 @@ class Preview:
         return typical_margin(self.question, self.point.error_bound)
 
     def people_for(self, margin: float) -> int | None:
-        """Compute how many people every required table needs for this margin.
+        """Compute the number of people for ± percentage points in every table.
 
-        ± percentage points; None if no number suffices.
+        None if no number is enough.
         """
         needed = [table.error / table.cells * (POINTS / margin) ** 2 for table in self.point.tables]
         return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
 
 
 def typical_margin(question: Question, error: float) -> float:
-    """Compute ± percentage points, 95 %, of this workload error.
+    """Compute ± percentage points (95 %) of a workload error.
 
-    A root mean square over all cells of all tables.
+    They are a root mean square over all cells of all tables.
     """
     cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
     return POINTS * math.sqrt(error / (question.n * cells))
@@ -310,9 +304,8 @@ def _noncentrality(degrees: int) -> float:
 def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
     """Find the least total at which n people give this margin everywhere.
 
-    In three digits, rounded up.
-
-    Interpolated between the points; None where the largest of them does not reach it.
+    It is interpolated between the points and rounded up to three digits; None if the largest total does not reach the
+    margin.
     """
     known = sorted(points, key=lambda each: each.total)
     for low, high in pairwise(known):

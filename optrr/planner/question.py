@@ -1,7 +1,7 @@
-"""What a plan is about: who is asked what, what is to be learned, how many people there are, and how much may be spent.
+"""Input of a plan: attributes, tables to estimate, number of people and privacy budget.
 
-A question is plain data: the page sends it as JSON, ``plan.toml`` holds the same keys, and :func:`optrr.plan` takes them as
-arguments. Nothing in it comes from people's records.
+A question is plain data: the page sends it as JSON, ``plan.toml`` has the same keys, and :func:`optrr.plan` takes them
+as arguments. It contains nothing from people's records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ from optrr.core.display import brief
 from optrr.core.domain import Domain, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 
-# Totals that a plan can be made for, in nats: below, nothing is learned of any number of people; above, little is hidden.
+# Range of totals in nats: below it nothing can be learned from any number of people, above it privacy is weak.
 LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
-# More people than there are.
+# Maximum number of people, more than live on earth.
 MOST_PEOPLE = 10**10
-# How often the same people may be asked; more is what optrr waves design is for.
+# Maximum number of releases of the same people; for more, use optrr waves design.
 MOST_RELEASES = 100
 
 
@@ -28,11 +28,9 @@ MOST_RELEASES = 100
 class Question:
     """A question that a plan answers.
 
-    The arguments of :func:`optrr.plan`, with all defaults, by the keys of ``plan.toml``.
-
-    ``total`` is ε in nats that each person spends, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` ± percentage
-    points, 95 %, that one would like to have, None where nobody said; ``way`` names a protocol of
-    :mod:`optrr.allocation.strategies`.
+    The fields are the arguments of :func:`optrr.plan`, with all defaults, named as the keys of ``plan.toml``. ``total``
+    is the ε in nats of each person, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` the required ±
+    percentage points (95 %), or None; ``way`` the name of a protocol of :mod:`optrr.allocation.strategies`.
     """
 
     specification: Specification
@@ -58,21 +56,23 @@ class Question:
         told = {name for table in self.learn.tables for name in table.attributes}
         if untold := [name for name in self.domain.names if name not in told]:
             raise InvalidInput(
-                f"no table that is to be learned holds {shown(untold[0])}; remove that question, or name a table with it"
+                f"question {shown(untold[0])} is in no table; remove the question, or add a table with it"
             )
         if self.keep not in (None, "records"):
-            raise InvalidInput(f"keep {brief(self.keep)}; give 'records', or leave it out")
+            raise InvalidInput(f"keep: {brief(self.keep)} is not known; give 'records', or leave it out")
         if not (self.way is None or isinstance(self.way, str)):
-            raise InvalidInput(f"way {brief(self.way)}; give the name of a protocol, or leave it out")
+            raise InvalidInput(
+                f"way: {brief(self.way)} is not a protocol; give the name of a protocol, or leave it out"
+            )
 
     @classmethod
     def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":
-        """Build the question with tables by name or as :func:`optrr.allocate`.
+        """Build the question from tables by name, or as for :func:`optrr.allocate`.
 
         ``choices`` are the other fields.
         """
         if any(None in a.categories[:-1] for a in specification.domain):
-            # a plan's file has a missing value behind all other categories
+            # in a plan's file, the missing value is the last category
             specification = declared(specification.record())
         return cls(specification, workload_of(learn, specification.domain), **choices)
 
@@ -80,17 +80,17 @@ class Question:
     def from_state(cls, state: Any) -> "Question":
         """Parse the output of :meth:`state`, or untrusted input.
 
-        Raises InvalidInput with the key, its value and the expected one.
+        Raises InvalidInput with the key, its value and the allowed values.
         """
         if not isinstance(state, Mapping):
-            raise InvalidInput("a question is an object with attributes; give the one that the page holds")
+            raise InvalidInput("a question must be an object with attributes; give the object that the page holds")
         given = dict(state)
         choices = {name: given.pop(name) for name in _CHOICES if name in given}
         learn = given.pop("learn", "marginals")
         if unknown := [key for key in given if key not in _SPECIFIED]:
             known = (*_SPECIFIED, "learn", *_CHOICES)
             raise InvalidInput(
-                f"a question has the unknown key {brief(unknown[0])}"
+                f"key {brief(unknown[0])} of the question is unknown"
                 + (did_you_mean(str(unknown[0]), known) or f"; the keys are {', '.join(known)}")
             )
         specification = declared(given)
@@ -122,9 +122,9 @@ _SPECIFIED = ("attributes", "title", "asker", "introduction", "language", "publi
 
 
 def _tables(learn: object, domain: Domain) -> WorkloadLike:
-    """Parse tables of a state: two words, or lists of names.
+    """Parse tables of a state: a workload's name, or lists of attributes.
 
-    A path is refused, as it would be read from this machine's disk.
+    A path is refused, because it would be read from this machine's disk.
     """
     if isinstance(learn, str) and learn in WORKLOADS:
         return learn
@@ -142,9 +142,9 @@ def _tables(learn: object, domain: Domain) -> WorkloadLike:
 
 def _within(name: str, value: object, least: float, most: float, unit: str) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} = {brief(value)}; give a number from {least:g} to {most:g}, {unit}")
+        raise InvalidInput(f"{name} = {brief(value)}: give a number from {least:g} to {most:g}, {unit}")
 
 
 def _whole(name: str, value: object, most: int, unit: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} = {brief(value)}; give a whole number of {unit} from 1 to {most}")
+        raise InvalidInput(f"{name} = {brief(value)}: give a whole number of {unit} from 1 to {most}")

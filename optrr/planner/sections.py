@@ -1,7 +1,7 @@
-"""What a plan's page says of a question at a total: HTML fragments by the place where they stand.
+"""Sections of the planning page: HTML fragments by their place in the page.
 
-Everything that is a number comes from here; the page's script only puts the fragments where they belong. Numbers between two
-totals that were computed are previews, and carry ≈. The Python lines that make the same plan are made here, too.
+All numbers are computed here; the page's script only inserts the fragments. Numbers between two computed totals are
+previews, marked by ≈. The Python lines that make the same plan are written here, too.
 """
 
 import json
@@ -63,14 +63,14 @@ class Shown:
     def fragments(self) -> dict[str, str]:
         """Render HTML by its place in the page.
 
-        The protocols are left out while they are computed, so that those that are there, one of which was perhaps just
-        chosen, stay.
+        The protocols are left out during a computation, so that the page keeps the list in which the user may just have
+        chosen.
         """
         question, preview, figures = self.question, self.preview, self.figures
         places = {
-            "spend": parts_html(self._spend(), "What you spend"),
+            "spend": parts_html(self._spend(), "Privacy budget"),
             "frontier": _charts_html([self._frontier()]),
-            "told": parts_html(self._told(), "What a person is told") + _charts_html([self._dots()]),
+            "told": parts_html(self._told(), "What respondents are told") + _charts_html([self._dots()]),
             "python": parts_html([Commands(python_lines(question))], "Python"),
         }
         if preview is None:
@@ -79,7 +79,7 @@ class Shown:
             return places | ({"ways": ways_html(question, None, figures)} if self.error else {})
         return places | {
             "ways": ways_html(question, preview, figures),
-            "see": parts_html(table_parts(preview, figures), "What you will see"),
+            "see": parts_html(table_parts(preview, figures), "Expected accuracy"),
             "elsewhere": parts_html(elsewhere_parts(preview, figures), "Compared with"),
         }
 
@@ -88,30 +88,30 @@ class Shown:
         total = question.total if preview is None else preview.point.epsilon
         drawn = Figures(exact=True).epsilon(total) if self.figures.exact else digits(total, 4)
         parts: list[Part] = [
-            Text(f"In all, each person spends ε = {drawn} nats."),
+            Text(f"The total privacy budget of each person is ε = {drawn} nats."),
             Text(f"{promise(total)} {example(total)}", quoted=True),
         ]
         if preview is None:
             bound = question.learn.error_bound(question.domain, question.total)
             margin = digits(typical_margin(question, bound), 4)
-            known = "no mechanism of this total, of whatever form, has a typical margin below"
-            parts.append(Text(f"Known at once: {known} ± {margin} points."))
+            known = "with this total, the typical margin of any mechanism is at least"
+            parts.append(Text(f"Lower bound: {known} ± {margin} points."))
             return parts
         point, figures = preview.point, self.figures
         rows = [_beside(preview, point.way, f"chosen: {point.way.title}", figures)]
         for way in point.ways:
             if way.name == "kronecker" != point.way.name:
-                rows.append(_beside(preview, way, "Kronecker: every answer for itself", figures))
-        columns = ("protocol", "typical margin, points", "error over the bound", "largest conditional ε")
+                rows.append(_beside(preview, way, "independent randomized response per attribute", figures))
+        columns = ("protocol", "typical margin, points", "error / lower bound", "largest conditional ε")
         note = (
-            "The bound is what no mechanism of this total, of whatever form, can be below: ± "
-            f"{digits(preview.bound_margin, 4)} points. The conditional ε is what an answer gives away to "
-            "somebody who knows all other answers of the same person."
+            f"The lower bound holds for any mechanism of this total: ± {digits(preview.bound_margin, 4)} points. "
+            "The conditional ε limits what an answer reveals to an attacker who knows all other answers of the "
+            "same person."
         )
         parts.append(Table(columns, rows, note=note))
         if point.labels:
             each = [(a.name, figures.epsilon(a.epsilon), figures.epsilon(a.conditional_epsilon)) for a in point.labels]
-            title = "Of the total, for each answer"
+            title = "Privacy and accuracy per answer"
             parts.append(Table(("answer", "accuracy ε", "conditional ε"), each, title).first(_MOST_ROWS))
         parts += [Text(one_line(sentence)) for sentence in point.sentences]
         return [*parts, *warned(point.warnings)]
@@ -136,21 +136,21 @@ class Shown:
         if self.question.releases > 1:
             once = Meaning(meaning.total, meaning.prior).people[1]
             times = self.question.releases
-            parts.append(Text(f"After the first of {times} times it is at most {once:,} of {meaning.out_of:,}."))
+            parts.append(
+                Text(f"After the first of {times} answers, the chance is at most {once:,} in {meaning.out_of:,}.")
+            )
         point = self.preview.point if self.preview else None
         if point is not None and point.labels:
             rows = [
                 (a.name, category_word(domain[a.name].texts[0]), changed_of_hundred(domain[a.name].size, a.epsilon))
                 for a in point.labels
             ]
-            columns = ("answer", "of 100 people who would say", "so many reports say something else")
+            columns = ("answer", "category", "of 100 such answers, changed by chance")
             parts.append(Table(columns, rows).first(_MOST_ROWS))
         else:
             changed = changed_of_hundred(2, meaning.total)
             parts.append(
-                Text(
-                    f"Asked one yes/no question with the whole ε, of 100 people whose answer is “yes” {changed} say “no”."
-                )
+                Text(f"If one yes/no question used the whole ε, {changed} of 100 “yes” answers would be sent as “no”.")
             )
         return parts
 
@@ -158,7 +158,7 @@ class Shown:
         question, meaning = self.question, self._meaning
         before = math.ceil(100 * question.prior - 1e-9)
         after = math.ceil(100 * surest(question.prior, meaning.total, question.releases) - 1e-9)
-        return dots_chart(before, after, "How sure somebody can become of something about one person.")
+        return dots_chart(before, after, "Largest chance that someone can give to a statement about one person.")
 
 
 def _charts_html(charts: Sequence[Chart]) -> str:
@@ -192,7 +192,7 @@ def ways_html(question: Question, preview: Preview | None, figures: Figures) -> 
 
 def _refused(preview: Preview, way: Strategy) -> str:
     if preview.question.keep is not None and not way.keeps_records:
-        return "it keeps no records, and any table shall be possible later"
+        return "it keeps no records, but tables outside the list must be possible later"
     return "it cannot estimate every table" if not math.isfinite(way.error) else ""
 
 
@@ -201,22 +201,27 @@ def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
     wanted = [
         (t.cells, t.standard_error, t.sampling_margin / POINTS)
         for t in preview.tables
-        # where randomizing adds nothing that can be computed, a curator needs no noise
+        # if randomizing adds no computable error, a curator needs no noise
         if math.isfinite(t.margin) and t.sampling_margin < t.margin
     ]
     if not wanted:
-        return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
+        return [
+            Text(
+                "No comparison is possible: no table can be estimated, or randomization costs none of them "
+                "any accuracy."
+            )
+        ]
     margin, bare = (figures.points(_typical([t[k] for t in wanted])) for k in (1, 2))
     central = figures.number(curator(wanted, preview.n))
-    trusted = "one place that holds all true records and adds Laplace noise to counts"
+    trusted = "a curator who holds all true records and adds Laplace noise to counts"
     rows = [
-        ["this plan", figures.epsilon(preview.point.epsilon), margin, "only one's own device"],
+        ["this plan", figures.epsilon(preview.point.epsilon), margin, "only the respondent's own device"],
         ["central Laplace noise", central, margin, trusted],
-        ["no protection", "none", bare, "all who see the true answers"],
+        ["no protection", "none", bare, "everyone who sees the true answers"],
     ]
-    note = "The last two are not promised here."
+    note = "The last two rows are for comparison only."
     if len(preview.question.learn.tables) > len(wanted):
-        note += f" They are about {amount(len(wanted), 'table')}."
+        note += f" They cover {amount(len(wanted), 'table')}."
     return [Table(("what", "ε, nats", "± points", "who must be trusted"), rows, note=note, strong=(0,))]
 
 
@@ -225,17 +230,18 @@ def _typical(standard_errors: Sequence[float]) -> float:
     return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
 
 
-# A standard error beyond which any guess within 0..1 is closer, in percentage points as half of an interval.
+# Margin in percentage points beyond which any guess within 0..1 is as close.
 _USELESS = POINTS * 0.5
-# The margin that a remedy aims at, where nothing can be learned and nobody said which is wanted.
+# Margin for which a remedy is computed if none is required.
 _USEFUL = 10.0
-# The share that the sentence is about, in percent.
+# Proportion in the example sentence, in percent.
 _SHARE = 30
 _COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
-_NOTE = "± points: half of a 95 % interval of a share, in percentage points, at most."
+_NOTE = "± points: half of a 95 % confidence interval of a proportion, in percentage points, at most."
 _OF_PAIRS = (
-    " The smallest difference is the one between two groups of equal size, in points, that a test at 5 % finds in 80 of 100 "
-    "surveys, and the odds ratio that of the same table; for more than two categories Cramér's V, times 100."
+    " Smallest difference: between two groups of equal size, in points, detected by a test at the 5 % level in 80 "
+    "of 100 surveys; the odds ratio is that of the same table. For more than two categories, it is Cramér's V, "
+    "times 100."
 )
 
 
@@ -247,9 +253,11 @@ def table_parts(preview: Preview, figures: Figures) -> list[Part]:
     if readable := [table for table in preview.tables if table.margin <= _USELESS]:
         worst = max(readable, key=lambda table: table.margin)
         interval = interval_text(_SHARE, worst.margin)
-        only = "" if len(preview.tables) == 1 else f", in the least certain table ({crossed(worst.attributes)})"
+        only = "" if len(preview.tables) == 1 else f", in the least accurate table ({crossed(worst.attributes)})"
         who = "With one person" if preview.n == 1 else f"With {preview.n:,} people"
-        parts.append(Text(f"{who}, {_SHARE} % looks like {'' if figures.exact else '≈ '}{interval}{only}."))
+        parts.append(
+            Text(f"{who}, an estimate of {_SHARE} % has the interval {'' if figures.exact else '≈ '}{interval}{only}.")
+        )
     if preview.question.margin is not None:
         parts.append(Text(_wish(preview, preview.question.margin, figures)))
     rows = [
@@ -263,11 +271,11 @@ def table_parts(preview: Preview, figures: Figures) -> list[Part]:
         )
         for t in preview.tables
     ]
-    # only pairs have a smallest difference, and only those of two categories an odds ratio
+    # only pairs have a smallest difference, and only 2 × 2 tables an odds ratio
     width = 6 if any(row[5] for row in rows) else 5 if any(row[4] for row in rows) else 4
     note = _NOTE + (_OF_PAIRS if width > 4 else "")
     if (listed := len(preview.question.learn.tables)) > len(rows):
-        note += f" Of {listed:,} tables, the first {len(rows)} are predicted one by one."
+        note += f" Only the first {len(rows)} of {listed:,} tables are predicted one by one."
     return [*parts, Table(_COLUMNS[:width], [row[:width] for row in rows], note=note).first(_MOST_ROWS)]
 
 
@@ -279,20 +287,20 @@ def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
     needed = preview.people_for(margin)
     enough = "" if needed is None else f"; about {two_digits_up(needed):,} people would give ± {margin:g} points"
     return (
-        f"With n = {preview.n:,} nothing can be learned of {which}: any guess is as close. Ask more people, raise the "
-        f"total, or merge categories{enough}."
+        f"With n = {preview.n:,}, nothing can be learned about {which}: any guess is as close. Ask more people, "
+        f"raise the total, or merge categories{enough}."
     )
 
 
 def _wish(preview: Preview, wished: float, figures: Figures) -> str:
     margins = [table.margin for table in preview.tables]
     if not (short := sum(margin > wished for margin in margins)):
-        return f"Every table is known to ± {wished:g} points or better, as you wished."
+        return f"Every table reaches the required ± {wished:g} points."
     worst = figures.points(max(margins))
     if len(margins) == 1:
-        return f"You wished ± {wished:g} points; the table has {worst}."
+        return f"± {wished:g} points are required; the table has {worst}."
     miss = "misses" if short == 1 else "miss"
-    return f"You wished ± {wished:g} points; {short} of {len(margins)} tables {miss} it, the worst with {worst}."
+    return f"± {wished:g} points are required; {short} of {len(margins)} tables {miss} this, the worst with {worst}."
 
 
 def python_lines(question: Question) -> list[str]:

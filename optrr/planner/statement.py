@@ -1,9 +1,9 @@
-"""One statement for an ethics board: a page that prints on two sheets, with every number that a design and its plan can give.
+"""A statement for an ethics board: a page that prints on two sheets, with every number of the design and its plan.
 
-What only people can know is asked of them in six lines; everything else is answered. The questions are by the topics of NIST
-SP 800-226 and in the words of :mod:`optrr.devices.worksheet`; NIST has not seen them. The numbers are those of the plan,
-which ``optrr verify`` recomputes. What is not promised is the list of docs/security.md, §4, without
-what it says of files that are read and of waiting for them, which is nothing that a plan is about.
+Six questions that only people can answer are left open; all others are answered. The questions follow the topics of
+NIST SP 800-226 in the words of :mod:`optrr.devices.worksheet`; NIST has not reviewed them. The numbers are those of the
+plan, which ``optrr verify`` recomputes. The list of limits is that of docs/security.md, §4, except for its entries
+about files and waiting times, which do not concern a plan.
 """
 
 import math
@@ -41,40 +41,45 @@ from optrr.planner.plan_file import SeenWay, meaning_of
 from optrr.planner.preview import Expected, Preview
 from optrr.planner.sections import elsewhere_parts
 
-# One sentence each, by the names of docs/security.md, §4.
+# Limits of the guarantee, one or two sentences each, by the names of docs/security.md, §4.
 NOT_PROMISED = {
-    "Timing, memory, power": "Whoever can measure the device while it randomizes, or shares its processor, may learn the true "
-    "answers.",
-    "Repetition": "Every fresh answer spends the epsilon again, and releases that are in no account cannot be added up.",
-    "Place, index and names": "A record's place in a list may tell what is true of it, so lists are shuffled before they are "
-    "handed on.",
-    "That somebody took part": "Who took part, when, and from which address, is not hidden.",
-    "Inference about an attribute": "Answers that go together tell about one another, up to the total epsilon; and what is "
-    "learned of a population tells about its members, also about those who did not answer.",
-    "Poisoning": "Whoever may send reports may send made-up ones, and each of them counts like many people.",
-    "The analyst": "Whoever estimates can choose tables until something shows; intervals hold for what was asked beforehand.",
-    "Seeds": "What was drawn from a seed is not private; here random bits come from the operating system.",
-    "The true data": "Forms, logs, caches and backups that hold true answers elsewhere are not protected.",
-    "The program that is served": "Whoever serves a page can serve another one tomorrow; files can be compared with the "
-    "published package.",
-    "What verification takes for granted": "Verification takes for granted that the software, Python and the processor compute "
-    "what they should.",
+    "Timing, memory, power": "Anyone who can measure the device while it randomizes, or who shares its processor, "
+    "may learn the true answers.",
+    "Repetition": (
+        "Every fresh answer consumes the epsilon again, and releases that are missing from the privacy "
+        "accounting cannot be added up."
+    ),
+    "Place, index and names": "The position of a record in a list may reveal its true values, so lists are "
+    "shuffled before they are passed on.",
+    "That somebody took part": "Who took part, when, and from which address is not hidden.",
+    "Inference about an attribute": "Associated answers reveal each other, up to the total epsilon. Results about "
+    "a population also say something about its members, including those who did "
+    "not answer.",
+    "Poisoning": "Anyone who may send reports may send false ones, and each of them counts like many people.",
+    "The analyst": (
+        "An analyst can choose tables until something shows; confidence intervals hold for tables that "
+        "were chosen beforehand."
+    ),
+    "Seeds": "Records randomized from a seed are not private; here the random bits come from the operating system.",
+    "The true data": "Forms, logs, caches and backups that hold true answers are not protected.",
+    "The program that is served": "Anyone who serves a page can serve another one tomorrow; its files can be "
+    "compared with the published package.",
+    "What verification takes for granted": "Verification assumes that the software, Python and the processor "
+    "compute correctly.",
 }
 # Commands that recompute a plan in its folder.
 VERIFYING = ("optrr verify design.json", "optrr verify plan.toml")
 _MARGIN = "± points"
-# Rows of the alternatives, so that a statement stands on two sheets, how many of them are protocols at least, and
-# characters of what one gives up.
+# Maximum number of alternatives, for a statement of two sheets; minimum number of protocols among them; and maximum length of
+# their last column.
 _COMPARED, _LEAST_WAYS, _GIVEN_UP = 9, 5, 100
-# Rows of the tables of questions and of crossed questions, so that all of it stands on two sheets; one line says how many are
-# left out.
+# Maximum rows of the tables of questions and of crossed questions, for two sheets; a note counts the rows left out.
 _ASKED, _CROSSED = 12, 7
-# Characters of a question, of a crossed table's name, of a title, and of a reason.
+# Maximum characters of a question, of a crossed table's name, of a title, and of a reason.
 _QUESTION, _NAMES, _TITLE, _REASON = 46, 38, 60, 280
-_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance may change some of it."
+_WHOLE_RECORDS = "You answer {count}. Before anyone sees your answers, chance may change some of them."
 _ONE_QUESTION = (
-    "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may "
-    "change it."
+    "You are asked only one question, which is picked at random. Before anyone sees your answer, chance may change it."
 )
 
 
@@ -85,27 +90,29 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     unprotected = [f"{name}. {text}" for name, text in NOT_PROMISED.items()]
     if public:
         names = ", ".join(public.names)
-        unprotected.append(f"Public columns ({names}) stand beside the answers as they are, and nothing protects them.")
-    signing = [[party, line, line, line] for party in ("who asks", "who answers for data protection", "ethics board")]
-    title = wording.title or f"asking {amount(question.domain.m, 'question')}"
-    who = cell(one_line(wording.asker), _TITLE) if wording.asker else "Whoever signs below"
+        unprotected.append(
+            f"Public columns ({names}) are published unchanged, next to the randomized answers, and are not protected."
+        )
+    signing = [[party, line, line, line] for party in ("data collector", "data protection officer", "ethics board")]
+    title = wording.title or f"Survey of {amount(question.domain.m, 'question')}"
+    who = cell(one_line(wording.asker), _TITLE) if wording.asker else "The data collector named below"
     lead = [
         f"{who}: {amount(f'{question.n:,}', 'person').replace('persons', 'people')} will be asked "
-        f"{amount(question.domain.m, 'question')}, and each of them spends a total epsilon of "
+        f"{amount(question.domain.m, 'question')}. The privacy budget of each person is a total epsilon of "
         f"{epsilon_text(preview.point.epsilon)} nats{_in_all(preview)}.",
-        *([f"Why this choice: {cell(one_line(reason), _REASON)}"] if reason.strip() else []),
+        *([f"Reason for this choice: {cell(one_line(reason), _REASON)}"] if reason.strip() else []),
     ]
     sections = [
-        Section("What is collected, and what is learned", _learned(preview, asking)),
-        Section("What people are promised", _promised(preview, asking)),
+        Section("Data collected, and expected accuracy", _learned(preview, asking)),
+        Section("What respondents are promised", _promised(preview, asking)),
         Section("What is not promised", [Text(said) for said in unprotected]),
-        Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
+        Section("Questions of evaluators, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
         Section("Alternatives considered", alternatives(preview, seen)),
         Section(
-            "What the same accuracy comes to elsewhere",
+            "The same accuracy without local randomization",
             elsewhere_parts(preview, Figures(exact=True)),
         ),
-        Section("How to verify this", _verified(asking)),
+        Section("How to verify this statement", _verified(asking)),
         Section("For you to answer", [Table(["question", "answer"], [[asked, None] for asked in for_you(reason)])]),
         Section("Signatures", [Table(["for", "name", "place and date", "signature"], signing)]),
     ]
@@ -124,14 +131,23 @@ def device_numbers(asking: Asking) -> dict[str, Any]:
 
 def for_you(reason: str) -> list[str]:
     """List at most six questions that neither design nor plan can answer."""
-    small = "For what harm to people is this epsilon small enough, and which of the answers are sensitive?"
+    small = "What harm to people does this epsilon prevent, and which of the answers are sensitive?"
     return [
         small if reason.strip() else f"Who chose this epsilon, and why? {small}",
-        "Where are answers randomized: on each person's own device, or where true ones are gathered, which is then trusted?",
-        "Can one person answer more than once, and which other surveys ask the same people? Who keeps that account?",
+        (
+            "Where are answers randomized: on each person's own device, or where true answers are collected, which "
+            "must then be trusted?"
+        ),
+        (
+            "Can one person answer more than once, which other surveys ask the same people, and who keeps the privacy "
+            "accounting?"
+        ),
         "Where are true answers written on the way (forms, logs, backups), and when are they deleted?",
-        "What else is gathered (addresses, times, names), and who may read the reports, which by law may be personal data?",
-        "Who does not answer, whom do the categories leave out, and may people leave a question out?",
+        (
+            "What else is collected (addresses, times, names), and who may read the reports, which by law may be "
+            "personal data?"
+        ),
+        "Who does not answer, whom do the categories leave out, and may people skip a question?",
     ]
 
 
@@ -142,13 +158,13 @@ def margin_text(points: float) -> str:
 
 def more_of(count: int, shown: int, noun: str) -> str:
     """Write the note below a table that shows only some rows."""
-    return f"And {amount(count - shown, f'more {noun}')}, listed in plan.toml." if count > shown else ""
+    return f"{amount(count - shown, f'more {noun}')}: see plan.toml." if count > shown else ""
 
 
 def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
     """List the protocols at this total, then the alternatives considered."""
     point = preview.point
-    # what was seen takes the places of the last ways
+    # alternatives take the places of the last protocols
     most = max(_LEAST_WAYS, _COMPARED - len(seen))
     ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
     rows: list[list[object]] = [
@@ -163,16 +179,16 @@ def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
     ]
     for each in seen:
         over = f"{each.over_bound:.4g}" if math.isfinite(each.over_bound) else None
-        said = f"seen with {each.n:,} people"
+        said = f"considered, with {each.n:,} people"
         rows.append([each.way, epsilon_text(each.total, 3), margin_text(each.margin), over, said])
-    heads = ["protocol", "total", _MARGIN, "over bound", "what it gives up"]
+    heads = ["protocol", "total epsilon", _MARGIN, "error / bound", "gives up"]
     rows = rows[:_COMPARED]
     return [Table(heads, rows, strong=[0], note=more_of(len(ways) + len(seen), len(rows), "alternative"))]
 
 
 def _in_all(preview: Preview) -> str:
     times = preview.question.releases
-    return "" if times == 1 else f" each time, {epsilon_text(_spent(preview))} nats in {times} releases"
+    return "" if times == 1 else f" for each release, {epsilon_text(_spent(preview))} nats for all {times} releases"
 
 
 def _spent(preview: Preview) -> float:
@@ -198,11 +214,11 @@ def _learned(preview: Preview, asking: Asking) -> list[Part]:
     crossings = [t for t in preview.tables if len(t.attributes) > 1]
     parts: list[Part] = [
         Text(
-            "Points are percentage points: half of a 95 % interval, as a root mean square over a table's cells, and at most "
-            "that whatever is true. An epsilon is in nats and rounded up, the conditional one to whoever knows all other "
-            "answers. The error is squared, times people, summed over all tables. A difference that is seen is one between two "
-            "halves of the people that a test at 5 % finds in 80 % of all surveys; for more than two categories it is "
-            "Cramér's V, times 100."
+            "± points are half of a 95 % confidence interval in percentage points, as a root mean square over the "
+            "cells of a table; they are upper bounds for every population. Each epsilon is in nats and rounded up; "
+            "the conditional epsilon holds against an attacker who knows all other answers of the person. The "
+            "detectable difference is between two groups of half of the people each: a test at the 5 % level finds "
+            "it in 80 % of surveys. For more than two categories it is Cramér's V, times 100."
         ),
         Table(heads, rows, note=more_of(question.domain.m, _ASKED, "question")),
         _numbers(preview, asking),
@@ -212,7 +228,7 @@ def _learned(preview: Preview, asking: Asking) -> list[Part]:
         wanted = sum(len(t.attributes) > 1 for t in question.learn.tables)
         parts.append(
             Table(
-                ["table", "cells", _MARGIN, "by sampling", "difference seen"],
+                ["table", "cells", _MARGIN, "sampling error alone", "detectable difference"],
                 shown,
                 note=more_of(wanted, _CROSSED, "table"),
             )
@@ -236,16 +252,16 @@ def _numbers(preview: Preview, asking: Asking) -> Table:
     spent = epsilon_text(device["epsilon"]) if "epsilon" in device else None
     rows: list[list[object]] = [
         ["total epsilon", epsilon_text(point.epsilon)],
-        ["the same on a device", spent],
-        ["protocol", point.way.name],
+        ["total epsilon on a device", spent],
+        ["protocol", point.way.title],
         ["largest conditional epsilon", epsilon_text(_conditional(preview))],
-        ["error", f"{point.way.error:.6g}"],
-        ["no mechanism has less than", f"{point.error_bound:.6g}"],
-        ["the error is", nearness(preview.over_bound)],
+        ["expected squared error, times n", f"{point.way.error:.6g}"],
+        ["lower bound of this error for any mechanism", f"{point.error_bound:.6g}"],
+        ["compared with any mechanism", nearness(preview.over_bound)],
         [f"typical {_MARGIN}", margin_text(preview.typical_margin)],
     ]
     if preview.question.margin is not None:
-        rows.append([f"{_MARGIN} wished for", f"{preview.question.margin:.4g}"])
+        rows.append([f"required {_MARGIN}", f"{preview.question.margin:.4g}"])
     return Table(["the choice", "value"], rows)
 
 
@@ -259,7 +275,7 @@ def _promised(preview: Preview, asking: Asking) -> list[Part]:
     asked = f"all {amount(count, 'question')}" if count > 1 else "one question"
     how = _WHOLE_RECORDS.format(count=asked) if asking.budgets else _ONE_QUESTION
     said = [how, promise(spent), example(spent), *meaning_of(preview).sentences()]
-    return [Text("This can be read out to everybody who is asked:"), Text(" ".join(said), quoted=True)]
+    return [Text("Text to read to all respondents:"), Text(" ".join(said), quoted=True)]
 
 
 def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
@@ -275,27 +291,26 @@ def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
 
 
 def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> dict[str, Sequence[str]]:
-    """List answers that differ from the worksheet's, by question.
-
-    The plan knows more than the design.
-    """
+    """List answers that replace the worksheet's, since the plan knows more."""
     believed, released = (
         next(q for q in entries if q.startswith(begin)) for begin in ("Why believe", "What else is released")
     )
     checks, *drawn = entries[believed].holds
     times = preview.question.releases
     planned = (
-        f"this plan is for {amount(times, 'release')} of the same people: {epsilon_text(_spent(preview))} nats in all"
+        f"this plan is for {amount(times, 'release')} of the same people: {epsilon_text(_spent(preview))} nats in total"
     )
     single = (
-        "an attribute's epsilon is an accuracy; to whoever knows all other answers an attribute gives away at most "
-        f"{epsilon_text(_conditional(preview))} nats, and to anybody at most the total"
+        "the epsilon of an attribute measures accuracy; an attribute reveals at most "
+        f"{epsilon_text(_conditional(preview))} nats to an attacker who knows all other answers, and at most the "
+        "total to any attacker"
         if asking.budgets
-        else "an answer gives away at most the total, whatever an observer knows already"
+        else "an answer reveals at most the total, whatever an attacker already knows"
     )
     useful = (
-        f"the tables above say how accurate, with {preview.n:,} people; typically ± {margin_text(preview.typical_margin)} "
-        f"points, where no mechanism of this total is below ± {margin_text(preview.bound_margin)}"
+        f"the tables above state the accuracy with {preview.n:,} people; it is typically ± "
+        f"{margin_text(preview.typical_margin)} points, and any mechanism of this total has at least ± "
+        f"{margin_text(preview.bound_margin)}"
     )
     return {
         next(q for q in entries if q.startswith("What does it mean")): [single],
@@ -305,13 +320,13 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
         next(q for q in entries if q.startswith("What can be observed")): [
             "not covered: see timing, memory and power above"
         ],
-        next(q for q in entries if q.startswith("Can results")): ["yes, by made-up reports: see poisoning above"],
+        next(q for q in entries if q.startswith("Can results")): ["yes, by false reports: see poisoning above"],
     }
 
 
 def _verified(asking: Asking) -> list[Part]:
     text = (
-        "design.json and plan.toml come with this statement; nobody who made them need be trusted to recompute them. "
-        f"The protocol has the digest {asking.digest}, which every report carries."
+        "design.json and plan.toml come with this statement; anyone can recompute them without trusting their "
+        f"authors. The protocol has the digest {asking.digest}, which every report contains."
     )
     return [Text(text), Commands(VERIFYING)]

@@ -1,8 +1,8 @@
-"""Computes the points of questions in a thread of its own, so that a page answers while allocations take seconds.
+"""Compute the points of questions in a background thread, so that a page responds while allocations take seconds.
 
-First comes the point of the present total, then the ladder of totals outward from it. Every point is kept, and it depends on
-the question alone, never on the clock: the order in which totals are asked for decides only which point is there first. If
-another question is asked, or a slider rests at another total, the allocation under way is given up at its next step.
+The point of the current total comes first, then the ladder of totals outward from it. Every point is kept. A point
+depends on the question alone, not on timing: the order of requests only decides which point is available first. If the
+question changes, or a slider stops at another total, the running allocation is abandoned at its next step.
 """
 
 import threading
@@ -16,16 +16,16 @@ from optrr.core.errors import OptrrError, in_one_line
 from optrr.planner.preview import LADDER, Point, allocated, point
 from optrr.planner.question import MOST_PEOPLE, Question
 
-# Allocations that are kept, so that another protocol is seen at once: those of a ladder, and some beside it.
+# Number of cached allocations (a ladder and a few more), so that another protocol is shown at once.
 _ALLOCATIONS = 2 * len(LADDER)
-# Questions whose points are kept: as many as somebody goes back and forth between.
+# Number of questions whose points are cached, for switching back and forth.
 _QUESTIONS = 8
 
 
 def key_of(question: Question) -> tuple[Hashable, str | None]:
-    """Return what determines the points of a question.
+    """Return the inputs that determine the points of a question.
 
-    Its allocation and protocol; not texts, n, prior, releases or margin.
+    They are its allocation and protocol, without texts, n, prior, releases and margin.
     """
     domain, public = question.domain, repr(question.specification.public)
     learn = question.learn.name, question.learn.tables
@@ -41,7 +41,7 @@ class Superseded(Exception):
     """Another allocation comes first, so this one is given up."""
 
 
-# Computes the point of a question; calls its second argument now and then, which may raise Superseded.
+# Function that computes the point of a question; it calls its second argument repeatedly, which may raise Superseded.
 Computing = Callable[[Question, Callable[[], None]], Point]
 
 
@@ -67,10 +67,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a question by now.
+    """Results of a question that are known so far.
 
-    ``points`` are in the order of their totals; ``done`` counts those of ``of`` that are wanted for curves; ``error`` is one
-    line where the point of the question's own total cannot be computed; ``busy`` says that more is on its way.
+    ``points`` are in the order of their totals; ``done`` counts the computed ones of the ``of`` points of the curves;
+    ``error`` is one line if the point of the question's own total cannot be computed; ``busy`` is True while a
+    computation runs.
     """
 
     points: tuple[Point, ...]
@@ -113,10 +114,7 @@ def _outward(total: float) -> list[float]:
 
 
 class PlanWork:
-    """Points of the last question, computed in the background.
-
-    Can be used from several threads.
-    """
+    """Points of the last question, computed in the background; thread-safe."""
 
     def __init__(self, computing: Computing | None = None) -> None:
         self._computing = computing or Points()
@@ -127,13 +125,13 @@ class PlanWork:
         self._thread.start()
 
     def ask(self, question: Question, rests: bool = True) -> Known:
-        """Return known results; the others will be computed.
+        """Return known results, and request the missing ones.
 
-        ``rests`` says that its total is to stay, so that the exact point is wanted before all others.
+        ``rests`` is True if the total will stay, so that its exact point has priority.
         """
         key = key_of(question)
         with self._changed:
-            # n is any number: what is said of it is said of the preview, not of the point
+            # any n will do: numbers of people belong to the preview, not to the point
             asked = self._asked.setdefault(key, _Asked(replace(question, n=MOST_PEOPLE), question.total))
             self._asked.move_to_end(key)
             if rests:

@@ -175,7 +175,7 @@ def test_a_state_goes_into_a_file_and_an_address_and_comes_back(page, browser, s
     file.write_text(json.dumps(kept), encoding="utf-8")
     other = open_page(page.context, served)
     other.locator("#upload-file").set_input_files(file)
-    other.get_by_text("You wished ± 4 points").wait_for()
+    other.get_by_text("± 4 points are required").wait_for()
     assert state_of(other) == kept
     other.goto("about:blank")
     other.goto(page.url)
@@ -205,11 +205,11 @@ def test_mistakes_are_said_and_what_was_there_stays_until_they_are_mended(page):
 
 def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
     page.get_by_role("radio", name="The optimum over full records").check()
-    page.locator("#spend").get_by_text("Of the total, for each answer").wait_for()
+    page.locator("#spend").get_by_text("Privacy and accuracy per answer").wait_for()
     assert page.evaluate("document.activeElement.id") == "way-optimum"
     assert page.locator("#way-optimum").is_checked()
     assert "protocol='optimum'" in page.locator("#python").inner_text()
-    page.get_by_role("radio", name="The best for what is to be learned").check()
+    page.get_by_role("radio", name="The best for the tables to estimate").check()
     wait_for_exact(page)
 
 
@@ -246,7 +246,7 @@ def test_a_story_by_keyboard_alone(page):
     tab_to("#find-people")
     page.keyboard.press("Enter")
     page.locator("#required").get_by_text("give every table ± 4 points").wait_for()
-    page.get_by_text("Every table is known to ± 4 points or better, as you wished.").wait_for()
+    page.get_by_text("Every table reaches the required ± 4 points.").wait_for()
     assert page.evaluate("document.activeElement.id") == "find-people"
     tab_to("#save")
     page.keyboard.press("Enter")
@@ -268,7 +268,7 @@ def test_the_least_total_is_put_into_the_form(page):
     said = re.search(r"ε = ([\d.]+) on", page.locator("#required").inner_text())
     assert said
     assert page.locator("#total").input_value() == said[1]
-    page.get_by_text("Every table is known to ± 5 points or better, as you wished.").wait_for()
+    page.get_by_text("Every table reaches the required ± 5 points.").wait_for()
 
 
 @pytest.mark.parametrize("change", ["#undo", "#keep"])
@@ -313,7 +313,7 @@ def test_everybody_can_use_it(browser, served, size):
 def test_on_paper_there_are_no_buttons_and_every_section(page):
     page.emulate_media(media="print")
     assert not [button for button in page.locator("button").all() if button.is_visible()]
-    for heading in ("What you will see", "What a person is told", "Protocols", "Compared with"):
+    for heading in ("Expected accuracy", "What respondents are told", "Protocols", "Comparison with other approaches"):
         assert page.get_by_role("heading", name=heading).is_visible()
     dots = page.locator("svg .dot")
     assert dots.count() and all(dot.is_visible() for dot in dots.all())
@@ -325,7 +325,7 @@ def test_a_server_that_has_ended_is_said_and_the_plan_can_still_be_kept(browser)
     page = open_page(context, running)
     running.close()
     page.locator("#total").fill("1.5")
-    page.get_by_role("alert").get_by_text("The program behind this page has ended").wait_for()
+    page.get_by_role("alert").get_by_text("The program behind this page has stopped").wait_for()
     page.locator("#total").blur()
     assert state_of(page)["question"]["total"] == 1.5
     context.close()

@@ -77,21 +77,20 @@ def test_people_never_promise_too_much(epsilon, prior, releases):
 def test_the_sentences():
     told = Meaning(math.log(3), 0.1, math.log(3) / 2).sentences()
     assert told[0] == (
-        "Somebody who thought 10 of 100 people like you had done this can become as sure as 25 of 100 after seeing "
-        "your answer, never surer."
+        "Suppose someone thinks that 10 of 100 people like you have done something. After they see your answer, they can "
+        "put the chance that you did it at 25 in 100 at most."
     )
-    assert told[1] == "They can also come to doubt it, but never more than down to 3 of 100."
-    assert told[2].endswith("by a factor of 3.01.")
-    assert told[3] == (
-        "Somebody who knew all your other answers, and thought 10 of 100 people like you had done this, ends between 6 and "
-        "17 of 100."
-    )
+    assert told[1] == "They cannot put it below 3 in 100."
+    assert told[2].endswith("by a factor of 3.01 at most.")
+    assert told[3] == ("If someone also knows all your other answers, the chance stays between 6 and 17 in 100.")
+    assert Meaning(4.14, 0.1).sentences()[1] == "They cannot put it below 0.17 in 100."
+    assert Meaning(30.0, 0.1).sentences()[1] == "They cannot put it below almost 0 in 100."
     rare = Meaning(1.0, 0.002, releases=2).sentences()
     assert len(rare) == 3
     assert "2 of 1,000 people" in rare[0]
-    assert "all 2 answers of yours" in rare[0]
+    assert "all 2 of your answers" in rare[0]
     assert Meaning(0.0, 0.5).sentences() == (
-        "Nobody can learn anything about you from your answer: it is chance alone.",
+        "Nobody can learn anything about you from your answer: only chance decides what is sent.",
     )
 
 

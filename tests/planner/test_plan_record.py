@@ -338,10 +338,10 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
     checks = {each["name"]: each for each in verified["checks"]}
     assert float(stated["total epsilon"]) == pytest.approx(float(checks["total epsilon"]["recomputed"]), abs=1e-6)
     assert float(stated["total epsilon"]) >= allocated["epsilon"]
-    assert stated["protocol"] == allocated["protocol"]
-    assert stated["error"] == f"{allocated['error']:.6g}"
-    assert stated["no mechanism has less than"] == f"{allocated['error_bound']:.6g}"
-    assert stated["the error is"] == nearness(allocated["error_over_bound"])
+    assert stated["protocol"] == plan.point.way.title
+    assert stated["expected squared error, times n"] == f"{allocated['error']:.6g}"
+    assert stated["lower bound of this error for any mechanism"] == f"{allocated['error_bound']:.6g}"
+    assert stated["compared with any mechanism"] == nearness(allocated["error_over_bound"])
     assert f"{len(checks)} of {len(checks)} checks held" in page.text
     digest = verified.get("design") or plan.asking.digest
     assert digest in page.text
@@ -402,8 +402,10 @@ def test_alternatives_seen_stand_beside_the_ways() -> None:
     seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.5, math.inf if k else 3.0) for k in range(6)]
     page = Read(page_html(Plan.of(question, "", seen).statement()))
     rows = page.table("protocol")[1:]
-    assert [row[-1] for row in rows if row[0] == "kronecker"] == [f"seen with {100 + k} people" for k in range(4)]
-    assert "listed in plan.toml" in page.text
+    assert [row[-1] for row in rows if row[0] == "kronecker"] == [
+        f"considered, with {100 + k} people" for k in range(4)
+    ]
+    assert "see plan.toml" in page.text
 
 
 def worst(letter: str) -> Plan:

@@ -16,7 +16,7 @@ class Slider {
     return this.values[Number(this.input.value)];
   }
 
-  /** Moves to the last of its numbers that is not above. */
+  /** Moves to the largest of its numbers that is at most `value`. */
   show(value) {
     const above = this.values.findIndex((each) => each > value);
     const step = above < 0 ? this.values.length - 1 : Math.max(above - 1, 0);
@@ -29,7 +29,7 @@ export class Form {
   #state;
   #changed;
 
-  /** `changed(state, kept)` is told of every change; `kept` says whether it is a step that can be undone. */
+  /** Calls `changed(state, kept)` after every change; `kept` is true for a step that can be undone. */
   constructor(changed) {
     this.#changed = changed;
     this.total = new Slider("total-slider");
@@ -68,7 +68,7 @@ export class Form {
       for (const kind of ["input", "change"])
         byId(id).addEventListener(kind, () => {
           const text = byId(id).value;
-          // an empty field while somebody types is no answer yet
+          // an empty field during typing is not an answer yet
           if (text === "" && key !== "margin") return kind === "change" && this.#showNumbers();
           this.set({ [key]: text === "" ? undefined : Number(text) }, kind === "change");
         });
@@ -204,7 +204,7 @@ export class Form {
   }
 }
 
-/** The answers of an attribute as the form shows them; what people cannot write in a list stays as it is. */
+/** The answers of an attribute as the form shows them; values that cannot be written in a list stay unchanged. */
 function categoriesText({ categories, size, bins }) {
   if (categories === undefined) return size === undefined ? `bins: ${(bins ?? []).join(", ")}` : String(size);
   const texts = categories.map((each) => (each === null ? "(missing)" : String(each)));

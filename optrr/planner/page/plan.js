@@ -1,4 +1,4 @@
-// The page of a plan: what is chosen goes to the program on this machine, what it answers is put in place. No number is computed
+// The planning page: it sends each choice to the program on this machine and shows the answer. No number is computed
 // and nothing is drawn here.
 
 import { Form } from "./form.js";
@@ -7,16 +7,16 @@ import { download, fromFragment, History, stateFrom, toFragment } from "./state.
 const byId = (id) => document.getElementById(id);
 const TOKEN = new URLSearchParams(location.search).get("token") ?? "";
 const FOCUSABLE = "input, button, summary, a[href], [tabindex]";
-// Milliseconds after which a slider rests, and between questions how far the computation is.
+// Milliseconds until a slider counts as at rest, and between requests for the progress of the computation.
 const [REST, AGAIN] = [400, 600];
-const ENDED = "The program behind this page has ended, so nothing more is computed. Your plan is still here: download it, start the program again, and open it there.";
+const ENDED = "The program behind this page has stopped, so nothing more can be computed. Your plan is still here: download it, start the program again, and open the plan there.";
 
 const places = new Map();
 const initial = { question: JSON.parse(document.body.dataset.state), reason: "" };
 const form = new Form(changed);
 let state = initial;
 let steps;
-// whether a request is under way, and whether something changed since
+// whether a request is pending, and whether something has changed since
 let [asking, stale] = [false, false];
 let [resting, polling, finding] = [0, 0, 0];
 
@@ -26,7 +26,7 @@ function start() {
   try {
     state = fromFragment(location.hash) ?? structuredClone(initial);
   } catch {
-    text("note", "The plan in this page's address cannot be read; this is the one that the program was started with.");
+    text("note", "The plan in this page's address cannot be read. You see the plan with which the program was started.");
     state = structuredClone(initial);
   }
   steps = new History(state);
@@ -78,7 +78,7 @@ function listenToDragging(container) {
 
 function stepByKey(event) {
   const key = event.key.toLowerCase();
-  // texts have an undo of their own
+  // text fields have their own undo
   const inText = event.target.matches?.('input[type="text"], input[type="number"], textarea');
   if (!(event.ctrlKey || event.metaKey) || inText || !["z", "y"].includes(key)) return;
   event.preventDefault();
@@ -118,7 +118,7 @@ function showSteps() {
   }
 }
 
-/** Asks for the fragments of what is chosen now; of what changes while an answer is awaited, only the newest is asked for. */
+/** Requests the fragments of the current choice; of changes during a request, only the newest is requested. */
 async function preview(rests) {
   clearTimeout(resting);
   clearTimeout(polling);
@@ -132,7 +132,7 @@ async function preview(rests) {
   asking = false;
   if (stale) {
     stale = false;
-    // an answer that is late is still the newest one there is
+    // a late answer is still the newest available
     if (answer?.fragments) show(answer);
     preview(rests);
     return;
@@ -146,7 +146,7 @@ function show(answer) {
   text("error", answer.error ?? "");
   if (!answer.fragments) {
     byId("answer").classList.add("old");
-    text("status", "What is shown is from before the mistake.");
+    text("status", "These results are from before the mistake.");
     return;
   }
   byId("answer").classList.remove("old");
@@ -155,7 +155,7 @@ function show(answer) {
   for (const [id, html] of Object.entries(answer.fragments)) put(id, html);
 }
 
-/** Puts a fragment in place, without losing the focus, or how far something was moved sideways. */
+/** Puts a fragment in place, and keeps the focus and the horizontal scroll position. */
 function put(id, html) {
   if (places.get(id) === html) return;
   places.set(id, html);
@@ -168,7 +168,7 @@ function put(id, html) {
   if (focus >= 0) ((focused && byId(focused)) || place.querySelectorAll(FOCUSABLE)[focus])?.focus({ preventScroll: true });
 }
 
-/** The program's answer; {error} where it refuses, null where it has ended. */
+/** The program's answer; {error} if it refuses, null if it has stopped. */
 async function ask(path, body) {
   try {
     const response = await fetch(path, {
@@ -182,17 +182,17 @@ async function ask(path, body) {
     return answer;
   } catch {
     text("ended", ENDED);
-    text("status", "Nothing is computed any more.");
+    text("status", "The program has stopped.");
     return null;
   }
 }
 
-/** What the wished margin needs goes into the form, as soon as the totals that it is read off are computed. */
+/** Puts the total or number of people for the required margin into the form, once the totals for it are computed. */
 async function find(kind, key) {
   clearTimeout(finding);
   const asked = JSON.stringify(state.question);
   const answer = await ask("required", { question: state.question });
-  // the answer to a question that has been changed meanwhile is not put into the new one
+  // an answer to an older question must not change the new one
   if (!answer || asked !== JSON.stringify(state.question)) return;
   text("required", answer.error ?? answer[`${kind}_said`]);
   if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
@@ -216,7 +216,7 @@ async function open() {
   try {
     go(stateFrom(await file.text()), true);
   } catch (error) {
-    text("note", `${file.name} is no plan of this page: ${error.message}; open a file that it downloaded.`);
+    text("note", `${file.name} is not a plan: ${error.message}; open a file that this page has saved.`);
   }
 }
 
@@ -227,7 +227,7 @@ async function copy(id) {
   text("copied", done ? "Copied." : "The lines are selected; copy them with the keyboard.");
 }
 
-/** Sets a text where it changed, so that nothing is read out twice; alerts without a text are hidden. */
+/** Sets a text only if it changed, so that screen readers do not repeat it; hides alerts without a text. */
 function text(id, content) {
   const element = byId(id);
   if (element.textContent !== content) element.textContent = content;

@@ -2,7 +2,7 @@
 
 const MOST_STEPS = 200;
 
-/** What undo and redo go through; every state is JSON. */
+/** The states for undo and redo; every state is JSON. */
 export class History {
   #past = [];
   #future = [];
@@ -11,7 +11,7 @@ export class History {
     this.now = JSON.stringify(state);
   }
 
-  /** Takes a state as the newest one; false where nothing changed. */
+  /** Adds a state as the newest; false if nothing changed. */
   push(state) {
     const text = JSON.stringify(state);
     if (text === this.now) return false;
@@ -46,16 +46,16 @@ export class History {
   }
 }
 
-/** A state from a file or an address; throws where it is none. What the question may hold is checked by the program. */
+/** A state from a file or an address; throws if it is not one. The program checks the content of the question. */
 export function stateFrom(text) {
   const given = JSON.parse(text);
   const question = given?.question ?? given;
   if (typeof question !== "object" || question === null || !Array.isArray(question.attributes) || !question.attributes.every((a) => typeof a === "object" && a !== null && typeof a.name === "string"))
-    throw new Error("it holds no question with attributes");
+    throw new Error("it has no question with attributes");
   return { question, reason: typeof given.reason === "string" ? given.reason : "" };
 }
 
-/** The state as a fragment of an address, and back; null where there is none. */
+/** The state as a fragment of an address, and back; null without a fragment. */
 export function toFragment(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
