@@ -22,6 +22,7 @@ demo: $(if $(wildcard .venv/ready),$(INSTALLED),.venv/base)
 test: $(INSTALLED)
 	$(BIN)/ruff check --quiet $(CHECKED)
 	$(BIN)/ruff format --check --quiet $(CHECKED)
+	$(BIN)/codespell optrr solvers docs clients proofs benchmarks README.md
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow"
