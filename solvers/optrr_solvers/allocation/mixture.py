@@ -109,10 +109,11 @@ def mixture(
 
     Attributes are distinguished, so the classes of the workload must be single attributes.
 
-    Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of up to 12
-    attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: about
-    a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called with the error so far. The search
-    starts from the workload's tables and from the questions that are ``known`` to be good, of which there may be none.
+    Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of
+    up to 12 attributes whose likely patterns are those of at least so many matches. Time grows with the effects of
+    the workload: about a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called
+    with the error so far. The search starts from the workload's tables and from the questions that are ``known`` to
+    be good, of which there may be none.
 
     With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
     at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
