@@ -5,9 +5,10 @@ with groups g of s_g of the r categories and w_g = s_g/r, an eigenvalue λ of an
 
     P' = Σ_W λ_W ⊗_i (i ∈ W ? I − 1wᵀ : 1wᵀ),
 
-whatever the shares of the categories within a group are (lumpability: Kemeny & Snell, Finite Markov Chains, 1960, §6.3). So
-nothing need be known of them, estimates of collapsed cells are sums of estimates of cells, and likelihoods, tests and
-regressions have fewer parameters. Which categories collapse is declared, or decided by estimated shares of the attribute alone.
+whatever the proportions of the categories within a group are (lumpability: Kemeny & Snell, Finite Markov Chains, 1960,
+§6.3). So they need not be known, estimates of collapsed cells are sums of estimates of cells, and likelihoods, tests
+and regressions have fewer parameters. Which categories collapse is declared, or decided by estimated proportions of the
+attribute alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +42,7 @@ class CollapsedMechanism(Randomizer):
 
     ``groups`` (r_i,) map old codes to the codes of ``domain``.
 
-    It analyses records that are randomized already, and randomizes none.
+    It is for the analysis of randomized records, and cannot randomize.
     """
 
     whole: Randomizer
@@ -140,8 +141,8 @@ class CollapsedAsking:
     def declared(cls, asking: Any, given_categories: Mapping[str, Iterable[Category]]) -> "CollapsedAsking":
         """Collapse the given categories of each attribute into one.
 
-        Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
-        of them; and for categories in order, of which the rest would be none.
+        Raises InvalidInput for an unknown attribute or category, for fewer than two categories of one attribute, or all
+        of them; and for an ordered attribute, in whose order the collapsed category has no place.
         """
         parts = {}
         for name, categories in given_categories.items():

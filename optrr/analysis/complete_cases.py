@@ -1,7 +1,7 @@
 """Complete cases: the table of people without missing values, estimated from the table of all people.
 
-A randomized record does not show whose true value is missing, so that records cannot be left out. With A the complete cells
-of the table π, s = 1ᵀAπ̂ their estimated share and q = Aπ̂/s the table of the complete cases, to first order
+Randomized records do not show whether their true values are missing, so records cannot be left out. With A the complete
+cells of the table π, s = 1ᵀAπ̂ their estimated proportion and q = Aπ̂/s the table of the complete cases, to first order
 
     Cov(q) = J Σ(π) Jᵀ,     J = (A − q 1ᵀA)/s,
 
@@ -25,8 +25,8 @@ def complete_table(table: EstimatedTable) -> EstimatedTable:
 
     For the tests and models of :mod:`optrr.analysis.estimated`.
 
-    Raises InvalidInput where no attribute declares a missing value or one has a single other category, and TooFewRecords where
-    the estimated share of complete cases is not positive.
+    Raises InvalidInput where no attribute declares a missing value or one has a single other category, and
+    TooFewRecords where the estimated proportion of complete cases is not positive.
     """
     kept = Kept.of(table.domain, complete_where(table.domain, None))
     everybody = table.kernel.solve(table.observed).ravel()

@@ -1,22 +1,22 @@
 """Estimating equations: solutions, score tests of their parameters, and the intervals that invert these tests.
 
-A model's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth. ψ_j
-is computed from a randomized record alone. Everything else follows from Ψ, its derivative −H, and the second moment
-V = mean ψ_j ψ_jᵀ, whatever the model:
+A model's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth.
+ψ_j is computed from a randomized record alone. Everything else follows from Ψ, its derivative −H, and the second moment
+V = mean ψ_j ψ_jᵀ, for any model:
 
     regression/linear       least squares from unbiased moments
     regression/likelihood   a categorical outcome, with any law of its randomized predictors; a sample's pseudo-likelihood
     loglinear/fitting       a table's interactions
     estimated               both of tables that are known by their estimate and covariance, such as answers to local queries
 
-A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how far Ψ_K is from 0 there. Near the truth
-Ψ_K moves with θ_f, and the part W = (1, −H_Kf H_ff⁻¹) of Ψ does not, so that
+A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and measures the distance of Ψ_K from 0 there. Near the
+truth Ψ_K moves with θ_f, and the part W = (1, −H_Kf H_ff⁻¹) of Ψ does not, so that
 
     T = n Ψ_Kᵀ (2 N⁻¹ − (N + E)⁻¹) Ψ_K  ~  χ² with |K| degrees of freedom,       N = W V Wᵀ,
 
-with H and V at the solution under the hypothesis. (Where priors pull the solution of a likelihood, Ψ_f is not 0, and WΨ stands
-for Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327). E is 0 for a likelihood, whose V is the
-information at θ and no mean over records; for least squares it is what N counts twice.
+with H and V at the solution under the hypothesis. (Where priors pull the solution of a likelihood, Ψ_f is not 0, and WΨ
+replaces Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327). E is 0 for a likelihood, whose
+V is the information at θ and no mean over records; for least squares it is the part that N counts twice.
 
 A Wald test would divide by the part of H_KK that the other columns leave unexplained, and randomization may bring the estimate
 of that part near 0 or below. T does not divide by it; for a linear model it is Fieller's test (1954). Only H_ff is inverted, so
@@ -331,8 +331,8 @@ def limits(equations: Equations, k: int, theta: FloatArray, error: float, deviat
 
     Returns the range of values not rejected at ``deviate`` standard normal deviations.
 
-    Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met before a value that
-    has no test. The whole line where the other parameters are not clear of what randomization may hide.
+    Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is found before a
+    value that has no test. The whole line where the other parameters may be non-identifiable.
     """
     if not error > 0 or not equations.clear(theta[None], _others(equations, (k,)))[0]:
         return -inf, inf

@@ -5,7 +5,7 @@ table in the parameters of the hypothesis and M₁ those that the alternative ad
 
     T = ‖P(M₀, M₁) d‖² − ‖P(M₀) d‖²  ~  χ²,  rows of M₁ df,     d = Σ(π⁰)^(−1/2) (π̂ − π⁰),
 
-P the projections onto what Σ^(−1/2) makes of M. Where Σ is that of multinomial reports this is the score test of
+P the projections onto the images of M under Σ^(−1/2). Where Σ is that of multinomial reports this is the score test of
 :mod:`optrr.analysis.loglinear.comparing` (Neyman's C(α)): the part that the fit misses at first order lies in M₀ and
 does not count. The fit has the estimates' own margins; Σ is that of the hypothesis, as the level needs it. Levels:
 benchmarks/answers.py.
@@ -19,14 +19,14 @@ With
     π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,
 
 θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the
-answers are many. Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs
-queries of pairs alone. Effects that no query covers, such as the joint effect of three predictors, are free in γ, and
-the probabilities p carry some of them to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper distribution nearest to the
+answers are many. Σ⁻ is over the effects that some answers have information on, so that a model without interactions
+needs queries of pairs alone. Effects that no query covers, such as the joint effect of three predictors, are free in γ,
+and the probabilities p carry some of them to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper distribution nearest to the
 estimates, and u has a prior of one answer: ‖u‖² is added to the objective. For one θ, u is a linear problem. With R Rᵀ
-= Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d = Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are
-Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is computed at, but for the pull of the prior,
-as in :mod:`optrr.analysis.regression.likelihood`, whose search, tests and limits serve here, too; so does its one
-answer more for each parameter, which keeps θ finite.
+= Σ⁻, J = Rᵀ ∂π/∂θ, X the effect of u, M = (I + X Xᵀ)⁻¹ and d = Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance
+are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 for any γ at which J is computed, but for the pull of
+the prior, as in :mod:`optrr.analysis.regression.likelihood`, whose search, tests and limits serve here, too; so does
+its one answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
 (:class:`optrr.analysis.regression.linear.LinearEquations`).

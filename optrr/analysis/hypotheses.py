@@ -67,10 +67,10 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     scores
         By attribute, numbers for its categories in trends; their own, or 0, 1, 2, … unless given.
     missing
-        "category" (a missing value is a category as any other), or "complete-cases".
+        "category" (a missing value is a category like any other), or "complete-cases".
     sample
         How records were sampled (:class:`optrr.Sample`), for independence; by default the columns that the design and
-        the release name. "ignore" takes every record for one person.
+        the release name. "ignore" gives every record the same weight and treats it as its own PSU.
     calibration
         Where the p-value comes from: "auto" (the χ² limit where it is good to a factor of two, drawn tables elsewhere),
         "asymptotic" (the χ² limit), "bootstrap", "saddlepoint", or :class:`optrr.Bootstrap` with a number of tables or a seed.

@@ -51,7 +51,7 @@ def model(  # noqa: PLR0913 (each argument is one question a user answers)
     stepwise
         In place of ``terms``: search the best model by BIC with sets of up to so many attributes.
     missing
-        "category" (a missing value is a category as any other), or "complete-cases", with ``terms`` alone.
+        "category" (a missing value is a category like any other), or "complete-cases", with ``terms`` alone.
     confidence, simultaneous
         Confidence of the intervals, of each coefficient alone or of all together (Bonferroni).
 
@@ -122,15 +122,15 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     scores
         By attribute, numbers for its categories; their own unless given.
     missing
-        "category" (a missing value is a category as any other), or "complete-cases", without a sample and for randomized
+        "category" (a missing value is a category like any other), or "complete-cases", without a sample and for randomized
         predictors.
     sample
         How records were sampled (:class:`optrr.Sample`); by default the columns that the design and the release name.
-        "ignore" takes every record for one person.
+        "ignore" gives every record the same weight and treats it as its own PSU.
     confidence
         Confidence of each coefficient's interval.
     progress
-        Function that is called with the share of the work that is done.
+        Function that is called with the proportion of the work that is done.
 
     Returns
     -------
@@ -187,8 +187,8 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         Regressions and tables of more than two attributes that the records keep beside all pairs:
         ``["income ~ sex + age", "sex*race*income"]``.
     sets
-        Number of data sets. Numbers that are computed from each of several are combined (:func:`optrr.analysis.combine`), with
-        intervals that hold.
+        Number of data sets. Numbers that are computed from each of several are combined
+        (:func:`optrr.analysis.combine`), with valid intervals.
     confidence
         Confidence of the intervals that the records are compared with.
     random_state

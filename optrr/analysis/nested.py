@@ -4,8 +4,8 @@ The likelihood ratio is
 
     G = 2 (ℓ_larger − ℓ_smaller)  ~  χ²,  as many degrees of freedom as the larger model adds parameters.
 
-Of a regression both likelihoods are of the larger model's reports, with the added parameters at 0 and free: the smaller fit's
-own reports tell less of randomized predictors, so that its own ℓ may be another.
+Of a regression both likelihoods are of the larger model's reports, with the added parameters at 0 and free: the smaller
+fit's own reports have less information on randomized predictors, so that its ℓ may differ.
 """
 
 from __future__ import annotations

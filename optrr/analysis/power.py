@@ -53,8 +53,9 @@ def power(  # noqa: PLR0913 (each argument is one question a user answers)
     attributes
         Attributes that the test is about.
     truth
-        True proportions, an axis for each attribute, those of ``given`` last. For homogeneity the first axis is of the groups:
-        each group's proportions, or all of them together, which says how many of the records are of each group.
+        True proportions, an axis for each attribute, those of ``given`` last. For homogeneity the first axis is of the
+        groups: each group's proportions, or all of them together, which defines the proportion of records of each
+        group.
     n
         Number of records.
     alpha

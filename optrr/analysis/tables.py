@@ -51,15 +51,15 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     attributes
         Attributes of the table; its axes, in this order.
     where
-        By attribute, of the table or not, the categories that people must truly have to count.
+        By attribute, of the table or not, the true categories of the subgroup.
     missing
-        Treatment of missing values: "category" (a category as any other), "complete-cases" (leave out people with a missing
-        value in the table or in ``where``), or :class:`optrr.MissingAtRandom`.
+        Treatment of missing values: "category" (a category like any other), "complete-cases" (leave out people with a
+        missing value in the table or in ``where``), or :class:`optrr.MissingAtRandom`.
     method
         "unbiased", "norm-sub", "clip", "projection", "mle", "ibu" or "adjusted" (:mod:`optrr.core.estimation.estimator`).
     sample
         How records were sampled (:class:`optrr.Sample`); by default the columns that the design and the release name.
-        "ignore" takes every record for one person.
+        "ignore" gives every record the same weight and treats it as its own PSU.
     by
         Public columns whose combinations make groups: one table for each. Excludes ``where`` and ``missing``.
     confidence, simultaneous
@@ -310,7 +310,7 @@ def contrast(
     Raises
     ------
     InvalidInput
-        For no term, unknown attributes or categories, and a sum that is the same whatever people answered.
+        For no term, unknown attributes or categories, and a sum that is the same for all answers.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Independence of two attributes in a population, from a weighted, stratified or clustered sample of randomized records.
 
-With the unbiased weighted shares π̂ of the table, r̂ and ĉ its margins, the hypothesis is δ_ij = π_ij − r_i c_j = 0 for all i,
-j but the last. δ̂ is linear in the reports to first order: a report counts G_v = J (P⁻¹)_v, J the derivative of δ at π̂. With
-V the linearised covariance of the weighted reports (:mod:`optrr.analysis.weighting.linearised`) the covariance of δ̂ is S = G V
-Gᵀ, and with
+With the unbiased weighted proportions π̂ of the table, r̂ and ĉ its margins, the hypothesis is δ_ij = π_ij − r_i c_j =
+0 for all i, j but the last. δ̂ is linear in the reports to first order: a report counts G_v = J (P⁻¹)_v, J the
+derivative of δ at π̂. With V the linearised covariance of the weighted reports
+(:mod:`optrr.analysis.weighting.linearised`) the covariance of δ̂ is S = G V Gᵀ, and with
 
     X² = δ̂ᵀ D⁻¹ δ̂,       D = G (diag λ − λ λᵀ) Gᵀ,       λ = what r̂ ĉᵀ leads to expect of the reports,
 
@@ -56,7 +56,7 @@ class RaoScott:
 
     F, its degrees of freedom, δ̂ of the first cell, λ of the rarest report, and every category's proportion.
 
-    ``ratios`` (B, R + c) are those shares in standard errors, first those of the rows.
+    ``ratios`` (B, R + c) are those proportions in standard errors, first those of the rows.
     """
 
     statistic: FloatArray

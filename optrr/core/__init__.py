@@ -3,7 +3,7 @@
 ``domain`` declares attributes; ``design`` finds and certifies a mechanism, ``protocols`` those of the papers;
 ``mechanisms`` randomize, ``records`` read, count and write; ``estimation`` and ``inference`` analyse; ``provenance``
 records releases; ``display`` shows results. ``reports`` opens randomized records, ``files`` reads and writes every file
-of the package. The core imports none of the packages beside it.
+of the package. The core imports no other package of optrr.
 """
 
 import lazy_loader as lazy

@@ -119,7 +119,7 @@ def export(
 
 
 def load(path: Given, *, limited: bool = True) -> Any:
-    """Read a file of ours, whatever its kind, and recompute every number in it.
+    """Read a file of optrr of any kind, and recompute every number in it.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def reports(data: Any, design: Any) -> "Reports":
     Parameters
     ----------
     data
-        A file, several, a data frame, or a table of a database; answers, where people answer local queries.
+        A file, several, a data frame, or a table of a database; answers, if respondents answer local queries.
     design
         The design that the records were randomized by, or its file.
 
@@ -263,8 +263,8 @@ def reports(data: Any, design: Any) -> "Reports":
     Raises
     ------
     InvalidInput
-        As :func:`load`; and, as soon as something is asked of them, for records that were randomized by another design, twice,
-        or not at all.
+        As :func:`load`; and, at the first analysis, for records that were randomized by another design, twice, or not
+        at all.
 
     Examples
     --------

@@ -64,8 +64,8 @@ class Reports(OpenedRecords):
 
     Each method of :data:`ANALYSES` is one analysis of them.
 
-    Errors are :class:`optrr.InvalidInput`: for records of another design, for attributes that the design does not have, and as
-    each analysis says.
+    Errors are :class:`optrr.InvalidInput`: for records of another design, for attributes that the design does not have,
+    and as documented for each analysis.
 
     Examples
     --------

@@ -5,10 +5,10 @@ larger one adds, all at a fit of the smaller, and W = diag(1/λ_0),
 
     E = J_1 − J_1WJ_0ᵀ (J_0WJ_0ᵀ)⁻¹ J_0,      T = n ‖(EWEᵀ)^(−1/2) EW(λ̂ − λ_0)‖²  ~  χ²,  rows of J_1 df.
 
-At the likeliest table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one, Neyman's
-C(α): the part that the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected by cells
-that the larger model would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the true
-records it is Pearson's statistic; for two attributes it is the score test of independence.
+At the maximum-likelihood table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one,
+Neyman's C(α): the part that the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected
+by cells that the larger model would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the
+true records it is Pearson's statistic; for two attributes it is the score test of independence.
 
     conditional-independence   a*c + b*c against the model with all three: general association in any stratum of c
     common-association         a*c + b*c against a*b + a*c + b*c: the same odds ratios in all strata (Cochran–Mantel–Haenszel)
@@ -29,7 +29,7 @@ standard error of
 With E the contribution of a report to the score of each tested column, λ the probabilities under the fit and n records,
 the information on the columns is n E diag(λ) Eᵀ. An even table of one true record a cell has A Aᵀ, A the columns
 without the part that the smaller model explains. The largest eigenvalue of the first beside the second is the number of
-true records a cell that would show the columns as well, in the direction in which they are shown best.
+true records a cell with as much information on the columns, in the direction with the most information.
 
 Power is as for two attributes (:mod:`optrr.core.inference.power_analysis`): the statistic of the expected reports of a true
 table, per record, is the noncentrality of the χ² that the test has there.
@@ -420,7 +420,7 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
 def _clear(test: ModelTest, fits: TableFits) -> float:
     """Compute the number of records at which margins are clear of 0.
 
-    From there on no test is refused.
+    From that number on no test is refused.
     """
     by_one = max(float(test.shown(fits, np.ones(1))[0]), float(np.finfo(np.float64).tiny))
     records = [_NOT_REFUSED * LEAST_SHOWN / by_one]

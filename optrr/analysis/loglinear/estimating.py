@@ -1,12 +1,13 @@
 """Results of log-linear models of randomized counts: fits, intervals, selection by BIC, comparison of nested models.
 
-Intervals of coefficients invert tests: a value is in where the score test does not reject it, with the others at their
-likeliest (:mod:`optrr.analysis.equations`). Where cells go to 0 a coefficient has no finite estimate, but a value can
-still be tested, so that intervals end where the records end them, and are infinite on a side where they do not.
+Intervals of coefficients invert tests: a value is inside where the score test does not reject it, with the others at
+their maximum-likelihood values (:mod:`optrr.analysis.equations`). Where cells go to 0 a coefficient has no finite
+estimate, but a value can still be tested, so that intervals are finite on a side where the records bound them, and
+infinite elsewhere.
 
-The limit of the likelihood ratio (:mod:`optrr.analysis.nested`) needs a larger model whose fitted shares are clear of 0. Where
-one of them is near 0, or at it, G falls short of χ², and no p-value of it is given; the score test needs the smaller model's
-margins only (:mod:`optrr.analysis.loglinear.comparing`).
+The limit of the likelihood ratio (:mod:`optrr.analysis.nested`) needs a larger model whose fitted proportions are clear
+of 0. Where one of them is near 0, or at it, G falls short of χ², and no p-value of it is given; the score test needs
+the smaller model's margins only (:mod:`optrr.analysis.loglinear.comparing`).
 """
 
 from __future__ import annotations
@@ -49,15 +50,14 @@ _NOBODY = 1e-3
 class LogLinear(TableResult):
     """A log-linear model of the true proportions of a table, by maximum likelihood.
 
-    ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
-    order of ``labels``, infinite where they have no finite maximum, NaN where that leaves them no limit either;
-    ``standard_errors`` come from the information of the randomized records, NaN where they have none.
-    ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``,
-    or for all coefficients together where ``simultaneous``: infinite where the records leave no limit, NaN where there are no
-    intervals, and ``without_intervals`` says why.
-    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records, None for complete cases and answers to
-    local queries, of which a fit is generalised least squares and has no AIC or BIC. ``hidden`` are the interactions that a
-    search left out because the mechanism hides them.
+    ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in
+    the order of ``labels``, infinite where they have no finite maximum, NaN where that leaves them no limit either;
+    ``standard_errors`` come from the information of the randomized records, NaN where they have none. ``limits`` (p, 2)
+    are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``, or for all
+    coefficients together where ``simultaneous``: infinite where the records give no limit, NaN where there are no
+    intervals, and ``without_intervals`` says why. ``proportions`` is the fitted table, ``log_likelihood`` in nats over
+    all n records, None for complete cases and answers to local queries, of which a fit is generalised least squares and
+    has no AIC or BIC. ``hidden`` are the interactions that a search left out because the mechanism hides them.
     """
 
     counts: Counts | EstimatedTable
@@ -285,7 +285,7 @@ def fit_loglinear(
     Parameters
     ----------
     counts
-        of the attributes that the model speaks of; up to some 10^5 cells.
+        of the model's attributes; up to some 10^5 cells.
     generators
         attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
     confidence
@@ -316,7 +316,7 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
 def with_intervals(result: LogLinear, worth: float = inf) -> LogLinear:
     """Add intervals to a result, or the reason for their absence.
 
-    ``worth`` true records a cell would tell as much as the result's.
+    ``worth`` true records a cell would have as much information as the result's.
     """
     why, terms, cells = "", result.terms, result.equations.columns.shape[1]
     if terms.parameters**3 * cells > _MOST_WORK:

@@ -17,8 +17,8 @@ tends to infinity where they all take it one way, and has no limit where they ta
 ***Many tables under test**, without use of the tested effects: the fit starts from the model's own margins, each
 generator's unbiased estimate, moved into the proportions, and iterative proportional fitting to all of them. That is
 consistent, which is all that a score test needs. Where noise took no margin out of the proportions, the fit goes on to
-the likeliest table; where it did, the margins' fit stays: the likeliest table would bend margins that the records
-hardly show towards the interactions that the model leaves out, the very thing to be tested
+the maximum-likelihood table; where it did, the margins' fit stays: the maximum-likelihood table would bend margins that
+the records hardly show towards the interactions that the model leaves out, which are the tested ones
 (:mod:`optrr.core.inference.nullfit` has the figures for two attributes).
 """
 
@@ -428,7 +428,7 @@ class LogLinearEquations(Equations):
 
     They have ``n`` (B,) records.
 
-    ``observed`` (B, R) are their shares of the reports.
+    ``observed`` (B, R) are their proportions of the reports.
     """
 
     observed: FloatArray

@@ -2,10 +2,11 @@
 
     T = 2n (ℓ_1 − ℓ_0),    ℓ = Σ_v λ̂_v ln λ_v,    λ = Pᵀπ,    both maxima over proper tables π.
 
-By the hypothesis π_abc ∝ u_ac v_bc: a and b are the two attributes, c the categories of all strata together. The alternative is
-any table, or π_abc ∝ u_ac v_bc θ_ab: the same odds ratios in all strata, free or θ_ab = exp(β x_a y_b) for scores x and y. λ is
-linear in each of the factors u, v and θ while the others stay, so that each in its turn is the likeliest mixture of known laws
-(:func:`optrr.core.estimation.likelihood.likeliest_weights`, exact at empty cells too); β goes by scoring.
+By the hypothesis π_abc ∝ u_ac v_bc: a and b are the two attributes, c the categories of all strata together. The
+alternative is any table, or π_abc ∝ u_ac v_bc θ_ab: the same odds ratios in all strata, free or θ_ab = exp(β x_a y_b)
+for scores x and y. λ is linear in each of the factors u, v and θ while the others stay, so that each in turn is the
+maximum-likelihood mixture of known distributions (:func:`optrr.core.estimation.likelihood.likeliest_weights`, exact at
+empty cells too); β goes by scoring.
 
 In a noisy table seldom all estimated margins are proportions, and each is imprecise. Then most of the information is
 that true proportions are at least 0, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted

@@ -1,9 +1,9 @@
 """Measures of a table, with intervals: proportions within groups, risks, odds, ordinal association, means, quantiles.
 
-``measure`` serves two attributes. ``where`` restricts tables and measures to people with some true answers and counts
-them; ``shares`` has tables of them and sums of shares in sub-populations, ``quantile`` medians. ``quantities`` defines
-every measure by an equation that divides by nothing, makes the interval by testing that equation, and keeps the values
-that no table near the estimate contradicts.
+``measure`` serves two attributes. ``where`` restricts tables and measures to people with some true answers; ``shares``
+has tables of them and sums of proportions in subpopulations, ``quantile`` medians. ``quantities`` defines every measure
+by an equation without division, makes the interval by testing that equation, and keeps the values that no table near
+the estimate contradicts.
 """
 
 from optrr.analysis.measures.measure import MEASURES, Comparing, Measures, measure

@@ -1,7 +1,8 @@
 """Measures of two attributes from randomized records: the groups in the rows, the outcomes that are compared in the columns.
 
-Each may be of the people whose true answers are among some categories (:mod:`optrr.analysis.measures.subgroups`): a measure is
-an equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
+Each may be restricted to people whose true answers are among some categories
+(:mod:`optrr.analysis.measures.subgroups`): a measure is an equation of the same degree in all cells, without division,
+so that the cells that are left out have weight 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -88,11 +89,11 @@ class Measures(TableResult):
 
     ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the measure's
     range; it is NaN where the interval is that whole range, as nothing is known then. ``lower`` and ``upper`` invert a
-    test and hold for each row alone, or for all rows together where ``simultaneous``; an infinite limit says that the
-    noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted sample Taylor's at the
-    ratio of weighted shares as it is, NaN if undefined; intervals are not made from it. ``scores`` are the numbers that
-    the outcomes counted as, for means; ``where`` the restriction of true answers, ``note`` the assumptions, ``sample``
-    how weighted records were sampled.
+    test and hold for each row alone, or for all rows together where ``simultaneous``; an infinite limit means that the
+    noise is too large for a finite one. ``standard_error`` is the delta method's at the estimate, of a weighted sample
+    Taylor's at the plain ratio of weighted proportions, NaN if undefined; intervals are not made from it. ``scores``
+    are the numbers that the outcomes counted as, for means; ``where`` the restriction of true answers, ``note`` the
+    assumptions, ``sample`` how weighted records were sampled.
     """
 
     statistic: str
@@ -215,9 +216,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 
     The target is the population.
 
-    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures. Raises
-    InvalidInput for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores
-    that do not differ. SingularMarginal where the mechanism hides the table.
+    Each interval takes some 60 evaluations of a law, O(R) each for proportions, ratios and means, O(R³) for ordinal
+    measures. Raises InvalidInput for an unknown measure or category, another number of attributes, fewer than two
+    records or groups, or scores that do not differ. SingularMarginal where the mechanism hides the table.
 
     Parameters
     ----------
@@ -225,22 +226,21 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         of two attributes: the groups, then the outcomes; for means any number of groups, or none. At most 512 cells for
         ordinal measures, which take the categories in their declared order.
     name
-        one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column shares are those of the
-        groups within an
-        outcome.
+        one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column proportions are those of the
+        groups within an outcome.
     comparing
         reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
         their numbers where all categories are numbers, else 0..r−1; the result says which).
     attributes
-        of the table, all that are counted unless given; the others only restrict who counts.
+        of the table, all counted ones unless given; the others only define the subgroup.
     simultaneous
         intervals that hold for all rows together (Bonferroni).
     where
-        by attribute the categories that a person's true answers must be among to count, two or more of groups and outcomes
+        by attribute the true categories of the subgroup, two or more of groups and outcomes
         (:mod:`optrr.analysis.measures.subgroups`); scores are then those of the outcomes that are kept.
     missing_at_random
-        one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
-        where it would not be (:func:`optrr.analysis.measures.subgroups.ignored`).
+        one of the two, whose missing answers depend on the other alone: the measure is then that of all people, and
+        refused where it would be biased (:func:`optrr.analysis.measures.subgroups.ignored`).
     """
     check_confidence(confidence)
     comparing, restricted, note = comparing or Comparing(), where or {}, ""

@@ -1,16 +1,15 @@
 """Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function (theory §4.5).
 
-The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is
-q is tested as every measure is (:mod:`optrr.analysis.measures.quantities`), so nothing is divided by the density,
-which the delta
-method does and noise may leave near 0: the lower limit is the smallest value u with F(u) not significantly below q, the upper
-one the largest with F(just below u) not significantly above. Each errs with probability (1 − confidence)/2 at most, however
-many values there are: the lower limit is above the quantile only if the one test at the quantile rejects (Woodruff, JASA 47,
-1952, with that test in place of his normal one).
+The q-quantile is at value u if the proportion of people below u is at most q and the proportion up to u at least q. The
+test of F = q is that of every measure (:mod:`optrr.analysis.measures.quantities`), without the delta method's division
+by the density, which noise may leave near 0: the lower limit is the smallest value u with F(u) not significantly below
+q, the upper one the largest with F(just below u) not significantly above. Each errs with probability (1 − confidence)/2
+at most, however many values there are: the lower limit is above the quantile only if the one test at the quantile
+rejects (Woodruff, JASA 47, 1952, with that test in place of his normal one).
 
 Categories that are numbers, have scores or are only ordered are the values themselves, so that coverage is above the
-confidence: F jumps. Bins of numbers are read as if numbers were spread evenly within each bin; between edges F(t) is a sum of
-shares with weights, and the limits are continuous. Within an outer bin without an edge nothing is known: a limit there is
+confidence, because F jumps. Within a bin numbers are assumed to be spread evenly; between edges F(t) is a weighted sum
+of proportions, and the limits are continuous. An outer bin without an edge has no such distribution: a limit there is
 infinite, or the bin's only edge.
 """
 
@@ -162,14 +161,14 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     table
-        of the attribute, and behind it of those that only restrict who counts.
+        of the attribute, then of those that only define the subgroup.
     probabilities
         which quantiles, strictly between 0 and 1; the median unless given.
     where
-        by other attribute the categories that people must truly have to count. Who did not answer never has a quantile: where
-        the attribute declares a missing value, it is left out, and the result says so.
+        by other attribute the true categories of the subgroup. A missing value has no quantile: where the attribute
+        declares one, it is left out, and the result states this.
     scores
-        values of the categories that count; the edges of bins, the categories' own numbers or their positions unless given.
+        values of the kept categories; the edges of bins, the categories' own numbers or their positions unless given.
     """
     check_confidence(confidence)
     check_records(table.n)

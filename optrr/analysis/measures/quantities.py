@@ -4,8 +4,8 @@ A measure θ with ends low and high is written with two functions L, U ≥ 0 of 
 
     v = L/(L + U),    θ = low + v (high − low),    or θ = L/U = v/(1 − v) where it runs from 0 to infinity,
 
-so that "θ has this value" is the equation (1 − v) L = v U, which divides by nothing. With x_g the share of people who are in
-group g and have the outcome, y_g of those who are in it and have not, b_g = x_g + y_g, and h the reference group:
+so that "θ has this value" is the equation (1 − v) L = v U, without division. With x_g the proportion of people who are
+in group g and have the outcome, y_g that of people in the group without it, b_g = x_g + y_g, and h the reference group:
 
     share within a group      L = x_g                     U = y_g
     risk ratio                L = x_g b_h                 U = x_h b_g
@@ -24,10 +24,10 @@ Kendall, Biometrika 33, 1945). The bias of second order that the mechanism's noi
 both alike where records have equal weights. Without noise the estimate is therefore the usual one: of a weighted sample that
 of the weighted proportions (Hájek), as R's `survey` prints it.
 
-Intervals are by test inversion (:mod:`optrr.core.estimation.score_interval`). "The measure is at v" says that
-G = (1 − v) L − v U is 0. The null reports λ are those of highest likelihood at which G is 0, found by turns on tangent planes
-of G: λ = λ̂/(1 + μ h) with h what each report adds to G. The deviate of the unbiased sums ŝ, with gradient g and covariance C
-at λ, is
+Intervals are by test inversion (:mod:`optrr.core.estimation.score_interval`). "The measure is v" means that G = (1 − v)
+L − v U is 0. The null reports λ are those of highest likelihood at which G is 0, found by turns on tangent planes of G:
+λ = λ̂/(1 + μ h) with h the contribution of each report to G. The deviate of the unbiased sums ŝ, with gradient g and
+covariance C at λ, is
 
     t = (G(s) + gᵀ(ŝ − s))/√(gᵀ C(λ) g),    s the sums under λ.
 
@@ -35,14 +35,14 @@ It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one 
 (Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which none
 or all have the outcome has a finite end on the other side.
 
-Noise may take estimates of L and U below 0, and an estimate that is too low says nothing against v = 0; equal halves of
-the error probability would waste one. Outcomes are ordered by their likelihood ratio against the best value in the
-range (Feldman and Cousins, Physical Review D 57, 1998, 3873): for a normal estimate d standard errors from the lower
-end, a deviation −t with t > d ranks as √(2dt − d²), and similarly at the upper end. Distances are in standard errors
-that the mechanism alone causes.
+Noise may take estimates of L and U below 0, and an estimate that is too low is no evidence against v = 0; equal halves
+of the error probability would waste one half. Outcomes are ordered by their likelihood ratio against the best value in
+the range (Feldman and Cousins, Physical Review D 57, 1998, 3873): for a normal estimate d standard errors from the
+lower end, a deviation −t with t > d ranks as √(2dt − d²), and similarly at the upper end. Distances are in standard
+errors that the mechanism alone causes.
 
-Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
-(Fieller, JRSS B 16, 1954, for a ratio of means).
+Where L + U cannot be distinguished from 0, hardly any value is rejected, and the interval grows towards the measure's
+whole range (Fieller, JRSS B 16, 1954, for a ratio of means).
 """
 
 from collections.abc import Sequence
@@ -170,8 +170,8 @@ class Odds:
 
     L ``over`` and U ``under``, and the range of the measure.
 
-    ``sums`` (K, R) say which cells each sum adds up, with which weights. The measure is ``low`` where L is 0 and ``high`` where
-    U is; an infinite ``high`` makes it L/U, with ``low`` 0.
+    ``sums`` (K, R) are the weights of the cells in each sum. The measure is ``low`` where L is 0 and ``high`` where U
+    is; an infinite ``high`` makes it L/U, with ``low`` 0.
     """
 
     sums: FloatArray
@@ -264,7 +264,7 @@ def sum_of_means(parts: Sequence[tuple[FloatArray, FloatArray]]) -> Odds:
 
     Each part has scores of the cells and marks of the group, (R,) and (R,).
 
-    No group's scores may be all alike.
+    No group's scores may be all equal.
     """
     ends = [(float(s[g > 0].min()), float(s[g > 0].max())) for s, g in parts]
     sums = [sum_ for (s, g), (low, high) in zip(parts, ends, strict=True) for sum_ in (g * (s - low), g * (high - s))]
@@ -526,7 +526,8 @@ class Inversion:
 
         NaN if L + U is estimated as 0.
 
-        With half a record more in every cell where the reports that tell are nearly all alike, and show hardly any variance.
+        With half a record more in every cell where the informative reports are nearly all equal, and show hardly any
+        variance.
         """
         total = sum(max(each, 0.0) for each in self._unbiased)
         slope = self.odds.equation(self.position, self._sums).gradient

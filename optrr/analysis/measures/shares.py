@@ -1,20 +1,19 @@
 """Proportions of a table's cells in a subpopulation, and linear combinations of such proportions (theory §4.5).
 
-Among people who are kept (:mod:`optrr.analysis.measures.subgroups`) a cell's share is π_cell/Σ π. Where missing answers about
-one attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the
-cells of the table's other attributes and y the answer,
+Among people who are kept (:mod:`optrr.analysis.measures.subgroups`) a cell's proportion is π_cell/Σ π. Where missing
+answers about one attribute of the table are declared ignorable, the table is that of all people, whether they answered
+or not: with x the cells of the table's other attributes and y the answer,
 
     share of (x, y) = π_x/Σ π · π_xy/π_x,answered,
 
 and "it is v" is (1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as the equation of every measure.
 
-A contrast is any sum of shares with weights, θ = Σ w_k (share k): the difference of two shares, in one group or in two; a
-difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``where``. Shares of one
-group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ = Σ_g A_g/D_g, A_g = Σ s π and
-D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
+A contrast is any weighted sum of proportions (shares), θ = Σ w_k (share k): the difference of two shares, in one group
+or in two; a difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group
+``where``. Shares of one group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ
+= Σ_g A_g/D_g, A_g = Σ s π and D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
 (:func:`optrr.analysis.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that
-are named,
-so that how they vary together is exact, whether groups overlap or not.
+are named, so that their covariance is exact, whether groups overlap or not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +57,7 @@ class EstimateAmong(Estimate):
 
     Membership is by true answers.
 
-    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people.
+    ``n`` is the number of all records, and ``share`` the estimated proportion of the subgroup among all people.
     ``note`` states the assumption where missing answers are missing at random, and ``sample`` how weighted records were
     sampled.
     """
@@ -110,10 +109,10 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
     where
         by attribute the categories that are kept; attributes that are not named keep all.
     attributes
-        of the table, all that are counted unless given; the others only restrict who counts.
+        of the table, all counted ones unless given; the others only define the subgroup.
     missing_at_random
-        an attribute of the table whose missing answers depend on its other attributes alone: the shares are those of all people
-        who are kept, as if they had answered.
+        an attribute of the table whose missing answers depend on its other attributes alone: the proportions are those
+        of all people who are kept, as if they had answered.
     """
     check_confidence(confidence)
     check_records(table.n)
@@ -234,7 +233,7 @@ class _Cells:
 class WeightedShare:
     """A weighted proportion of some categories among other categories.
 
-    ``of`` the categories, ``where`` the subgroup, everybody by default.
+    ``of`` the categories, ``where`` the subgroup, by default all people.
 
     Both are categories, a list or a single one, by attribute.
     """
@@ -298,7 +297,7 @@ def contrast(
     shares
         with finite weights, of at most 8 different groups of people.
     complete_cases
-        leave out of each share the people who gave no answer to an attribute that it is about.
+        leave out of each share the people with a missing value in one of its attributes.
 
     Returns
     -------

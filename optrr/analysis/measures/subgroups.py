@@ -2,13 +2,13 @@
 
 It is not known whom a restriction on true values leaves out: a report in a category that is left out may come from any
 respondent. So no report is left out: the attributes of the restriction are counted beside those of a table, a cell of
-the table adds up all cells of the counts that are in it and are kept, and shares are ratios of such sums, tested by
-equations that divide by nothing (:mod:`optrr.analysis.measures.quantities`).
+the table adds up all cells of the counts that are in it and are kept, and proportions are ratios of such sums, tested
+by equations without division (:mod:`optrr.analysis.measures.quantities`).
 
 Respondents without an answer are a separate category where an attribute declares a missing value. *Among those who
-answered* is the restriction to all its other categories, and says something of these people alone, unless the missing
-answers are *ignorable*: given the other attributes, whether a person answers does not depend on the answer (missing at
-random: Rubin, Biometrika 63, 1976). Under this assumption the numbers are of all people
+answered* is the restriction to all its other categories, and its results hold for these people alone, unless the
+missing answers are *ignorable*: given the other attributes, whether a person answers does not depend on the answer
+(missing at random: Rubin, Biometrika 63, 1976). Under this assumption the numbers are of all people
 (:mod:`optrr.analysis.measures.shares` for tables, :func:`ignored` for measures).
 """
 
@@ -35,7 +35,7 @@ class Kept:
 
     Its ``domain``, and the cell to which each counted cell is added; −1 for none.
 
-    ``texts`` are the categories that are kept of each attribute that is restricted, as people read them.
+    ``texts`` are the categories that are kept of each attribute that is restricted, as printed texts.
     """
 
     domain: Domain

@@ -29,7 +29,7 @@ class DistinctReports:
 
     These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is the provenance of
     the records. ``sample`` describes the sample where the records are weighted, and then of one data set; ``numbers``
-    are the shares of weights times the records.
+    are the proportions of the weights times the number of records.
     """
 
     domain: Domain

@@ -254,7 +254,7 @@ Progress = Callable[[float], None]
 def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress | None = None) -> Regression:
     """Solve the equations of one data set, and test every parameter and term.
 
-    ``progress`` is called with the share of the work that is done, from 0 to 1.
+    ``progress`` is called with the proportion of the work that is done, from 0 to 1.
 
     Raises InvalidInput for columns that determine each other. TooFewRecords where no solution is reached.
     """
@@ -375,8 +375,9 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         Python names are written in backticks. ``bs(x, df=5)``, ``poly(x, 2)`` and ``offset(x)`` take attributes with
         numbers.
     family
-        "linear" (least squares) or "logistic": the chance of the second of two categories; of ordered ones by proportional
-        odds, and of others by the multinomial logit against the first. Unless given: linear for numbers, logistic for all else.
+        "linear" (least squares) or "logistic": the probability of the second of two categories; of ordered ones by
+        proportional odds, and of others by the multinomial logit against the first. Unless given: linear for numbers,
+        logistic for all else.
     public
         attributes of the formula that are columns of the data but were not randomized, by name or declaration.
     scores
@@ -385,18 +386,18 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         as :func:`optrr.analysis.estimate_weighted` takes them: the regression of the population that the sample was drawn from
         (:mod:`optrr.analysis.regression.likelihood`).
     progress
-        called with the share of the work that is done, from 0 to 1.
+        called with the proportion of the work that is done, from 0 to 1.
 
-    A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
-    randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs
-    no other.
+    A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of
+    the randomized predictors in every group with the same values of the public ones: lack of information on one
+    coefficient does not affect the others.
 
     Raises
     ------
     InvalidInput
-        for a formula that cannot be read, unknown attributes, columns that say the same, too many cells of randomized
-        predictors for a likelihood, or records that say too little. SingularMarginal where the mechanism hides a table
-        that the model needs.
+        for a formula that cannot be read, unknown attributes, collinear columns, too many cells of randomized
+        predictors for a likelihood, or records with too little information. SingularMarginal where the mechanism hides
+        a table that the model needs.
     """
     check_confidence(confidence)
     read = Formula.of(formula)

@@ -1,10 +1,10 @@
 """Formulas such as ``income ~ sex + C(age)``: an outcome, and columns that are functions of a few attributes each.
 
-formulaic reads the formula and makes the columns; it is only ever shown categories, never records. Numbers are taken as they
-are, other categories by treatment coding against the first declared one. A column must be a function of one record: what
-depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. Records alone, and beside copies
-of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
-take none from strangers.
+formulaic reads the formula and makes the columns; it sees categories only, never records. Numbers are taken as they
+are, other categories by treatment coding against the first declared one. A column must be a function of one record: a
+term that depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. The check is
+that records alone, and beside copies of themselves, have the columns that they have among all categories. A formula may
+contain Python expressions, which are run: do not use formulas from untrusted sources.
 
 ``bs(x, df=5)`` and ``poly(x, 2)`` are splines and orthogonal polynomials over the numbers of an attribute's categories, each
 counted once, since how often they occur is randomized: knots are quantiles of these numbers. ``offset(x)`` is a column whose

@@ -8,10 +8,10 @@ x a cell of the randomized predictors, γ_g their law, which is free, p the chan
 
     ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),
 
-ŵ the groups' shares, p̂ the outcome's: one answer more for each cell keeps laws off 0, and one for each of p parameters, spread
-over the cells with the outcome's shares, keeps θ finite where records say next to nothing of it, such as of a category that few
-have. γ is found by Newton's method, which needs no safeguard near its end since ℓ is self-concordant in γ; so is θ, with the
-curvature of the profile.
+ŵ the groups' proportions, p̂ the outcome's: one answer more for each cell keeps laws away from 0, and one for each of p
+parameters, spread over the cells with the outcome's proportions, keeps θ finite where records have almost no
+information on it, such as on a rare category. γ is found by Newton's method, which needs no safeguard near its end
+since ℓ is self-concordant in γ; so is θ, with the curvature of the profile.
 
 What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
 
@@ -19,9 +19,9 @@ What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/�
 
 the part of s that no change of γ produces (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993,
 §3). λ is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it
-was computed at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and
-nothing else. Its second moment is the information I* on θ; what other parameters' scores have in common with the tested
-ones is taken off (:mod:`optrr.analysis.equations`), and their pull with it. So a rare category costs only the precision
+was computed at: an imprecise law, or one that is moved to 0 or away from it, makes s* less precise, and nothing else.
+Its second moment is the information I* on θ; the part of other parameters' scores that is correlated with the tested
+ones is taken off (:mod:`optrr.analysis.equations`), and their bias with it. So a rare category costs only the precision
 of its coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
 
 An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
@@ -43,10 +43,10 @@ pairs alone, is advised.
 **Weighted, stratified or clustered samples** have the pseudo-likelihood: the weighted shares λ̂ of the reports take the
 place of shares in the estimating equations, so that Ψ(θ) = Σ_v λ̂_v ψ_v(θ) is 0 at the solution of the whole
 population's equations, up to sampling. Its variance is that of a linear function of the weighted reports, ψᵀ V ψ with V
-their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): what varies within clusters, the randomization
-included, is among the differences between them. With it in the place of second moments everything else of a regression
-stays as it is (:mod:`optrr.analysis.equations`). Its place has the second moment of one of n records, so it is M = (n −
-1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
+their linearised covariance (:mod:`optrr.analysis.weighting.linearised`): variation within clusters, the randomization
+included, is part of the differences between them. With it in the place of second moments everything else of a
+regression stays as it is (:mod:`optrr.analysis.equations`). Its place has the second moment of one of n records, so it
+is M = (n − 1) V: with equal weights and each record its own cluster M = diag λ̂ − λ̂ λ̂ᵀ.
 
 Standard errors are H⁻¹ ψᵀMψ H⁻¹/n, the sandwich, times n/(n − p) as other robust ones. In tests and intervals of the
 likelihood, whose H is the information I* of the hypothesis, the second moment is the hypothesis's, too, since the sample's own
@@ -251,12 +251,12 @@ class LikelihoodEquations(Equations):
 
     ``unordered`` outcomes have separate coefficients for each category except the first.
 
-    ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data
-    set sums to 1. ``x`` (G, R, q) are rows of the design for each group and cell of the randomized predictors, without
-    an intercept, and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of x's
-    cells, then the outcome. ``offset`` (G, R) is added to every level. ``laws`` are the last found of all the data sets
-    that these, ``rows``, are a part of: where the next search begins. ``steep`` is the last divisor of the search for a
-    large law, and ``bends`` a curvature with the θ that it is of.
+    ``reports`` (B, G, *sizes) are proportions λ̂ of all records by group and report, the outcome's reports last; each
+    data set sums to 1. ``x`` (G, R, q) are rows of the design for each group and cell of the randomized predictors,
+    without an intercept, and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of
+    x's cells, then the outcome. ``offset`` (G, R) is added to every level. ``laws`` are the last found of all the data
+    sets that these, ``rows``, are a part of: where the next search begins. ``steep`` is the last divisor of the search
+    for a large law, and ``bends`` a curvature with the θ that it is of.
     """
 
     reports: FloatArray
@@ -713,8 +713,8 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
 
         As for other robust errors; (1, p, p) each.
 
-        Of the law that one step of the EM algorithm makes of the likeliest: this takes the prior's answers off again, so that
-        where nothing is randomized errors are those that are known.
+        At the law after one step of the EM algorithm from the fitted one: this takes the prior's answers off again, so
+        that without randomization errors are the classical ones.
         """
         at = self._at(theta)
         law, expected = _freed(at.k, at.law, at.ratio)

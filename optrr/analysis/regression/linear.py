@@ -9,10 +9,10 @@ so tables of pairs are all that a model without interactions needs, however many
 
     ψ_c = g_cy − Σ_d g_cd θ_d,       M θ = m     (M_cd = mean g_cd, m_c = mean g_cy),
 
-least squares with each moment replaced (Fuller, Measurement Error Models, 1987, §2.2). All that is kept of the records
-is the mean of g and its second moments over the records, (D,) and (D, D), D = K(K+1)/2 for K columns: errors are those of
-randomization and sampling together, for whatever joint distribution the attributes were randomized by, and robust to unequal
-variances.
+least squares with each moment replaced (Fuller, Measurement Error Models, 1987, §2.2). Only these numbers of the
+records are kept: the mean of g and its second moments over the records, (D,) and (D, D), D = K(K+1)/2 for K columns:
+errors are those of randomization and sampling together, for whatever joint distribution the attributes were randomized
+by, and robust to unequal variances.
 
 V is a second moment, not a variance around the data's own mean. It is multiplied by n/(n − k), with k the number of parameters
 that were solved for: |f| in a test, all of them in a covariance (HC1).
@@ -22,11 +22,12 @@ second order, δθ_f the error of the other parameters, and this adds
 
     D = Σ_de C_de mean (W h_j)_d (W h_j)_eᵀ,       h_j = −dψ_j/dθ,   C the covariance of θ_f,
 
-to the variance of Ψ_K where δH and Ψ are uncorrelated, as they are nearly where randomization makes most of the noise. N has D
-twice, once because W is made of the noisy H and once because V is taken at the noisy θ_f. At ε_i = 1 and n = 1000..10,000 D may
-be a tenth to a quarter of N, and the test without E rejects a true value in 2 to 4 % instead of 5 %. Of clean records D is
-about N |f|/n, which n/(n − k) has answered for, so that E = D − N |f|/n. To first order 2 N⁻¹ − (N + E)⁻¹ is (N − E)⁻¹, which
-would have no meaning where the records say so little that D reaches N; T at most doubles.
+to the variance of Ψ_K where δH and Ψ are uncorrelated, as they are nearly where randomization makes most of the noise.
+N has D twice, once because W is made of the noisy H and once because V is taken at the noisy θ_f. At ε_i = 1 and n =
+1000..10,000 D may be a tenth to a quarter of N, and the test without E rejects a true value in 2 to 4 % instead of 5 %.
+Of clean records D is about N |f|/n, which the factor n/(n − k) accounts for, so that E = D − N |f|/n. To first order 2
+N⁻¹ − (N + E)⁻¹ is (N − E)⁻¹, which would have no meaning where the records have so little information that D reaches N;
+T at most doubles.
 """
 
 from dataclasses import dataclass, replace

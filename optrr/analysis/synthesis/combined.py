@@ -14,9 +14,9 @@ samples of their laws (:func:`optrr.analysis.synthesis.laws.drawn`): S is next t
 
     T = (1 + 1/m) b,      (q̄ − Q)/√T ~ t with m − 1 degrees of freedom,
 
-which is never negative, and errs by S on the side of caution. The rule for partially synthetic data (Reiter, Surv. Methodol.
-29, 2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many people who answered truthfully. So the sets' own errors
-do not enter. `benchmarks/results/synthesis.md` has the coverage of each rule.
+which is never negative, and is conservative by S. The rule for partially synthetic data (Reiter, Surv. Methodol. 29,
+2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many true answers. So the sets' own errors are not used.
+`benchmarks/results/synthesis.md` has the coverage of each rule.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     InvalidInput
         for fewer than two sets, sets that disagree on the parameters, or a number that is not finite.
 
-    A number of which all sets say the same has no error and no interval, and a warning says so.
+    A number that is the same in all sets has no error and no interval, and a warning states this.
     """
     check_confidence(confidence)
     names, values = _table(estimates)

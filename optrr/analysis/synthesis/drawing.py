@@ -45,10 +45,10 @@ class Closeness:
     """Comparison of a synthetic table with its estimate from randomized records.
 
     ``within`` of its ``cells`` lie in the direct estimate's intervals, and none is further from it than
-    ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs from
-    independence in the direction of the unbiased estimate, over how far that does. An effect in an additive model shrinks
-    about as much as its pair. ``covered`` is about how often the interval of a share would hold that takes the records of one
-    set for people, on average over the cells.
+    ``largest_difference``. ``kept`` is the proportion of the association that the records have: the departure of their
+    table from independence in the direction of the unbiased estimate, over that of the estimate. An effect in an
+    additive model shrinks about as much as its pair. ``covered`` is the approximate coverage of a proportion's interval
+    that treats the records of one set as people, on average over the cells.
     """
 
     attributes: tuple[str, ...]
@@ -100,9 +100,10 @@ SET = "synthetic_set"
 class Synthetic(TableResult):
     """Synthetic records: ``codes`` (sets · n, m) over ``domain``, set after set.
 
-    ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals that they are compared with:
-    ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk`` says that pair tables were
-    drawn towards independence. ``missing`` has a sentence for each interaction that could not be kept.
+    ``n`` is the number of randomized records that they come from, ``confidence`` that of the intervals that they are
+    compared with: ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk``
+    states that pair tables were shrunk towards independence. ``missing`` has a sentence for each interaction that could
+    not be kept.
     """
 
     domain: Domain
@@ -202,7 +203,7 @@ class Synthetic(TableResult):
 
         Its metadata states that they are synthetic.
 
-        Of several sets, the first column, ``synthetic_set``, says which set a record is of, from 1.
+        Of several sets, the first column, ``synthetic_set``, is the number of the record's set, from 1.
         """
         import pyarrow as pa  # noqa: PLC0415 (slow to import)
 

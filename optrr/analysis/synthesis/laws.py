@@ -8,12 +8,12 @@ is drawn towards independence.
 Several data sets have a law each: as many reports as there were are drawn from the fitted law and the mechanism, and the model
 is fitted to them again (a parametric bootstrap). So these laws differ from the fitted one as that does from the truth.
 
-Where that table is too large, or nothing is named, there are pair tables that people can have. Unbiased tables of one
-file agree on their common attributes, but have negative cells, and where randomization is strong their noise is larger
-than the dependence, so that no records could have all of them at once. So each table is shrunk towards independence by
-as much as its distance from there is noise (James & Stein 1961, positive part), then projected onto the simplex and
-scaled to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967). Pairs share single
-attributes only, so that they agree to the tolerance at which the scaling stops.
+Where that table is too large, or nothing is named, there are proper pair tables. Unbiased tables of one file agree on
+their common attributes, but have negative cells, and where randomization is strong their noise is larger than the
+dependence, so that no records have all of them at once. So each table is shrunk towards independence by the proportion
+of noise in its distance from there (James & Stein 1961, positive part), then projected onto the simplex and scaled to
+the projected margins of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967). Pairs share single attributes only,
+so that they agree to the tolerance at which the scaling stops.
 
 Candidate records then get weights with which all of their pair tables are those wanted. The distribution of largest entropy
 with given pair tables is the log-linear model of all pairs. Where all records fit into memory they are the candidates, and
@@ -203,8 +203,8 @@ def drawn(pool: IntArray, weights: FloatArray, size: int, rng: np.random.Generat
 
     Each occurs as often as its weight requires, up to one record.
 
-    Those that are alike, or nearly, lie beside each other, so that shares of a sample miss their law's by some 1/size,
-    not by 1/√size: next to no error is added to that of the weights.
+    Equal or similar records are neighbours, so that proportions of a sample miss their law's by some 1/size, not by
+    1/√size: next to no error is added to that of the weights.
     """
     steps = np.cumsum(weights)
     places = np.searchsorted(steps, (np.arange(size) + rng.random()) / size * steps[-1])

@@ -48,12 +48,12 @@ class GroupTable:
     """Estimates of one group or of all; arrays have the domain's shape.
 
     ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all
-    records. ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², would say
-    as much if weights were equal (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w g; cells may be negative.
-    ``standard_error`` and ``total_standard_error`` are by linearisation, NaN where reports show no variance; ``lower``
-    and ``upper`` the ends of each cell's interval, within [0, 1]. ``effective_n`` is n over the design effect, the
-    factor of the sample's design and the weights on each variance, ``covariance`` (R, R) that of the shares of R cells,
-    in row-major order.
+    records. ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², is the
+    number of equally weighted records with as much information (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w
+    g; cells may be negative. ``standard_error`` and ``total_standard_error`` are by linearisation, NaN where reports
+    show no variance; ``lower`` and ``upper`` the ends of each cell's interval, within [0, 1]. ``effective_n`` is n over
+    the design effect, the factor of the sample's design and the weights on each variance, ``covariance`` (R, R) that of
+    the proportions of R cells, in row-major order.
     """
 
     label: Label
@@ -88,11 +88,11 @@ class GroupTable:
 class WeightedEstimate(TableResult):
     """Weighted estimates of one table.
 
-    A single one of the ``tables``, or one for each group of people.
+    The ``tables`` are a single one, or one for each group of people.
 
-    ``columns`` are the public columns that were used, ``columns.group`` those that groups are made of. There are so many
-    ``clusters`` and ``strata``; every record is a cluster where no column says otherwise. ``confidence`` is that of the
-    intervals: of each cell alone, or ``simultaneous`` of all cells of all tables together.
+    ``columns`` are the public columns that were used, ``columns.group`` those that groups are made of. There are so
+    many ``clusters`` and ``strata``; every record is a cluster unless a column defines clusters. ``confidence`` is that
+    of the intervals: of each cell alone, or ``simultaneous`` of all cells of all tables together.
     """
 
     domain: Domain
@@ -229,8 +229,8 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
 
     The randomized records have weights, strata, clusters or groups.
 
-    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
-    records (:mod:`optrr.analysis.weighting.linearised`).
+    Totals are unbiased, proportions up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the
+    effective number of records (:mod:`optrr.analysis.weighting.linearised`).
 
     Raises InvalidInput for columns that are not there or are randomized, invalid weights, a stratum with one cluster,
     or large tables. SingularMarginal where the mechanism hides an effect of the table.
@@ -240,7 +240,7 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     data
         randomized records with public columns beside the attributes: whatever :func:`optrr.count` takes, with named columns.
     mechanism
-        that randomized the attributes; it knows nothing of the public columns.
+        that randomized the attributes; it does not use the public columns.
     attributes
         of the table, at most 4096 cells; axes in this order.
     weights

@@ -1,12 +1,13 @@
 """Weighted proportions and totals of reports, with covariances under a stratified, clustered sample (theory §4.9).
 
-A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
-in. For weights w_i the total (Horvitz and Thompson) and the share (Hájek) of a cell are estimated by
+A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its
+person is in. For weights w_i the total (Horvitz and Thompson) and the proportion (Hájek) of a cell are estimated by
 
     Σ w_i g(v_i)    and    Σ w_i g(v_i)/Σ w_i.
 
-Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is applied to table and covariance
-afterwards. With W = Σ w_i and e(v) the indicator of cell v, the share's error is, to first order, the sum over all records of
+Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is applied to table and
+covariance afterwards. With W = Σ w_i and e(v) the indicator of cell v, the proportion's error is, to first order, the
+sum over all records of
 
     z_i = w_i (e(v_i) − λ̂)/W.
 
@@ -14,22 +15,24 @@ With clusters c = 1..n_h drawn in stratum h, z_hc the sum of z_i over a cluster,
 
     V = Σ_h n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ.
 
-This is the first stage alone, taken as if drawn with replacement: whatever varies within clusters, the randomization of every
-report included, is among the differences between clusters. Where a large part of a stratum was sampled, V is too large, never
-too small. For the people of a group, z_i is 0 outside it, W is the group's, and n_h counts all clusters of the sample. One
-cluster alone in its stratum shows no variance; "centred" takes its difference from the mean of all clusters, as R's survey
-package does under the name "adjust". Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), §5.5 to 5.7
-and 10.3; Wolter, Introduction to Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A.
+This uses the first stage alone, as if drawn with replacement: variation within clusters, the randomization of every
+report included, is part of the differences between clusters. Where a large part of a stratum was sampled, V is too
+large, never too small. For the people of a group, z_i is 0 outside it, W is the group's, and n_h counts all clusters of
+the sample. One cluster alone in its stratum shows no variance; "centred" takes its difference from the mean of all
+clusters, as R's survey package does under the name "adjust". Sources: Särndal, Swensson and Wretman, Model Assisted
+Survey Sampling (1992), §5.5 to 5.7 and 10.3; Wolter, Introduction to Variance Estimation (2007), ch. 6; Lumley, Complex
+Surveys (2010), §2.2 and appendix A.
 
-Intervals of weighted shares are those of unweighted ones (:mod:`optrr.core.estimation.score_interval`), for as many records
-as would be as accurate if sampled alone. Korn and Graubard (Survey Methodology 24, 1998, 193) take this *effective* number to
-be n over the design effect, which is the variance under the sample's design over that of as many records sampled one by one
-with equal weights; and, because V is itself uncertain, fewer by the square of the normal over Student's quantile, here with
-Satterthwaite's degrees of freedom, because strata may differ much in weights. A design effect below 1 counts as 1: it may be
-chance, and the interval is then wide enough in any case.
+Intervals of weighted proportions are those of unweighted ones (:mod:`optrr.core.estimation.score_interval`), for as
+many records as would be as accurate if sampled alone. Korn and Graubard (Survey Methodology 24, 1998, 193) take this
+*effective* number to be n over the design effect, which is the variance under the sample's design over that of as many
+records sampled one by one with equal weights; and, because V is itself uncertain, fewer by the square of the normal
+over Student's quantile, here with Satterthwaite's degrees of freedom, because strata may differ much in weights. A
+design effect below 1 counts as 1: it may be chance, and the interval is then wide enough in any case.
 
-A cell's own variance is no guide where few records decide about it: of a rare cell that happens to hold none of the few large
-weights it is far too small. If weights have nothing to do with reports, it is as uncertain as one with degrees of freedom
+A cell's own variance is unreliable where few records determine it: in a rare cell that happens to have none of the few
+large weights it is far too small. If weights are independent of reports, it is as uncertain as one with degrees of
+freedom
 
     ν/(1 + κ/2),
 
@@ -48,11 +51,11 @@ on a variance belongs to the sample, and the frequency of each report to the hyp
     C(λ) = F(λ) E F(λ)ᵀ/n,    F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
     E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
 
-λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which
-these half records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so
-that C is T(λ)/n, as without a sample. Where a few records have most of the weight, V is small by chance if these happen
-to be alike: below :data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone
-make of it, n Σw²/(Σw)². For a sum of cells to which each report contributes y_v, the variance is
+λ̃ the proportions with half an effective record more in every cell, and d the design effect of all cells together,
+which these half records have. E is the matrix of design effects: I where records count alike and every one is a
+cluster, so that C is T(λ)/n, as without a sample. Where a few records have most of the weight, V is small by chance if
+these happen to be alike: below :data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal
+weights alone make of it, n Σw²/(Σw)². For a sum of cells to which each report contributes y_v, the variance is
 
     zᵀ E z/n,    z_v = √λ_v (y_v − Σ λ y).
 
@@ -264,7 +267,7 @@ def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, sc
 
     From the reports' covariance times the square of ``scale``.
 
-    Variances that are rounding, because all reports that tell about a cell are alike, are 0.
+    Variances that are rounding errors, because all reports with information on a cell are equal, are 0.
     """
     half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
     out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))

@@ -1,12 +1,12 @@
 """Design files: versioned JSON that carries everything needed to randomize, estimate and re-check (architecture §5.2).
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
-``attributes`` (what :mod:`optrr.core.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,
+``attributes`` (each with the keys of :mod:`optrr.core.domain.domain`, requested_epsilon, epsilon, conditional_epsilon,
 conditional_cap), ``pairs`` and ``kappa`` (the pairs to preserve), ``law`` (``kind`` and the numbers of that kind; each
 law writes and reads its own, see :mod:`optrr_solvers.laws.base`), ``certificate``, ``notes``, ``tolerance``,
-``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where the data have
-columns that are not randomized (:mod:`optrr.core.domain.public`). The ε are those of the distribution that is drawn
-(:class:`optrr_solvers.laws.base.Labels`).
+``digest``, ``earlier`` where the design follows other releases of the same respondents, and ``public`` where the data
+have columns that are not randomized (:mod:`optrr.core.domain.public`). The ε are those of the distribution that is
+drawn (:class:`optrr_solvers.laws.base.Labels`).
 
 In the checks the upper side comes from the law and the lower side from the certificate; nothing that a solver reported is
 used. For small domains both are exact rational arithmetic; elsewhere doubles with outward error bounds.
@@ -171,7 +171,7 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
 
     :func:`load_design` recomputes its numbers.
 
-    ``source`` is where it stands, for messages.
+    ``source`` is its place, for messages.
 
     Raises InvalidInput where it is malformed, or of an unknown version.
     """

@@ -5,15 +5,14 @@ table each (:class:`optrr.SampledTables`) or follow one of the papers' protocols
 Allocations compare protocols by the members of this type:
 
     epsilon              total ε that one person consumes, of the answers as they are drawn, rounded up
-    table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
-    randomize, reports   the answers, and analyses of them with the errors that are promised
+    table_error(U)       V_U, an upper bound of n E‖π̂_U − π_U‖² over all populations, for large n; some reach it
+    randomize, reports   the answers, and analyses of them with the promised errors
     optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
 
-A design is the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below
-it. Three numbers belong together and are always shown together: the total ε of the whole record; each attribute ε, the
-accuracy that was bought; and each conditional ε, the most that an observer who already knows a person's other
-attributes learns about this one. With independent randomized response the last two agree; at the optimum the
-conditional ε goes up to the total.
+A design is the smallest total ε for the required accuracies, with the mechanism that reaches it and the lower bound.
+Three numbers are always shown together: the total ε of the whole record; each attribute ε, which states its accuracy;
+and each conditional ε, the most that an observer who already knows a person's other attributes learns about this one.
+With independent randomized response the last two agree; at the optimum the conditional ε goes up to the total.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ class Asking(ABC):
     def table_error(self, names: str | Iterable[str]) -> float:
         """Compute V of the table over these attributes.
 
-        n E‖π̂ − π‖² is at most V for each population of many people.
+        n E‖π̂ − π‖² is at most V in every population, for large n.
 
         ``inf`` where the table cannot be estimated without bias.
 
@@ -147,7 +146,7 @@ class Asking(ABC):
         Raises
         ------
         InvalidInput
-            As soon as something is asked of them: for the same records given twice, and those of another design.
+            At the first analysis: for records that are given twice, and for those of another design.
 
         Examples
         --------
@@ -166,7 +165,7 @@ class Asking(ABC):
 
         For measures, tests and models.
 
-        ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.
+        ``partly``: effects without information in the answers are 0 and have no variance, instead of an error.
 
         Raises InvalidInput if the protocol has no such table.
         """
@@ -181,7 +180,7 @@ class Asking(ABC):
     def epsilon_in_all(self) -> float:
         """Total ε in nats including earlier releases, rounded up.
 
-        For a person who took part in all of them.
+        For a respondent who took part in all of them.
         """
         return self.epsilon
 
@@ -207,7 +206,7 @@ class Asking(ABC):
     def budgets(self) -> list[tuple[str, float, float]]:
         """Name, attribute ε and conditional ε of each attribute.
 
-        Empty if a person answers one query.
+        Empty if a respondent answers one query.
         """
         return []
 
@@ -468,7 +467,7 @@ class Design(Labelled, FullRecords, TableResult):
     def epsilon_in_all(self) -> float:
         """Total ε in nats including earlier releases, rounded up.
 
-        For a person who took part in all of them.
+        For a respondent who took part in all of them.
         """
         return total_epsilon((*self.earlier, Release.of(self)))
 
@@ -592,9 +591,10 @@ class Design(Labelled, FullRecords, TableResult):
 
         None for one attribute or more than 64.
 
-        λ_i is that of the *requested* ε_i, so that the ratio compares with Kronecker at the same request: preserved pairs have
-        at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
-        the ratio nears 0 from either side; a negative one turns the association's sign, which estimates undo.
+        λ_i is that of the *requested* ε_i, so that the ratio compares with independent randomized response at the same
+        request: preserved pairs have at least kappa, although an attribute that is more accurate than requested has a
+        larger λ_i. A table's error grows as the ratio nears 0 from either side; a negative one reverses the
+        association's sign, which estimates correct.
         """
         ratio = self.pair_visibilities
         if ratio is None:

@@ -1,12 +1,12 @@
 """Proposal of a domain from data: the categories that occur there.
 
-This looks at the records, no ε covers it, and the proposal says so.
+The proposal reads the records without any ε, and states this.
 
-Order is kept where a column has one, numbers and dates are binned where that is asked for, rare categories are merged into
+Order is kept where a column has one, numbers and dates are binned on request, rare categories are merged into
 ``other``, which then takes every undeclared value, so that the rare ones need not be written down.
 
-It also says what looks wrong about columns: values that differ in spelling only, dates and numbers that are read as texts,
-marks of missing answers. Each such check looks at which values occur, and says one sentence; none changes a value.
+It also warns of suspicious columns: values that differ in spelling only, dates and numbers that are read as texts,
+marks of missing answers. Each such check looks at the values that occur, and gives one sentence; none changes a value.
 """
 
 import math

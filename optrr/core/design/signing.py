@@ -10,8 +10,8 @@ signs. OpenSSL makes and checks the same:
     echo "optrr-signature/1 optrr-design $(sha256sum design.json | cut -c 1-64)" > line
     openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in line -sigfile design.json.sig
 
-A signature says whose file it is, not that its numbers hold: :func:`optrr.verify` recomputes those. Whose key
-it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
+A signature identifies the author of a file, but does not prove its numbers: :func:`optrr.verify` recomputes those. The
+owner of the key must be known from elsewhere; the displayed fingerprint is the SHA-256 of the public key's DER form.
 """
 
 import hashlib
@@ -86,9 +86,9 @@ class Signature(Result):
 def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = None) -> Signature:
     """Sign the bytes of a file, with its kind.
 
-    The 64 bytes of the signature are written beside the file (:func:`signature_path`). ``passphrase`` is asked for it where the
-    key is encrypted. Raises InvalidInput where a file cannot be read, the key is no private Ed25519 key in PEM, or the
-    passphrase does not open it.
+    The 64 bytes of the signature are written beside the file (:func:`signature_path`). ``passphrase`` is a function
+    that returns the passphrase of an encrypted key. Raises InvalidInput where a file cannot be read, the key is no
+    private Ed25519 key in PEM, or the passphrase does not open it.
     """
     private = _private_key(key, passphrase)
     held = content_of(file, "the file to sign")

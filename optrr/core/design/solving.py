@@ -39,20 +39,20 @@ class Constraints:
     Parameters
     ----------
     preserve
-        "marginals": only the one-way accuracies. "pairs": also every pair at least ``kappa`` times as visible as under
-        Kronecker at the design's requested ε_i (the achieved ones may be larger); a list of name pairs: only these. At
-        kappa = 1 the total still never exceeds Kronecker's and the expected summed squared error of every kept pair table
-        is no larger than Kronecker's; single cells may be worse, effects among three attributes may vanish or change sign,
-        and the conditional ε is larger than Kronecker's.
+        "marginals": only the one-way accuracies. "pairs": also the eigenvalue of every pair at least ``kappa`` times
+        that of independent randomized response at the design's requested ε_i (the achieved ones may be larger); a list
+        of name pairs: only these. At kappa = 1 the total still never exceeds that of independent randomized response,
+        nor does the expected summed squared error of any kept pair table; single cells may be worse, effects among
+        three attributes may vanish or change sign, and the conditional ε is larger.
     kappa
-        for designs: share of Kronecker's pair visibility to keep; above 1 may be infeasible.
+        for designs: ratio of a pair's eigenvalue to that of independent randomized response; above 1 may be infeasible.
     conditional_cap
         largest conditional ε in nats, of all or by name; up to about 10 attributes, never below the attribute's ε.
     min_epsilon
         for allocations: smallest ε_i in nats, of all or by name; the attribute must be at least so accurate.
     max_epsilon
-        for allocations: largest ε_i in nats. With the ε_i one would like, and weights that say which attributes need their
-        accuracy most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
+        for allocations: largest ε_i in nats. With the desired ε_i, and weights of the attributes by the importance of
+        their accuracy, this is POR's policy of lowering budgets until they fit the total (its repository's README).
 
     Examples
     --------
@@ -278,8 +278,8 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
     ``requested`` are the ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
     ``started`` is by :func:`time.perf_counter`, for the seconds it took.
 
-    Raises InvalidProblem where an accuracy is outside 1e-6..50 nats from below: such an attribute says nothing and should not
-    be asked for.
+    Raises InvalidProblem where an accuracy is below 1e-6 nats: such an attribute has no information and should be left
+    out.
     """
     epsilons = np.minimum(law.attribute_epsilons(), EPSILON_RANGE[1]) if requested is None else requested
     problem = Problem(domain.sizes, epsilons, names=domain.names)

@@ -3,9 +3,9 @@
     {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
 
 A size means the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left"
-or "right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
+or "right", ``categories`` as custom labels); ``ordered`` states that the order of the categories is meaningful;
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
-undeclared; ``multi_select`` is a column with several answers, what separates them, and the one that is asked for. A
+undeclared; ``multi_select`` is a column with several answers, their separator, and the option of this attribute. A
 top-level ``epsilon`` serves attributes that give none. ``public`` names columns beside the attributes that are not
 randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. The questions to respondents may be given as well:
 ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
@@ -175,8 +175,8 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     None if the specification gives none.
 
-    ``asker`` says who asks, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's name; an attribute
-    without one is asked by its name.
+    ``asker`` names the data collector, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's
+    name; an attribute without one is asked by its name.
     """
 
     title: str | None = None
@@ -190,7 +190,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 class Specification:
     """A domain and the requested ε_i in nats, shape (m,).
 
-    ``nan`` if none was given (allocation fills them in).
+    ``nan`` if not given (allocation fills them in).
 
     ``public`` are non-randomized columns beside the attributes.
 
@@ -240,9 +240,9 @@ class Specification:
 
         The data is a frame or another source of records.
 
-        Never use it on the records to be protected without asking who may see the result: which categories occur, and where
-        edges lie, are answers about them that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) say which columns are
-        left out and why, and what looks wrong about the values.
+        Use it on protected records only if you control who sees the result: the occurring categories and the edges are
+        facts about the records that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) list the columns that
+        are left out, with the reason, and suspicious values.
         """
         proposal = propose(data, proposing or Proposing())
         warn(proposal.warnings)

@@ -1,11 +1,11 @@
 """Checks of a file that optrr wrote: their results, and limits of their time and memory.
 
-A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What its checks may take is
-known from its sizes before any is done, roughly and never too low: the estimates take no advantage of terms that the
-sums leave out, and their constants were measured on a computer of 2020. They are hundreds of times what honest designs
-of many attributes take, and cannot tell one from the other. So a check that may take long runs in a separate process,
-which the system ends if it takes too much: there the time and memory of the checks are measured. A file that takes long
-to be read is read there as well, and not before.
+A file of a few kilobytes can require hours of checks: wide knots, many balls, heavy certificates. The cost of its
+checks is estimated from its sizes before any is done, roughly and never too low: the estimates take no advantage of
+terms that the sums leave out, and their constants were measured on a computer of 2020. The estimates are hundreds of
+times the cost of proper designs of many attributes, and cannot separate these from hostile files. So a check that may
+take long runs in a separate process, which the system ends if it takes too much: there the time and memory of the
+checks are measured. A file that takes long to be read is read there as well, and not before.
 
 The process imports the same code, gets the file's bytes through standard input, and answers with the checks or with a refusal.
 """

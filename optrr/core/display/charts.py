@@ -131,8 +131,8 @@ def interval_figure(
 
     A dot at ``middle`` and a line between the ``ends``, shape (R,) each.
 
-    ``said`` stands below the axis, and a line where ``nothing`` is. Without ends, NaN, there is no line; infinite ones are
-    drawn up to the largest finite number.
+    ``said`` is the text below the axis, and ``nothing`` the position of a reference line. Without ends, NaN, there is
+    no line; infinite ones are drawn up to the largest finite number.
     """
     drawn = np.array([ends[0], middle, ends[1]], dtype=np.float64)
     finite = drawn[np.isfinite(drawn)]
@@ -171,7 +171,7 @@ class Shading:
     limits
         values of the first and the last colour.
     colours
-        a colour map of matplotlib; "RdBu" where the middle is nothing and the ends are opposites.
+        a colour map of matplotlib; "RdBu" if the middle means no effect and the ends are opposites.
     """
 
     values: FloatArray

@@ -45,7 +45,7 @@ class Given:
     design_file
         its file's name.
     inputs
-        names of the files of records; no paths, and nothing of a database's address but its kind.
+        names of the files of records; no paths, and only the kind of a database, not its address.
     asked
         the request, a name and a value a row.
     command
@@ -53,7 +53,7 @@ class Given:
     doubts
         warnings about the records, one line each.
     spent
-        the most that a person of these records has spent, nats.
+        the largest ε that a respondent of these records has consumed, in nats.
     seeded
         whether they were drawn from a seed, so that they are not private.
     """

@@ -1,9 +1,10 @@
 """Parts of HTML reports and notebooks: paragraphs, tables, commands and charts, and their HTML.
 
-A page is data (title, sections; each section holds such parts), and one template turns it into one HTML file, readable without
-a network. Notebooks show the same parts without a page around them. Charts are matplotlib figures written as SVG into the page;
-points that are too many for paths are a picture inside their chart. The page's content security policy forbids every request,
-so nothing that a category or a file name says can make a reader's browser fetch or run anything; all text is escaped.
+A page is data (title, sections; each section holds such parts), and one template turns it into one HTML file, readable
+without a network. Notebooks show the same parts without a page around them. Charts are matplotlib figures written as
+SVG into the page; points that are too many for paths are a picture inside their chart. The page's content security
+policy forbids every request, so no text of a category or a file name can make a reader's browser fetch or run anything;
+all text is escaped.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Texts of numbers, and the meaning of an ε in words for respondents.
 
-The sentences stand once, in ``sentences.json``; the survey's page and the readers of reports see the same.
+``sentences.json`` has all sentences; the survey's page and HTML reports use the same ones.
 
 Text for terminals and pages: names and values come from files, and may hold what moves a cursor or hides a line.
 

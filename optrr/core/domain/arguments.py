@@ -66,7 +66,7 @@ GivenSample = Sample | Literal["ignore"] | None
 class MissingAtRandom:
     """Declaration that an attribute's missing values are missing at random.
 
-    Estimates are then those of everybody.
+    Estimates are then those of all people.
 
     Given the other attributes of the table, whether a respondent answered does not depend on the answer.
 

@@ -5,8 +5,8 @@ categories are written in the column's own type once, and Arrow's hash lookup do
 hold (say ``other`` in a column of integers) simply cannot occur in it. Spaces are part of a value; nothing is stripped.
 Numbers and dates of an attribute with bins are placed between its edges.
 
-A released column is made from the declaration alone. The type of a true column may tell its values: many readers make floating
-point of integers as soon as one is missing, and a dictionary lists the categories that occur.
+A released column is made from the declaration alone. The type of a true column may reveal its values: many readers make
+floating point of integers as soon as one is missing, and a dictionary lists the categories that occur.
 """
 
 import unicodedata

@@ -1,7 +1,7 @@
 """The domain: all columns with their categories, declared and never inferred silently from protected data (theory §2).
 
-Which categories occur in the protected records is itself private: a category that only one person has would be
-published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
+The categories that occur in the protected records are private information: a domain computed from the data would
+publish a category that only one person has. So a domain is written down beforehand, or read from public reference data
 (:func:`optrr.core.records.observed.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet

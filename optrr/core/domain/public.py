@@ -1,7 +1,7 @@
 """Public columns: non-randomized columns beside the attributes, such as a survey's weights and regions.
 
-No ε covers them. A declaration says which columns they are and what each is for, so that whatever randomizes passes them on
-unchanged, whatever carries the records names them as unprotected, and whatever estimates can use them.
+No ε covers them. A declaration names the columns and the role of each: randomization passes them on unchanged, files of
+the records name them as unprotected, and estimates can use them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """RR-Adjustment (MDR §5, Algorithm 2): reweight the randomized records until their margins are the estimated ones.
 
-Every distinct record r gets a weight w_r, at first its share of the records. For each group of attributes in turn, w_r is
-multiplied by π̂(value of the group in r) / Σ of the weights with that value; this is iterative proportional fitting. The paper
-runs it on all n rows, O(n m) a round; rows that are equal always have equal weights, so distinct records are enough.
+Every distinct record r gets a weight w_r, at first its proportion of the records. For each group of attributes in turn,
+w_r is multiplied by π̂(value of the group in r) / Σ of the weights with that value; this is iterative proportional
+fitting. The paper runs it on all n rows, O(n m) a round; rows that are equal always have equal weights, so distinct
+records are enough.
 
 The limit is the distribution on the observed records with these margins that is nearest to the randomized data in relative
 entropy. Where margins force a record's weight to 0, fitting only creeps towards it (like 1/round in MDR's Example 1): such
@@ -57,7 +58,7 @@ def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
 
     Positions in ``domain`` and their kernels.
 
-    MDR §5 adjusts to the estimates of whatever was randomized as one: clusters, else single attributes.
+    MDR §5 adjusts to the estimates of the jointly randomized sets: clusters, else single attributes.
     """
     names = mechanism.domain.names
     blocks = [sorted(members) for members in mechanism.blocks] or [[i] for i in range(len(names))]
@@ -85,7 +86,7 @@ def adjust_once(weights: FloatArray, positions: IntArray, target: FloatArray) ->
 
     v = positions[r], and s_v sums the weights at v.
 
-    A value with s_v = 0 has no records to carry its share; the others are left as they are.
+    A value with s_v = 0 has no records to reweight; the others are left as they are.
     """
     sums = np.bincount(positions, weights=weights, minlength=target.size)
     factor = np.divide(target, sums, out=np.zeros_like(target), where=sums > 0)

@@ -23,9 +23,9 @@ The correlation is anything where a variance that it divides by is not clear of 
 Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical
 numbers as the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x
 the corrected distance from independence (of the entropy: from evenness), and y that of the likeliest proper table, x is
-at most y, because noise only adds to y. The value is x + (x/y)² (y − x): where most of y is no noise, y has the smaller
-error, as no cell of it is negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds (Bergsma,
-J. Korean Stat. Soc. 42, 2013). benchmarks/derived_points.py compares.
+at most y, because noise only adds to y. The value is x + (x/y)² (y − x): where most of y is not noise, y has the
+smaller error, as no cell of it is negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds
+(Bergsma, J. Korean Stat. Soc. 42, 2013). benchmarks/derived_points.py compares.
 
 The error probability of each end is divided among the limits that it is made of (Bonferroni).
 
@@ -338,17 +338,18 @@ class Derived(TableResult):
     ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε
     grows, and may lie outside the interval, which is the population's. V is that of the population, bias-corrected.
     ``estimator`` says which it is. It is NaN where nothing is known: where the interval is the statistic's whole range,
-    that of a correlation is wide because a variance cannot be told from 0, or that of χ² or V is wide because
+    that of a correlation is wide because a variance cannot be distinguished from 0, or that of χ² or V is wide because
     categories that may be empty could hold more than 5 % of people. ``plug_in`` is the statistic of the unbiased
-    estimate, projected where the statistic needs it, and ``bias`` by how much it lies above a nearly unbiased one.
-    Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. ``lower`` and
-    ``upper`` invert a test. They cover every value that the data leave possible where the statistic divides by a number
-    that cannot be distinguished from 0: ``warnings`` then name it, and ``bias`` and the errors are NaN.
-    ``standard_error`` is that of the estimate without bias under a table that has its value; NaN, too, for V where it
-    cannot be told from 0. Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where
+    estimate, projected where the statistic needs it, and ``bias`` its excess over a nearly unbiased one. Entropy and
+    mutual information are in bits, χ² and G² on the scale of n records without randomization. ``lower`` and ``upper``
+    invert a test. They cover every value that the data leave possible where the statistic divides by a number that
+    cannot be distinguished from 0: ``warnings`` then name it, and ``bias`` and the errors are NaN. ``standard_error``
+    is that of the estimate without bias under a table that has its value; NaN, too, for V where it cannot be
+    distinguished from 0. Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where
     the test of independence has a p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0
-    where its own is below 0.05. Where all reports are alike there is no interval: ``reliable`` is False and a warning
-    says why. ``scores`` are the numbers that the categories of the ``attributes`` counted as, for a correlation.
+    where its own is below 0.05. Where all reports are equal there is no interval: ``reliable`` is False and a warning
+    states the reason. ``scores`` are the numbers that the categories of the ``attributes`` counted as, for a
+    correlation.
     """
 
     statistic: str

@@ -1,6 +1,6 @@
 """Estimation of the proportions of true records from counts of randomized ones, by any of the methods.
 
-    unbiased     π̂ = (Pᵀ)⁻¹ λ̂ (RVL eq. 17, MDR eq. 2); for Kronecker laws RIJ's RR-Ind-Joint (Algorithm 3)
+    unbiased     π̂ = (Pᵀ)⁻¹ λ̂ (RVL eq. 17, MDR eq. 2); for independent RR RIJ's RR-Ind-Joint (Algorithm 3)
     norm-sub     its Euclidean projection, where Norm-Sub's steps end
     projection   the same
     clip         negatives to 0, rescaled (MDR §6.4)
@@ -68,11 +68,12 @@ class Estimate(CellsResult):
 
     Arrays have the shape of the ``domain``'s sizes.
 
-    ``standard_error`` is the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports that tell
-    about it are alike. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at ``confidence`` for that
-    cell alone, or for all of them together where ``simultaneous``, for the ``target``. They are those of the unbiased estimate
-    (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to contain ``estimate``; NaN where
-    ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing iterates.
+    ``standard_error`` is the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports
+    with information on it are equal. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at
+    ``confidence`` for that cell alone, or for all of them together where ``simultaneous``, for the ``target``. They are
+    those of the unbiased estimate (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to
+    contain ``estimate``; NaN where ``interval`` is "none". ``bias`` is one sentence on that of the method, and
+    ``convergence`` None where nothing iterates.
     """
 
     domain: Domain
@@ -315,7 +316,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     """Estimate proportions of the true records for the counts' attributes.
 
     Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal where the
-    mechanism hides an effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
+    mechanism hides an effect of the attribute set and the method needs it; `ibu` and `adjusted` do not, and say so.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ cell v and 0 for any other. So its expectation lies in 0..1 whatever the true re
     Pr(π̂_v ≤ t) ≤ exp n (θ t + ln max_x E[e^(−θ g(y)) | x])      for all θ ≥ 0, t < 0,
 
 and similarly above 1. The bound assumes nothing about the records: they need not be a sample, and n may be small. It is
-multiplied by twice the number of cells of all tables looked at (Bonferroni). What warns at :data:`FALSE_ALARMS`
-therefore warns of right data at most that often. Data that are wrong but possible pass: no test that is valid for all
-records could refuse them.
+multiplied by twice the number of cells of all tables looked at (Bonferroni). A warning at :data:`FALSE_ALARMS`
+therefore has at most that probability for data of this mechanism. Data that are wrong but possible pass: no test that
+is valid for all records could refuse them.
 """
 
 import math
@@ -50,7 +50,7 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
 
     Every function that analyzes counts calls it first.
 
-    A kernel does not say whose it is, so that nothing is known of records and design.
+    A kernel does not identify its design, so records and design cannot be compared.
 
     Raises InvalidInput for records of another design, see :func:`optrr.core.provenance.provenance.require_design`.
     """
@@ -130,7 +130,7 @@ def _worst(observed: Observed) -> _Cell:
 def log_chance_bound(kernel: Kernel, cell: Sequence[int | np.intp], estimate: float, n: float) -> float:
     """Bound ln of the probability of so extreme an estimate of a cell.
 
-    As far outside 0..1, whatever the records of the n people are.
+    As far outside 0..1, for any records of the n people.
 
     0 for an estimate inside.
     """

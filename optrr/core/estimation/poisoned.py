@@ -1,20 +1,22 @@
 """How far fake reports can move an estimate: exact bounds, and the fake report that attains each (theory §3.8).
 
-A fake report is an output that an attacker chose instead of drawing it, and cannot be told from others. The unbiased
-estimate is a mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) = P⁻¹[v, u], so
-that a fake report can count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who
-answers counts 0 or 1 on average. With k fake reports, or fewer, the estimate can be moved up to, and no further than,
+A fake report is an output that an attacker chose instead of drawing it, and cannot be distinguished from others. The
+unbiased estimate is a mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) =
+P⁻¹[v, u], so that a fake report can count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a
+person who answers counts 0 or 1 on average. With k fake reports, or fewer, the estimate can be moved up to, and no
+further than,
 
     added      k fakes join the n counted:                 (n π̂_u + k most)/(n + k)
     replaced   any k of the n counted are changed:         π̂_u + (k most − the k smallest g_u(y_j) together)/n
     left out   k of the n counted are fakes and removed:   (n π̂_u − the k smallest g_u(y_j) together)/(n − k)
 
-and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people
-counted drawn their reports instead of choosing them. By randomized response of two categories, most − least = (e^ε +
-1)/(e^ε − 1), so that one fake report at ε = 0.1 moves a proportion as far as 20 people do who change their answers, and
-a share of 0.92 % of fakes at ε = 1 moves a half by 0.01 (Cheu, Smith & Ullman, 2021, *Manipulation attacks in local
-differential privacy*). Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted"
-aside), so they are no safer; :attr:`Poisoning.note` states the bounds that are proved of them.
+and down to the same with least and the k largest. "Replaced" also bounds the estimate that would result if k of the
+counted respondents had drawn their reports instead of choosing them. By randomized response of two categories, most −
+least = (e^ε + 1)/(e^ε − 1), so that one fake report at ε = 0.1 moves a proportion as far as 20 people do who change
+their answers, and a proportion of 0.92 % of fakes at ε = 1 moves a proportion of one half by 0.01 (Cheu, Smith &
+Ullman, 2021, *Manipulation attacks in local differential privacy*). Methods other than the unbiased one are equal to it
+where no cell of it is negative ("adjusted" aside), so they are no safer; :attr:`Poisoning.note` states the bounds that
+are proved of them.
 """
 
 from dataclasses import dataclass, replace
@@ -59,11 +61,11 @@ class Poisoning(CellsResult):
 
     At most ``fakes`` of fake reports, with ``n`` reports counted.
 
-    Arrays have the shape of the ``domain``'s sizes. One report can count for a cell anything from ``least`` to ``most``; the
-    fake reports that attain the lower and the upper ends are ``lowered_by`` and ``raised_by``, numbers of cells, last attribute
-    fastest (where reports support cells, one that supports this cell, and not the one that it lowers). ``added``, ``replaced``
-    and ``left_out`` say where the estimates can be moved to (:mod:`optrr.core.estimation.poisoned`); they are exact.
-    ``note`` is about the estimate of ``method``.
+    Arrays have the shape of the ``domain``'s sizes. One report can count for a cell anything from ``least`` to
+    ``most``; the fake reports that attain the lower and the upper ends are ``lowered_by`` and ``raised_by``, numbers of
+    cells, last attribute fastest (where reports support cells, one that supports this cell, and not the one that it
+    lowers). ``added``, ``replaced`` and ``left_out`` bound the estimates that fake reports can produce
+    (:mod:`optrr.core.estimation.poisoned`); they are exact. ``note`` is about the estimate of ``method``.
     """
 
     domain: Domain

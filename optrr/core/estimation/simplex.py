@@ -5,7 +5,7 @@ the nearest distribution in Euclidean distance, which it is not: `clip` does the
 (Wang et al., PVLDB 2020) replaces negatives by 0 and subtracts the surplus evenly from the rest, until none is negative;
 its limit is the Euclidean projection, and it is computed as that.
 
-Both take a batch: the last axis holds the cells. Tables that are fitted otherwise say how the iteration ended.
+Both take a batch: the last axis holds the cells. Tables that are fitted otherwise state how the iteration ended.
 """
 
 from dataclasses import dataclass

@@ -10,9 +10,9 @@
 positive, single negative cells included. The derivatives are proved in proofs/prove_statistics.py. Entropy and mutual
 information are sums of x ln x, whose derivatives do not exist at empty cells.
 
-The unbiased estimate of a cell is its share x plus noise of standard error s, and may be negative. No function of it
-has x ln x as its mean for all x ≥ 0, since means over noise are smooth and x ln x is not at 0. With y = x/s, x ln x = s
-y ln y + x ln s, so one function ψ of y + Z, Z standard normal, serves every cell, and here
+The unbiased estimate of a cell is its proportion x plus noise of standard error s, and may be negative. No function of
+it has x ln x as its mean for all x ≥ 0, since means over noise are smooth and x ln x is not at 0. With y = x/s, x ln x
+= s y ln y + x ln s, so one function ψ of y + Z, Z standard normal, serves every cell, and here
 
     |E ψ(y + Z) − y ln y| ≤ BIAS for all y ≥ 0.
 

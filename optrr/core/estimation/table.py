@@ -142,8 +142,8 @@ class EstimatedTable:
 
     The attributes, the number of records, observed proportions (of the sizes), and their kernel.
 
-    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and
-    ``notes`` hold remarks on it.
+    ``sampling`` is the sampling variation of the estimates; ``sample`` describes how records were sampled, where that
+    matters, and ``notes`` hold remarks on it.
     """
 
     domain: Domain

@@ -1,8 +1,8 @@
 """Statistics of association between two attributes, each a class in one registry.
 
-`Reports.test`, the command `test`, power and scans of variants look a statistic up in `ASSOCIATIONS` by its name. A new one is
-a subclass of `Association` and a line there. Most are score tests (:mod:`optrr.core.inference.nullfit`) and say only which
-contrasts of dependence they look at; those of this module:
+`Reports.test`, the command `test`, power and scans of variants look a statistic up in `ASSOCIATIONS` by its name. A new
+one is a subclass of `Association` and a line there. Most are score tests (:mod:`optrr.core.inference.nullfit`) and
+define only the contrasts of dependence that they use; those of this module:
 
     independence       all contrasts                                                                     (r_a−1)(r_b−1) df
     trend              Σ x_i y_j (π_ij − a_i b_j), the covariance of scores (Cochran–Armitage for r_b = 2)             1 df
@@ -207,8 +207,8 @@ class Independence(Association):
 class Trend(Association):
     """The covariance of the categories' scores, 0..r−1 where none are given.
 
-    Of genotypes and a status it is also the allelic test with people as sampling units (Schaid & Jacobsen 1999). Counting
-    alleles as if each were drawn on its own is wrong where people of different ancestry are pooled (Sasieni 1997).
+    Of genotypes and a status it is also the allelic test with people as sampling units (Schaid & Jacobsen 1999).
+    Counting alleles as independent draws is wrong where people of different ancestry are combined (Sasieni 1997).
     """
 
     name = "trend"

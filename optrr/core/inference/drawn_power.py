@@ -1,13 +1,14 @@
 """Power where noncentral χ² does not give it: from surveys of that many records, with the p-values of the test itself.
 
-Noncentral χ² takes reports to vary under the effect as they do under the hypothesis, and p-values to be those of χ². Where some
-report is rare the first is wrong by the square root of the ratio of its two chances, and the second because counts have steps.
-Surveys are drawn there, with the same seed every time, so that the same question has the same answer, and as often as about a
-second allows. Of N surveys a share s rejects, by p-values from M statistics drawn under the hypothesis at most:
+Noncentral χ² assumes that reports vary under the effect as they do under the hypothesis, and that p-values are those of
+χ². Where some report is rare the first is wrong by the square root of the ratio of its two chances, and the second
+because counts have steps. Surveys are drawn there, with the same seed every time, so that the same call has the same
+result, and as often as about a second allows. Of N surveys a proportion s rejects, by p-values from M statistics drawn
+under the hypothesis at most:
 
     variance of s = s(1 − s)/N + (s(α + e) − s(α − e))²/4,    e² = α(1 − α)/M,
 
-s(α) being the share that rejects at level α. The second part is 0 where p-values are those of χ².
+with s(α) the proportion that rejects at level α. The second part is 0 where p-values are those of χ².
 """
 
 from collections.abc import Callable
@@ -61,10 +62,10 @@ class PredictedPower:
 class Surveys:
     """Surveys of people with an effect, and their test.
 
-    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report, and ``work`` the
-    multiplications that the test of a table takes. From ``clear`` records on all shares that the test fits are clear of 0.
-    With ``null``, which draws surveys by the hypothesis nearest to the truth, p-values are those of one law for all surveys, as
-    a bootstrap estimates it from each; without it they are those of the test.
+    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report, and
+    ``work`` the multiplications that the test of a table takes. From ``clear`` records on all proportions that the test
+    fits are clear of 0. With ``null``, which draws surveys by the hypothesis nearest to the truth, p-values are those
+    of one law for all surveys, as a bootstrap estimates it from each; without it they are those of the test.
     """
 
     draw: DrawSurveys

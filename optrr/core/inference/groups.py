@@ -4,14 +4,15 @@
                                  test, because P is invertible and the alternative therefore leaves λ free;
     Homogeneity of G groups:     T = Σ_g n_g Σ (λ̂_g − λ̂)²/λ̂,  λ̂ of all groups together, df = (G−1)(R−1).
 
-p-values come from χ², or, where some report expects few records, from tables drawn from λ_0 or λ̂: the first is the exact law,
-so that a drawn test rejects at level α at most α of the time. Pᵀ is injective, so reports have the same law in every group only
-where people have.
+p-values come from χ², or, where some report expects few records, from tables drawn from λ_0 or λ̂: the first is the
+exact law, so that a drawn test rejects at level α at most α of the time. Pᵀ is injective, so reports have the same law
+in every group only if the true records have.
 
-The test that is wrong on randomized records is here for warnings and comparisons only (theory §4.4, POR §V-B). Pearson's χ² of
-the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its type I error
-grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside the score test, on independent
-attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6, 3 and 4 at ε_i = 2):
+The test that is wrong on randomized records is here for warnings and comparisons only (theory §4.4, POR §V-B).
+Pearson's χ² of the randomized counts is valid only where λ_ij = λ_i λ_j (independent RR) or a true margin is uniform.
+Elsewhere its type I error grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside
+the score test, on independent attributes with proportions falling as 1/k (2000 tables each; the optimum for sizes 6, 3
+and 4 at ε_i = 2):
 
     n          naive    score
     1,000      14 %     5.5 %

@@ -13,8 +13,8 @@ is all that a score test needs, and better there: margins that the table hardly 
 very thing to be tested. (Genotype and status with λ = 0.01 each and 0.005 together, 2500 records: the maximum likelihood fit
 rejects 3.4 % at 5 %, this one 5.2 %.)
 
-The last rows of a table may be left out, as those of a missing value: then the first rows are independent of the columns, and
-the shares of the cells beside them are free.
+The last rows of a table may be left out, as those of a missing value: then the first rows are independent of the
+columns, and the proportions of the other cells are free.
 
 The tests are of contrasts of dependence, with their covariance at the constrained null fit (a, b) (theory §4.4):
 
@@ -62,7 +62,7 @@ class NullFit:
 
     Margins ``rows`` (B, r), ``columns`` (B, r_b), expected proportions ``expected`` (B, r_a, r_b).
 
-    ``beside`` (B, r_a − r, r_b) are the shares of the last rows where the hypothesis leaves them out.
+    ``beside`` (B, r_a − r, r_b) are the proportions of the last rows where the hypothesis leaves them out.
     """
 
     rows: FloatArray

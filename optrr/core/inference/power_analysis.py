@@ -55,8 +55,8 @@ class Alternative:
 
     Noncentrality per record, degrees of freedom, and the spread s in its direction (1 under the null).
 
-    ``surveys`` are of people with this effect, from which power comes where reports are too rare for these three numbers;
-    without them it never does.
+    ``surveys`` simulate surveys with this effect, for the power where reports are too rare for these three numbers;
+    without them power always comes from these.
     """
 
     noncentrality: float
@@ -334,9 +334,10 @@ _SOURCES = {
 class Power(Result):
     """Power of a test of ``attributes`` at level ``alpha`` with ``n`` records.
 
-    ``noncentrality`` is the effect's per record; ``noncentrality_kept`` the share of it that randomization leaves, and
-    ``noncentrality_bound`` the most that any mechanism of the same total ε leaves of a weak effect. ``power_source`` says where
-    the power comes from (:mod:`optrr.core.inference.drawn_power`), with its ``power_standard_error`` where it was drawn.
+    ``noncentrality`` is the effect's per record; ``noncentrality_kept`` the proportion of it that randomization leaves,
+    and ``noncentrality_bound`` the maximum for a weak effect over all mechanisms of the same total ε. ``power_source``
+    states the source of the power (:mod:`optrr.core.inference.drawn_power`), with its ``power_standard_error`` where it
+    was drawn.
     """
 
     attributes: tuple[str, ...]

@@ -1,15 +1,15 @@
 """Results of tests, and the reliability of their p-values.
 
-Several tests at once: p-values adjusted for how many there are, beside the plain ones.
+Several tests at once: p-values adjusted for their number, beside the plain ones.
 
     bonferroni    min(1, m p)
     holm          the largest of (m − j + 1) p_(j) over j ≤ k         never above Bonferroni's (Holm, Scand. J. Stat. 6, 1979)
     bh            the smallest of m p_(j)/j over j ≥ k                (Benjamini & Hochberg, JRSS B 57, 1995)
 
 With the first two, rejecting where the adjusted p-value is at most α rejects any true hypothesis with probability at
-most α, whatever holds. With the third, on average at most a proportion α of the rejected hypotheses is true, for tests
-that are independent or positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) ≤ … ≤ p_(m), and k
-is the place of the p-value among them. Undefined p-values (NaN) are no tests and do not count in m.
+most α, whichever hypotheses are true. With the third, on average at most a proportion α of the rejected hypotheses is
+true, for tests that are independent or positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) ≤
+… ≤ p_(m), and k is the place of the p-value among them. Undefined p-values (NaN) do not count in m.
 """
 
 from collections.abc import Callable, Sequence

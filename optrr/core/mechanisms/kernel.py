@@ -7,8 +7,8 @@ A kernel is the distortion matrix P[u, v] = Pr(output v | input u) over the attr
 
 Where the mechanism is a law of change sets, P is diagonal in effects: take every axis to [mean, first r−1 deviations],
 multiply by λ_W or 1/λ_W, and go back, O(k Π r). The elementwise square of P⁻¹ depends on the change set only, as P⁻¹
-does, so it is diagonal in effects too and gives all variances at the same cost. For Kronecker laws, λ_W = Π λ_i and
-`solve` is RIJ's RR-Ind-Joint (Algorithm 3). General matrices (Laplace, custom) are inverted once.
+does, so it is diagonal in effects too and gives all variances at the same cost. For independent randomized response,
+λ_W = Π λ_i and `solve` is RIJ's RR-Ind-Joint (Algorithm 3). General matrices (Laplace, custom) are inverted once.
 
 Tables have the attribute set's shape in their last k axes; axes before these are a batch. A kernel itself may be one of
 a batch, with different eigenvalues for each table: ten thousand variants beside one status are one kernel.

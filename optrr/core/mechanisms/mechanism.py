@@ -1,7 +1,7 @@
 """Mechanisms that randomize records: their interface, and the mechanism of a law of change sets.
 
-The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says
-which records it takes (``domain``), its privacy loss (``epsilon`` and its kin), how it randomizes
+The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism
+defines the records that it takes (``domain``), its privacy loss (``epsilon`` and its kin), how it randomizes
 (``randomize_in_place``) and how estimates undo that (``kernel``); everything else follows from these.
 
 Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
@@ -44,8 +44,8 @@ def drawn_epsilon(law: Law, stated: float) -> float:
 
     ``stated`` if it does within 1e-9, otherwise that of the drawn distribution, rounded up.
 
-    A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture names.
-    Without an automaton ``stated`` stands.
+    A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture
+    names. Without an automaton the result is ``stated``.
     """
     if law.automaton is None:
         return stated
@@ -168,15 +168,15 @@ class ReleaseOptions:
     Parameters
     ----------
     earlier
-        other releases of the same people, which this one follows; the note lists them.
+        other releases of the same respondents, which this one follows; the note lists them.
     limit
-        nats that everything together may cost; None for no limit.
+        maximum of the total ε of all of them, in nats; None for no limit.
     public
-        columns that go through as they are.
+        columns that are passed on unchanged.
     drop_undeclared
         leave out every column that is neither an attribute nor public.
     keep_order
-        leave the records in the order of the true ones, which tells about these, instead of shuffling them.
+        leave the records in the order of the true ones, which reveals information on these, instead of shuffling them.
     """
 
     earlier: Sequence[Release] = ()
@@ -325,13 +325,13 @@ class Randomizer(ABC):
         categories are such, else text; ordered text is a dictionary of the categories (pandas Categorical, polars Enum). In
         pandas, whole numbers and booleans are nullable where the missing value is declared.
 
-        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's
-        weight beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled
-        in such an order, a row's place or label tells the value. So do not hand out a frame whose order or index may
+        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts each person's
+        weight beside their record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in
+        such an order, a row's place or label reveals the value. So do not hand out a frame whose order or index may
         follow a private value; files that optrr writes are shuffled (``design.randomize(frame, "released.parquet")``).
-        Everything else that could tell about the true records is left out: metadata, dictionaries and types (many
-        readers make floating point of integers as soon as one is missing). Arrow tables and pandas frames then state in
-        their metadata (``attrs``) the design that randomized them; polars frames have no place for it.
+        Everything else that could reveal information on the true records is left out: metadata, dictionaries and types
+        (many readers make floating point of integers as soon as one is missing). Arrow tables and pandas frames then
+        state in their metadata (``attrs``) the design that randomized them; polars frames have no place for it.
 
         Raises InvalidInput naming the column, the kind of value and the first record that has it, never the value; also
         for an index that is called like an attribute, for records that are randomized already, and for data that are

@@ -1,10 +1,11 @@
 """Randomize files: batch by batch, in bounded memory, and all or nothing.
 
-A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at
-the end (:mod:`optrr.core.records.atomic`). A half-written release would otherwise be a second look at the same people once the
-run is repeated. For the same reason nothing is written to a pipe, which could not be taken back and has no note.
+A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in
+place at the end (:mod:`optrr.core.records.atomic`). Otherwise a repeated run after a half-written release would be a
+second release of the same respondents. For the same reason nothing is written to a pipe, which could not be taken back
+and has no note.
 
-Files are in random order, because a record's place may tell its value (:mod:`optrr.core.records.writing`). The output
+Files are in random order, because a record's place may reveal its value (:mod:`optrr.core.records.writing`). The output
 has a note on its design (:mod:`optrr.core.provenance.provenance`), and records that have one are not randomized again.
 """
 
@@ -34,7 +35,7 @@ def release_file(
 
     The file has provenance metadata.
 
-    The records are shuffled, so that no place tells whose record it is near, unless the options keep their order.
+    The records are shuffled, so that places reveal nothing about them, unless the options keep their order.
 
     Time O(n m); memory for a million records of codes and a few batches of 131,072, however long the file is; beyond a million
     records a temporary file holds them beside the target, randomized, while they are shuffled. CSV values are text: numbers

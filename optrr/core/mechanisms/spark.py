@@ -1,15 +1,16 @@
 """Randomize a Spark data frame, once.
 
-Spark is lazy: a frame that is merely *defined* as the randomized one is recomputed by every action, each time with fresh draws,
-and every recomputation is a second release that spends the ε again. So there is no function here that returns an unevaluated
-frame: the randomized records are written to Parquet and read back from there. A task that fails or is run twice (retry,
-speculation) stays harmless, because Spark's committer publishes one attempt of each task and removes the others. (Draws derived
-from a key and a record's index would need an index that survives recomputation, which Spark does not promise after a shuffle.)
+Spark is lazy: a frame that is merely *defined* as the randomized one is recomputed by every action, each time with
+fresh draws, and every recomputation is a second release that consumes the ε again. So there is no function here that
+returns an unevaluated frame: the randomized records are written to Parquet and read back from there. A task that fails
+or is run twice (retry, speculation) stays harmless, because Spark's committer publishes one attempt of each task and
+removes the others. (Draws derived from a key and a record's index would need an index that survives recomputation,
+which Spark does not promise after a shuffle.)
 
-A record's place, in its file or by the file that it is in, may tell its value. So the randomized records are written twice:
-first with a random number each, then in random order by these numbers. The first copy is what makes the second safe to repeat,
-for its numbers do not change any more; it is removed in the end. Two alike numbers of 64 bits would stay in the order that
-they come in.
+A record's place, in its file or by the file that it is in, may reveal its value. So the randomized records are written
+twice: first with a random number each, then in random order by these numbers. The first copy is what makes the second
+safe to repeat, for its numbers do not change any more; it is removed in the end. Two alike numbers of 64 bits would
+stay in the order that they come in.
 
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done.
 The next job removes the remains of one that was killed; at the target there is one whole release or none.
@@ -64,7 +65,8 @@ def randomize_once(frame: Any, mechanism: Randomizer, path: str, keep_order: boo
     Parameters
     ----------
     keep_order
-        leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
+        leave the records in their partitions and their order, which reveals information on the true ones, instead of
+        shuffling them.
     """
     check_frame(frame)
     domain = mechanism.domain

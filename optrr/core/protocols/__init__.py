@@ -1,8 +1,8 @@
 """Protocols: what each client sends, and how the collector estimates from it (MDR §3–5, SIC §4, RIJ §3).
 
-A :class:`Protocol` says what everybody's record is randomized by; its account lists everything that one person
-releases, and the total ε. A :class:`Collector` estimates from the randomized records. ``protocol`` has them by name,
-with the laws of clusters; ``clustering`` and ``dependence`` find the clusters.
+A :class:`Protocol` defines the mechanism of every record; its account lists everything that one person releases, and
+the total ε. A :class:`Collector` estimates from the randomized records. ``protocol`` has them by name, with the laws of
+clusters; ``clustering`` and ``dependence`` find the clusters.
 """
 
 import lazy_loader as lazy

@@ -17,9 +17,10 @@ stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterat
 the change* is below a threshold: by then v is nearly constant within clusters and not yet over the whole graph. Cluster the m
 numbers v_i into k groups.
 
-A walk that never stays can swing: where every attribute depends a little on every other, the slowest part of v may be one that
-changes its sign at every step, and says nothing of clusters. Adult's clusters then differ from one draw of the randomized
-dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
+A walk that never stays can swing: where every attribute depends a little on every other, the slowest part of v may be
+one that changes its sign at every step, and has no information on clusters. Adult's clusters then differ from one draw
+of the randomized dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not
+(`benchmarks/sic_table1.py`).
 
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted
 values finds it in O(k m²), and nothing here is random. Each attribute without any dependence is a cluster by itself.

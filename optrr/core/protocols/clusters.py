@@ -22,7 +22,7 @@ from optrr.core.reports import Reports
 class AttributeClusters(TableResult):
     """Clusters of attributes, their dependences, and the second release's design.
 
-    A person who takes part in both releases spends the ε of both.
+    A respondent who takes part in both releases consumes the ε of both.
     """
 
     clusters: NamedClusters
@@ -114,7 +114,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Returns
     -------
     AttributeClusters
-        with the ``design`` of the second release, which spends the sum of the first design's attribute ε; with matrix
+        with the ``design`` of the second release, which consumes the sum of the first design's attribute ε; with matrix
         "least-epsilon" less.
 
     Raises

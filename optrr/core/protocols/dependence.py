@@ -119,7 +119,7 @@ class Dependences:
 
     Shape (m, m), symmetric, 1 on the diagonal.
 
-    ``account`` is what learning it cost one person.
+    ``account`` is one respondent's ε for learning it.
     """
 
     names: tuple[str, ...]
@@ -313,8 +313,8 @@ def dependences_from_randomized(
 ) -> Dependences:
     """Estimate dependences of all pairs from records randomized by ``mechanism``.
 
-    Raises InvalidInput where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another
-    design's.
+    Raises InvalidInput where a pair's eigenvalue is nearly 0, for unusable records, and for records with the provenance
+    of another design.
 
     Parameters
     ----------

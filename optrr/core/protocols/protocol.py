@@ -13,24 +13,24 @@ estimated ones, are the estimate.
 
 Distinct records are kept with their counts.
 
-The protocols by name are those of MDR §3–4, SIC §4–6, RIJ §3, and the product's own optimum. The law of one cluster, by name of
-its matrix, at the cluster's share of the total ε: Σ ε_A over its attributes (MDR §6.3.2).
+The protocols by name are those of MDR §3–4, SIC §4–6, RIJ §3, and the optimum of this package. The law of one cluster,
+by name of its matrix, at the cluster's part of the total ε: Σ ε_A over its attributes (MDR §6.3.2).
 
     joint               keep the whole cluster or replace it by any other value, each as likely (MDR)
     inverse-distance    replace it by a value that differs in w attributes as likely as 1/w (SIC)
     product             each attribute on its own
-    optimum             POR's optimum with every pair kept; its accuracies in the proportions of the ε_A, raised together
-                        until the cluster spends Σ ε_A
-    least-epsilon       POR's optimum with every pair kept, at the accuracies ε_A themselves: spends less than Σ ε_A
+    optimum             POR's optimum with every pair kept; its accuracies in the proportions of the ε_A, raised
+                        together until the cluster consumes Σ ε_A
+    least-epsilon       POR's optimum with every pair kept, at the accuracies ε_A themselves: consumes less than Σ ε_A
 
-All but the last spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
+All but the last consume the same total, so they compare at equal privacy. The best of them depends on the workload.
 
-A cluster design is MDR §4's second round as an ordinary design, so that files, randomize, estimate, test and verify serve it.
-Its law is a BlockLaw over the clusters, each spending the sum of its attributes' requested ε (MDR §6.3.2), so the total is
-the Kronecker total (below it with matrix "least-epsilon"). It claims no optimality: status BASELINE, with the KL bound below
-it, and achieved accuracies that may lie above or below the requested ones (in a joint response large attributes gain, small
-ones lose). Estimates from it need no independence between clusters: the unbiased estimate inverts the whole law, across
-clusters too.
+A cluster design is MDR §4's second round as an ordinary design, so that files, randomize, estimate, test and verify
+serve it. Its law is a BlockLaw over the clusters, each consuming the sum of its attributes' requested ε (MDR §6.3.2),
+so the total is that of independent RR (below it with matrix "least-epsilon"). It claims no optimality: status BASELINE,
+with the KL bound below it, and achieved accuracies that may lie above or below the requested ones (in a joint response
+large attributes gain, small ones lose). Estimates from it need no independence between clusters: the unbiased estimate
+inverts the whole law, across clusters too.
 """
 
 import math
@@ -145,7 +145,7 @@ class Protocol(FullRecords):
 
         Estimates from it are unbiased and assume no independence.
 
-        Raises InvalidProblem where an attribute's answers say nothing, which no design does.
+        Raises InvalidProblem if an attribute's answers have no information, which no design can have.
         """
         save_design(baseline_design(self.domain, self.mechanism.law, self.name), path)
 
@@ -332,9 +332,10 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
 
     Its accuracies are proportional to ``profile``.
 
-    With ``preserve_pairs`` no pair is less visible than under randomized response at these accuracies. About 10 solves.
+    With ``preserve_pairs`` no pair is more attenuated than under independent randomized response at these accuracies.
+    About 10 solves.
 
-    Raises InvalidInput where the total's share of some attribute is outside 1e-6..50 nats; SolveFailed where the solvers'
+    Raises InvalidInput where the ε of some attribute is outside 1e-6..50 nats; SolveFailed where the solvers'
     tolerances leave no mechanism within the total.
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
@@ -368,8 +369,8 @@ def cluster_design(
     """Build a design for the release after the clusters were found.
 
     ``first`` gives the domain and the requested ε of every attribute; ``clusters`` are names, a partition of the
-    domain, and ``matrix`` one of those above. What finding the clusters cost (``learned``) is said in the notes, with
-    the sum of both; the design carries the releases they were found from (``earlier``) on to its randomized records.
+    domain, and ``matrix`` one of those above. The notes state the ε of finding the clusters (``learned``), with the sum
+    of both; the design carries the releases they were found from (``earlier``) on to its randomized records.
 
     Raises InvalidInput or InvalidProblem for clusters that are no partition, or a matrix that does not exist at this ε.
     """

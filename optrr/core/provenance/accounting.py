@@ -1,8 +1,7 @@
 """Privacy accounting: the total ε of several releases of the same respondents, a limit to it, and the steps of one protocol.
 
 ε adds up over releases of the same record (sequential composition). The unit is a record: ε is the budget that the
-contributor of one record consumes. Of memoized responses it is a person over time: everything that one person ever
-reports.
+contributor of one record consumes. For memoized responses the unit is a person over time: all reports of one person.
 
 An :class:`Account` is that of a protocol with several steps (MDR §4): where learning the dependences is ε_1-differentially
 private and the release is ε_2-differentially private, the whole is (ε_1 + ε_2)-differentially private. A step that sends true

@@ -46,7 +46,7 @@ def whole_files(targets: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
 
     All are moved into place at the end.
 
-    Where the block fails none is; where a move fails, those before it are removed, and the old set is gone.
+    If the block fails, no file is moved; if a move fails, those before it are removed, and the old set is gone.
 
     Raises InvalidInput as :func:`whole_file`.
     """

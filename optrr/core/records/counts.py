@@ -1,15 +1,15 @@
 """Randomized records, opened once and bound to their protocol, and counts of them. Every analysis starts here.
 
-An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
-errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
-(:attr:`OpenedRecords.origins`), and in two groups a doubt; the files of one directory or pattern may be parts of a release.
-Whether counts can come from the mechanism at all is checked where they are estimated
+An estimate of n reports assumes that they come from n people. If a release is given twice, every person counts twice,
+and standard errors are too small by √2. So a release that is read together with itself, by the id in its note, is
+refused (:attr:`OpenedRecords.origins`), and in two groups a doubt; the files of one directory or pattern may be parts
+of a release. Whether counts can come from the mechanism at all is checked where they are estimated
 (:mod:`optrr.core.estimation.plausibility`).
 
-Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
-estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is encoded once per chunk; the
-tables of all attribute sets are filled from combined codes. Memory: the tables, and one chunk of 131,072 records. Time:
-O(n · number of sets).
+Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Every
+estimate takes a table of counts and a mechanism, so any source of counts can be used. Each column is encoded once per
+chunk; the tables of all attribute sets are filled from combined codes. Memory: the tables, and one chunk of 131,072
+records. Time: O(n · number of sets).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

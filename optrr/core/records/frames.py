@@ -1,10 +1,10 @@
 """Data frames to codes and back: all frames that narwhals reads (pandas, polars, Arrow tables), and Arrow streams.
 
-Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back has
-the columns' and rows' order and a pandas frame's index, so that other columns of the same people can be put beside it. Types,
-dictionaries and the sizes of batches follow from the domain and the number of records
-(:class:`optrr.core.domain.columns.ReleasedColumn`); those of the true records, and their metadata, are left behind. No ε covers
-order and index: where they follow a value, they tell it.
+Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes
+back has the columns' and rows' order and a pandas frame's index, so that other columns of the same people can be put
+beside it. Types, dictionaries and the sizes of batches follow from the domain and the number of records
+(:class:`optrr.core.domain.columns.ReleasedColumn`); those of the true records, and their metadata, are left behind. No
+ε covers order and index: where they follow a value, they reveal it.
 
 narwhals is imported when the first frame comes: commands read files.
 """
@@ -95,8 +95,8 @@ class FrameCodec:
 
     The matrix has the domain's attribute order.
 
-    ``public`` columns go through as they are. ``records`` counts those encoded so far, so that errors can say which record is
-    bad.
+    ``public`` columns are passed on unchanged. ``records`` counts those encoded so far, so that errors can name the bad
+    record.
 
     Raises InvalidInput for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that
     are attributes or are not there; with a batch also for weights that are no numbers, and missing strata or clusters.
@@ -298,7 +298,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
 
     Public columns are unchanged.
 
-    The columns' types are the domain's, whatever those of the data.
+    The columns' types are the domain's, not those of the data.
 
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
     :meth:`optrr.core.mechanisms.mechanism.Randomizer.randomize`, and for public columns that :class:`FrameCodec` refuses.

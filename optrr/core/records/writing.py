@@ -1,19 +1,19 @@
 """Writing record batches to CSV and Parquet, whole or not at all, in random order, with their provenance.
 
-Position is a channel that no ε covers. Where a file lies in the order of the true records, a neighbour's value tells about
-one's own: in records that were sorted by sex, the majority of the randomized values around a place is the true value at it,
-however much noise there is on each.
+Position is a channel that no ε covers. Where a file has the order of the true records, a neighbour's value is
+informative: in records that were sorted by sex, the majority of the randomized values around a place is the true value
+at it, however much noise there is on each.
 
 Records are randomized before they are shuffled. Records are dealt at random into buckets, and each bucket is shuffled
 in memory; that makes every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one
 temporary file that only its owner can read and whose name is gone as soon as it is open, so that nothing of it stays,
 whatever ends the run.
 
-In tables for people, who open CSV in a spreadsheet, texts that it would take for formulas become texts. A category such as
-``=cmd|' /C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an apostrophe goes before a
-text that begins with one of = + - @ or their wide forms, also after white space, or with a tab or a line's end. Plain numbers
-(-9) are left as they are. A text that has such an apostrophe already gets another one, so that taking one away gives back every
-text.
+In tables that users open in a spreadsheet, texts that it would run as formulas stay texts. A category such as ``=cmd|'
+/C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an apostrophe goes before a text
+that begins with one of = + - @ or their wide forms, also after white space, or with a tab or a line's end. Plain
+numbers (-9) are left as they are. A text that has such an apostrophe already gets another one, so that taking one away
+gives back every text.
 """
 
 import os

@@ -1,10 +1,10 @@
 """The table of formats, and the one function that finds the right one: a new kind of place or file is one line here.
 
-Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names. Names of
-directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These are columns of
-text, since a name says no type; numbers meet their categories by their digits, as in CSV.
+Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names.
+Names of directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These
+are columns of text, since a name has no type; numbers meet their categories by their digits, as in CSV.
 
-Records say where they come from by metadata (frames, Arrow, Parquet) or a sidecar (:mod:`optrr.core.provenance.provenance`).
+Records have provenance in metadata (frames, Arrow, Parquet) or a sidecar (:mod:`optrr.core.provenance.provenance`).
 """
 
 import os
@@ -337,9 +337,8 @@ def _common_type(name: str, parts: Sequence[Source]) -> pa.DataType:
 def origins_of(data: Any) -> list[provenance.Origin]:
     """List the distinct origins of files, frames or tables; at least one.
 
-    ``data`` is whatever :func:`optrr.core.records.reading.registry.open_source` reads, or gives. An array of codes has
-    none; a pipe
-    has no note. Raises InvalidInput if a note cannot be read.
+    ``data`` is whatever :func:`optrr.core.records.reading.registry.open_source` reads, or gives. An array of codes and
+    a pipe have no provenance. Raises InvalidInput if a note cannot be read.
     """
     if isinstance(data, np.ndarray):
         return []

@@ -47,8 +47,8 @@ class RecordsAt:
         directories such as ``year=2024`` are columns), a database (``duckdb:FILE``, ``sqlite:FILE``, ``postgresql://…``), or
         ``-`` for standard input.
     format
-        the kind of file, where its name does not say it: ``csv``, ``parquet``, ``jsonl``, ``arrow``, ``excel``, ``spss`` or
-        ``stata``.
+        the kind of file, if its name does not show it: ``csv``, ``parquet``, ``jsonl``, ``arrow``, ``excel``, ``spss``
+        or ``stata``.
     decimal, date_format
         of CSV: the decimal separator, such as ",", and how dates are written, such as "%d.%m.%Y".
     delimiter, encoding
@@ -57,7 +57,8 @@ class RecordsAt:
     query
         for databases: SQL that yields one row per record.
     watch
-        called after every batch with the records read so far and their share of all, None where that is not known.
+        called after every batch with the number of records read so far and their proportion of all, None where that is
+        not known.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     """List the files of a directory, pattern or list; None for other places.
 
     In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and
-    so are sidecars, which say where records come from and hold none. Raises InvalidInput where no file is found.
+    so are sidecars, which have provenance but no records. Raises InvalidInput where no file is found.
     """
     if not isinstance(place, str | os.PathLike):
         listed = [path for each in place for path in files_at(each) or [Path(each)]]
@@ -171,9 +172,9 @@ class Source:
     notes
         remarks for users on how they are read.
     share
-        share of the place that has been read so far, 0..1; None where that is not known.
+        proportion of the place that has been read so far, 0..1; None where that is not known.
     once
-        whether they come from a stream that cannot be asked again.
+        whether they come from a stream that can be read only once.
     """
 
     name: str
