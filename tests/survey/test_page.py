@@ -19,6 +19,7 @@ import pytest
 import vectors
 from survey_client import Server, free_port
 
+import optrr
 from tests.devices.test_javascript import understated
 
 # Chromium and a server in a process of its own take a few seconds to start
@@ -586,6 +587,22 @@ def test_the_options_of_a_column_are_check_boxes_of_one_question(browser, tmp_pa
         wait_for(page, "Your report was sent")
         # at this epsilon nothing is replaced by chance; values stand in the order of the design
         assert json.loads(bodies[0])["values"] == ["no", "m", "yes", "no", None]
+
+
+def test_a_tick_is_yes_whichever_category_is_first(browser, tmp_path):
+    attributes = [
+        optrr.Attribute(f"fruit: {each}", ("yes", "no"), multi_select=("fruit", ";", each))
+        for each in ("apples", "pears")
+    ]
+    optrr.save(optrr.design(optrr.Domain(attributes), 40.0), tmp_path / "design.json")
+    with serving(json.loads((tmp_path / "design.json").read_text()), tmp_path / "fruit") as server:
+        page = opened(browser.new_context(base_url=f"http://127.0.0.1:{server.port}"))
+        bodies = reports_of(page)
+        page.get_by_label("pears").check()
+        page.get_by_label("I have read how my answers are protected").check()
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert json.loads(bodies[0])["values"] == ["no", "yes"]
 
 
 def test_names_and_categories_that_javascript_has_a_meaning_for(browser, tmp_path):

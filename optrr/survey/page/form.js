@@ -162,14 +162,14 @@ function questionsFor(attributes, wording) {
   return [...columns].map(([column, members], i) => (typeof column === "string" ? boxesFor(column, members, i, wording) : questionFor(column, i, wording)));
 }
 
-/** Check boxes: the answer about an option is no, the first category, unless it is ticked. */
+/** Check boxes: the answer about an option is no unless it is ticked, whichever category is declared first. */
 function boxesFor(column, attributes, i, wording) {
   const { language: lang, options, questions = {} } = wording;
   const inputs = attributes.map((_, k) => element("input", { type: "checkbox", id: `q-${i}-${k}` }));
   const text = (attribute) => (Object.hasOwn(questions, attribute.name) ? questionOf(attribute, wording) : label(options[attribute.name][1]));
   const rows = inputs.map((input, k) => element("label", { class: "option", lang }, input, element("span", {}, text(attributes[k]))));
   const block = element("fieldset", {}, element("legend", { lang }, column), element("p", { class: "quiet" }, "Tick all that apply."), ...rows);
-  return { block, mark: () => false, answers: () => attributes.map(({ name, categories }, k) => [name, categories[Number(inputs[k].checked)]]) };
+  return { block, mark: () => false, answers: () => attributes.map(({ name }, k) => [name, inputs[k].checked ? "yes" : "no"]) };
 }
 
 function questionFor(attribute, i, wording) {
