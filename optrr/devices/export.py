@@ -9,7 +9,7 @@ one's certificate, and whoever collects answers must estimate with it.
 import gzip
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -256,7 +256,7 @@ def _coarse(design: Design, totals: float) -> Design | None:
         old.problem, "ball", law, old.certificate,
         started=started, tolerance=old.tolerance, bracketed=True, notes=(note,),
     )  # fmt: skip
-    return Design(design.domain, solution, public=design.public)
+    return replace(design, solution=solution)
 
 
 def _has_automaton(design: Design, size: int) -> bool:

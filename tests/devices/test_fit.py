@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from optrr.cli.main import run
 from optrr.core.design.design_file import load_design, recomputed_design
 from optrr.core.display import epsilon_text
 from optrr.core.errors import InvalidInput
+from optrr.core.provenance import Release
 from optrr.devices.export import fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
 
@@ -33,6 +35,14 @@ def test_a_design_with_coarser_weights_has_the_same_certificate(thirty: optrr.De
     assert recomputed_design(fitted.design).holds
     optrr.save(fitted, tmp_path / "sampler.json")
     assert verify_deployment(tmp_path / "sampler.json", tmp_path / "sampler.design.json").holds
+
+
+def test_a_design_with_coarser_weights_follows_the_same_releases(thirty: optrr.Design) -> None:
+    """What the same people released before is not forgotten in the total of all."""
+    design = replace(thirty, earlier=(Release.of(optrr.design({"a": 2}, 0.5)),))
+    fitted = fitted_deployment(design)
+    assert fitted.anew
+    assert fitted.design.epsilon_in_all >= fitted.design.epsilon + 0.5
 
 
 def exported(design: Path, output: Path, *options: str) -> int:
