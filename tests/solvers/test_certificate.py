@@ -337,6 +337,16 @@ def test_spread_out_totals_take_weights_of_any_size(monkeypatch):
     assert bound - 1e-7 <= in_doubles <= bound
 
 
+@pytest.mark.parametrize("weight", [10**200, 17 * 10**307, 10**320])
+def test_weights_whose_totals_are_no_doubles_are_refused(weight):
+    """Of two attributes in each of many classes; each weight of 1.7e308 is a double, and no total is."""
+    m = 3_000
+    problem = Problem(np.full(m, 3), np.repeat(np.linspace(0.1, 0.2, m // 2), 2))
+    classes = tuple((2 * k, 2 * k + 1) for k in range(m // 2))
+    with pytest.raises(InvalidCertificate):
+        lower_bound(problem, Certificate(classes, (weight,) * (m // 2)))
+
+
 def draw(rng, m, largest=9):
     """Attributes of at most m kinds, all pairs to be kept."""
     kinds = int(rng.integers(1, m + 1))

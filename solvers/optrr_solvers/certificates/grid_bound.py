@@ -127,7 +127,7 @@ class WeightedClasses:
         if self.counts.size <= _ENCLOSED:
             return None
         try:
-            totals = self.counts.astype(np.float64) * np.array(self.weights, dtype=np.float64)
+            totals = np.asarray(self.counts * np.array(self.weights, dtype=object), dtype=np.float64)
             math.fsum(totals.tolist())
         except OverflowError:
             raise WindowTooWide("they exceed the largest double") from None
