@@ -120,6 +120,7 @@ class PlanWork:
         self._computing = computing or Points()
         self._changed = threading.Condition()
         self._asked: OrderedDict[Hashable, _Asked] = OrderedDict()
+        self._given_up: set[Hashable] = set()
         self._closed = False
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -171,10 +172,16 @@ class PlanWork:
                     asked.points[total] = made
 
     def _proceed(self, question: Question) -> None:
-        """Raise Superseded if another allocation comes first; other protocols share it."""
+        """Raise Superseded if another allocation comes first; other protocols share it.
+
+        Once for each allocation: two pages that ask in turn would keep both from ever ending.
+        """
+        key = _allocation(question)
         with self._changed:
             job = self._next()
-            if self._closed or job is None or _allocation(job[0].question.at(job[1])) != _allocation(question):
+            first = job is None or _allocation(job[0].question.at(job[1])) != key
+            if self._closed or (first and key not in self._given_up):
+                self._given_up.add(key)
                 raise Superseded
 
     def _next(self) -> tuple[_Asked, float] | None:

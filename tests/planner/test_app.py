@@ -359,6 +359,23 @@ def test_a_slider_that_rests_stops_what_runs_and_what_never_began_is_dropped(sch
     assert not {1.1, 1.2} & set(totals)
 
 
+def test_two_pages_at_different_totals_both_get_their_exact_points(school, working):
+    """Each asks while the other's point is computed, whose total is then not the newest."""
+
+    class Polled(AtOnce):
+        def __call__(self, question: Question, proceed: Callable[[], None]) -> Point:
+            self.asked.append(question)
+            for total in (1.1, 1.2) * 5:
+                work.ask(school.at(total))
+                proceed()
+            return invented(question)
+
+    work = working(Polled())
+    work.ask(school.at(1.1))
+    totals = [p.total for p in finished(work, school.at(1.2)).points]
+    assert {1.1, 1.2} <= set(totals)
+
+
 def test_a_slider_that_moves_asks_for_no_exact_point(school, working):
     work = working(computing := AtOnce())
     finished(work, school)
