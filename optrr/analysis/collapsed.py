@@ -176,7 +176,7 @@ class CollapsedAsking:
             rarest = [int(k) for k in np.argsort(shares, kind="stable") if k != attribute.missing_code]
             below = sum(float(shares[k]) < share for k in rarest)
             rare = rarest[: max(below, 2)] if below else []
-            # one category stays apart, whatever the share
+            # one category stays separate, whatever the threshold
             rare = rare[: attribute.size - 1]
             if len(rare) > 1 and _can_be_collapsed(attribute):
                 parts[name] = tuple(sorted(rare))
@@ -203,7 +203,7 @@ class CollapsedAsking:
         if codes is None:
             return attribute
         kept = tuple(c for k, c in enumerate(attribute.categories) if k not in codes)
-        # randomized records hold declared categories alone: what is none of those kept is one of the rest
+        # randomized records hold declared categories alone: a category that is not kept is one of the rest
         if attribute.missing_code in codes:
             return _RestWithMissing(attribute.name, (*kept, REST), rest=REST)
         return Attribute(attribute.name, (*kept, REST), missing=attribute.missing, rest=REST)

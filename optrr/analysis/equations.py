@@ -56,11 +56,11 @@ _PRECISION = 1e-6
 class Equations(ABC):
     """Ψ(θ) = 0 of B data sets of ``n`` records each, (B,)."""
 
-    # what a result says of how it was estimated
+    # description of the estimation in results
     method: str
     # the last step promises no more than this, per record: close to the solution a step squares the error
     done = 1e-16
-    # share of the spread of a score that is only rounding
+    # part of the spread of a score that is only rounding
     rounding = 0.0
 
     if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Tested:
     theta: FloatArray
 
 
-@np.errstate(all="ignore")  # far from the solution what is computed may overflow, and such steps are not taken
+@np.errstate(all="ignore")  # far from the solution numbers may overflow, and such steps are not taken
 def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) -> Solved:
     """Solve Ψ = 0 by Newton's method with halved steps.
 
@@ -289,12 +289,12 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
         ).transpose(0, 2, 1)
     spread = equations.spread(theta)
     noise, twice = weights @ spread @ weights.transpose(0, 2, 1), equations.twice(theta, weights, free, spread)
-    # what the other parameters' equations leave, such as a prior's pull, is taken off
+    # the residual of the other parameters' equations, such as a prior's pull, is taken off
     score = np.einsum("bkp,bp->bk", weights, score)
     divided = 2 * solve_systems(noise, score) - solve_systems(noise + twice, score)
     statistic = equations.effective(free.size) * np.sum(score * divided, axis=1)
     usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & equations.clear(theta, free)
-    # the score of reports that are all alike is rounding, divided by rounding
+    # the score of reports that are all equal is rounding, divided by rounding
     sizes = np.einsum("bkp,bpq,bkq->bk", np.abs(weights), np.abs(spread), np.abs(weights))
     usable &= np.all(np.diagonal(noise, axis1=1, axis2=2) > equations.rounding * sizes, axis=1)
     statistic = np.where(usable, statistic, np.nan)

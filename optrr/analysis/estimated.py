@@ -64,7 +64,7 @@ TESTS_OF_ANSWERS = ("independence", "trend", "goodness-of-fit", *STRATIFIED)
 MEASURED_DOWN_TO = 1e-3
 # Added to correlations, so that what rounding makes of cells that are not known apart has a root.
 _RIDGE = 1e-11
-# Steps of scoring, the promised nats per report that end it, and a share that counts as 0 in logarithms.
+# Steps of scoring, the promised nats per report that end it, and a proportion that counts as 0 in logarithms.
 _STEPS, _GAIN, _FLOOR = 30, 1e-12, 1e-12
 
 
@@ -285,11 +285,11 @@ def model_estimated(
     )
 
 
-# Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
+# Part of the largest variance below which no answer has information on an effect, whose estimate is a constant.
 _UNTOLD = 1e-10
 NO_PUBLIC = "answers to local queries and complete cases have no public predictors; name attributes of the design"
 _ASK = "collect the tables of its terms with the outcome and with each other, or records"
-# Moments that lie outside what is told by more than this share need more than it.
+# Relative part of a moment outside the estimated effects above which a model needs more than these.
 _OUTSIDE = 1e-6
 
 

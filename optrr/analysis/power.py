@@ -215,7 +215,7 @@ def _effect(  # noqa: PLR0913 (as in power)
             return homogeneity_alternative(groups, kernel, shares)
         return alternative_of(name, truth, kernel, pair, domain)
 
-    # as good as no randomization, of whatever test
+    # as good as no randomization, for any test
     plain = Mechanism(domain, ProductLaw(domain.sizes, np.full(domain.m, EPSILON_RANGE[1])))
     effect, whole = seen(design.mechanism), seen(plain).noncentrality
     chosen = scores_of_pair(domain, pair) if name.endswith("trend") else None

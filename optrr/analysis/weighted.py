@@ -46,7 +46,7 @@ from optrr_solvers.arrays import FloatArray
 
 # Shares that λ is made of are at least this: D weights the statistic, whose level does not depend on it.
 _LEAST = 1e-6
-# Variances below this share of the largest are rounding: nothing is divided by less.
+# Variances below this part of the largest are rounding: nothing is divided by less.
 _ROUNDING = 1e-12
 
 

@@ -33,7 +33,7 @@ __all__ = [
     "warn",
 ]
 
-# How alike two words must be, of 0..1, for one to be taken for a slip of the other: one letter in three may differ.
+# Similarity, 0..1, above which a word counts as a misspelling of another: one letter in three may differ.
 _NEAR = 0.6
 # Characters of a backend's message; ours are shorter.
 _LONGEST = 600

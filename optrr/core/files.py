@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "load", "reports", "save", "sign", "verify"]
 
-# Suffixes by which other programs take a file for what it is not.
+# Suffixes that other programs read as other formats.
 _OTHER_SUFFIXES = (".csv", ".html", ".parquet", ".toml", ".txt", ".xlsx")
 
-# Maximum number of bytes of a deployment file, compressed: what a phone fetches in a second or two.
+# Maximum number of bytes of a deployment file, compressed: a phone fetches it in a second or two.
 MOST_BYTES = 1 << 20
 
 

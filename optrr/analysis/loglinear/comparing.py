@@ -80,16 +80,16 @@ _MOST_COLUMNS = 256
 
 StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
 STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
-# A test is refused where the faintest margin is worth fewer true records a cell.
+# Minimum information on every margin, in true records a cell; below it a test is refused.
 LEAST_WORTH = 10.0
-# And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
+# Minimum information on the tested effects, in true records a cell. Not far above it, levels are stated.
 LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
 _MEASURED = "p-values from as little information as this were measured to reject 3 to 9 % of the time at level 5 %"
 _RATIO = (
     "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no χ² law "
     "there, and its p-value comes from drawn tables and needs no degrees of freedom"
 )
-# What is tested may not be shown at all.
+# The records may have no information on the tested effects.
 _TINY = 1e-12
 # Tables of a bootstrap: the larger number where fits are fast.
 _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
@@ -367,8 +367,8 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     return replace(drawn, warnings=(*drawn.warnings, *said))
 
 
-# Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
-# are clear of 0 are shown well enough.
+# Multiple of the required information on the tested effects at which hardly any survey is refused. Margins that are
+# clear of 0 have enough information.
 _NOT_REFUSED = 2.0
 # Cells up to which likelihood ratios of drawn surveys take seconds; power in larger ones is that of the score statistic, which
 # the ratio's was below in 3 of 102 rows of real tables. And multiplications that a ratio takes, by the cube of the cells.

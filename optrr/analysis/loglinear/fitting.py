@@ -157,11 +157,11 @@ def parse_terms(text: str, domain: Domain) -> Terms:
     return Terms.of(domain, generators)
 
 
-# Records added to every cell of a margin, so that no direction of the model vanishes where nobody was seen; far fewer than any
-# test could show.
+# Records added to every cell of a margin, so that no direction of the model vanishes in empty cells; too few to matter
+# to any test.
 _LEAST = 0.5
-# What all cells together get in the law of drawn tables is no more than this share of the fitted margin. Of a margin that the
-# reports tell as much of as half a true record a cell, half a record in every cell is as much as the margin itself. Drawn ones
+# Largest part of the fitted margin that is added to all cells together in the law of drawn tables. In a margin with as
+# much information as half a true record a cell, half a record in every cell is as much as the margin itself. Drawn ones
 # were nearly even then, where statistics are smaller, and a test rejected 8 % at level 5 % and 3 % at 1 %
 # (benchmarks/strata_levels.py, setting 27).
 _MOST_ADDED = 0.1
@@ -172,7 +172,8 @@ _CLEAR_OF_ZERO = 2.0
 _ROUNDS, _CHANGE = 50, 1e-7
 # Added to correlations, so that directions that repeat each other to rounding do not stop the solve; far below what matters.
 _RIDGE = 1e-11
-# No expected report is taken for less likely: weights stay finite where a mechanism that changes nothing meets empty cells.
+# Smallest probability of an expected report: weights stay finite where a mechanism that changes nothing meets empty
+# cells.
 _IMPOSSIBLE = 1e-18
 
 
@@ -361,9 +362,9 @@ def check_seen(terms: Terms, mechanism: Randomizer) -> None:
         mechanism.kernel(tuple(terms.domain.names[i] for i in generator)).check_invertible()
 
 
-# Directions that change cells by less than this share of the one that changes them most do not change them.
+# Relative size below which a direction does not change cells.
 _SAME = 1e-10
-# What a linear program says of a direction of length 1 is 0 below this.
+# Value of a linear program for a direction of length 1 below which it is 0.
 _ZERO = 1e-7
 
 
@@ -398,9 +399,9 @@ def _farthest(aim: FloatArray, falls: FloatArray) -> bool:
 MOST_DOUBLES = 10**8
 # The longest step of the logarithm of a cell's odds, and the farthest ends of intervals, odds of e^25.
 _LONGEST_STEP, _FARTHEST = 3.0, 25.0
-# A cell with a smaller share of the people has this one, so that logarithms are numbers.
+# Smallest proportion of a cell, so that logarithms are finite.
 _TINY = 1e-250
-# Share of the information that is added in every direction, so that one in which nobody is left ends.
+# Part of the information that is added in every direction, so that the search along an empty one ends.
 _LITTLE = 1e-13
 
 
@@ -438,7 +439,7 @@ class LogLinearEquations(Equations):
     last: list[tuple[FloatArray, LogLinearState]] = field(default_factory=list, init=False)
 
     method = "maximum likelihood"
-    # a cell in which nobody is left goes on to promise its share
+    # an emptied cell goes on to promise its proportion
     done = 1e-13
 
     @property
@@ -529,7 +530,7 @@ class LogLinearEquations(Equations):
         return LogLinearEquations(self.observed[which], self.n[which], self.columns, self.kernel)
 
     def _expected(self, shares: FloatArray) -> FloatArray:
-        # a mechanism that changes nothing expects 0 where a share is 0
+        # a mechanism that changes nothing expects 0 where a proportion is 0
         return np.maximum(self._forward(shares), _TINY)
 
     def _forward(self, tables: FloatArray) -> FloatArray:

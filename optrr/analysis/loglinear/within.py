@@ -32,13 +32,14 @@ MOST_CELLS = 160
 _WORK, _FEWEST_DRAWS, _MOST_DRAWS = 5e8, 499, 9999
 # Rounds of turns, and the nats over all records that a round must gain for there to be another.
 _ROUNDS, _GAIN = 40, 1e-3
-# Each turn starts with this share of even weights, so that no observed report is impossible and no category is lost for good.
+# Each turn starts with this part of even weights, so that no observed report is impossible and no category is lost for
+# good.
 _EVEN = 0.01
 # Bound on the distance of each turn from its maximum, in nats over all records: far below what a round must gain.
 _CLOSE = 1e-5
-# Factors are no smaller, so that laws of what nobody has are known.
+# Smallest factor, so that laws of empty categories are defined.
 _NOBODY = 1e-12
-# Statistics below this, in nats, are 0: what the fits stop short of.
+# Statistics below this, in nats, are 0: the tolerance of the fits.
 _ZERO = 1e-3
 # The longest step of an exponent, and how often it is halved.
 _LONGEST, _HALVINGS = 2.0, 5

@@ -61,7 +61,7 @@ _SCORED = ("means", "mean-difference")
 _ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": quantities.somers_d}
 # An ordinal measure's matrices have the square of this many entries, 2 MB each.
 MAX_CELLS = 512
-# An interval over more than this share of all positions says next to nothing.
+# Proportion of all positions above which an interval has almost no information.
 _WIDE = 0.9
 
 
@@ -361,7 +361,8 @@ def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Itera
             yield Row(*names), quantities.difference(scores, group, reference)
             continue
         z = 0 if comparing.reference_outcome is None else code_of(outcomes, comparing.reference_outcome)
-        # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
+        # of two outcomes the proportions sum to 1, so that the second is enough; odds are of every outcome against the
+        # reference
         for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
             hit, miss = _marks(outcome_of_cell == c), _marks(outcome_of_cell == z)
             if name == "odds-ratio":

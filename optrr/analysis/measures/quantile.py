@@ -101,7 +101,7 @@ class _DistributionTests:
         """
         inside = self.scale.up_to(t)
         if not inside.any() or (inside.all() and inside.min() == 1):
-            # F is 0 or 1 whatever the records are, and is not tested
+            # F is 0 or 1 for all records, and is not tested
             return float((side == 0) == (not inside.any())) - tail
         odds = self.kept.odds(quantities.share(inside, 1 - inside))
         return Inversion.of(odds, self.table.sampling, self.table.observed.ravel()).excesses(q, tail)[side]
@@ -138,7 +138,7 @@ class _DistributionTests:
         return float(brentq(excess, low, high, xtol=_PRECISION * (high - low)))
 
 
-# Limits within a bin are found to this share of its width.
+# Precision of limits within a bin, relative to its width.
 _PRECISION = 1e-4
 
 

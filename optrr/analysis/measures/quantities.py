@@ -325,7 +325,7 @@ def _pairs(shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
     """Build the matrices (R, R) of C and D."""
     row, column = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
     sign = np.sign(row[:, None] - row) * np.sign(column[:, None] - column)
-    # every pair of cells stands twice in xᵀMx
+    # every pair of cells counts twice in xᵀMx
     return (sign > 0) / 2, (sign < 0) / 2
 
 
@@ -337,7 +337,7 @@ def _untied(margin: FloatArray) -> FloatArray:
 # Turns of null reports and the equation's tangent there; three to six are usual. One that moves the distance by less than the
 # second number is the last.
 _TURNS, _SETTLED = 40, 2e-5
-# Records added to every kind of report, so that hypotheses may have some of a kind that nobody sent.
+# Records added to every kind of report, so that hypotheses may have some of a kind that was not sent.
 _SOME = 1e-4
 # G this small against its gradient is rounding.
 _NOTHING = 1e-12
@@ -514,7 +514,7 @@ class Inversion:
         sums = self._sums
         over, under = self.odds.over.at(sums), self.odds.under.at(sums)
         total = over.value + under.value
-        # at an end of the range all reports that tell are alike
+        # at an end of the range all informative reports are equal
         if not min(over.value, under.value) > _NO_PAIRS * total:
             return None
         position = over.value / total

@@ -131,7 +131,7 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
     each = [Inversion.of(kept.odds(odds), sampling, observed) for odds in wanted.odds()]
     ends = [(inversion.standard_error(inversion.position), *inversion.limits(tail)) for inversion in each]
     error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
-    # the unbiased table over its own sum, so that the shares sum to 1
+    # the unbiased table over its sum, so that the proportions sum to 1
     unbiased = kept.totals(kernel.solve(table.observed))
     total = float(unbiased.sum())
     shares = wanted.shares(unbiased)

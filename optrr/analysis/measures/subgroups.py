@@ -163,8 +163,8 @@ def complete_where(domain: Domain, where: Among | None) -> Among:
     return {**given, **answers}
 
 
-# Measures of groups (first) and outcomes (second) that are those of everybody once people without an answer are left out, where
-# who answers depends on the other attribute alone.
+# Measures of groups (first) and outcomes (second) that are unbiased for all people if people without an answer are left
+# out, where a missing answer depends on the other attribute alone.
 _IGNORABLE = (
     ("column-proportions", "odds-ratio"),
     ("row-proportions", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference"),

@@ -242,9 +242,9 @@ class Regression(TableResult):
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
 
 
-# Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
+# Part of the largest curvature, each in its own unit, below which columns are collinear.
 _DEPENDENT = 1e-10
-# Columns that have at least this share in what determines them are named.
+# Smallest coefficient in a collinear combination of the columns that the message names.
 _NAMED = 0.05
 _FEWER = "merge categories, or leave out predictors"
 _MORE = "collect more records, merge categories, leave out predictors, or give the attributes a larger epsilon"
@@ -272,7 +272,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     for k, error in enumerate(np.sqrt(np.diag(noise))):
         if progress is not None:
             progress((k + 1) / (alike.size + 1))
-        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+        # a threshold of 0 is no hypothesis: it only defines the origin of the outcome's scale
         tested = error > 0 and k >= fit.thresholds
         z = float(test(equations, (k,), np.zeros(1), theta).signed[0]) if tested else nan
         p_value = tail(z**2, 1, equations.degrees)
@@ -431,7 +431,7 @@ def model(
     scores: Mapping[str, ArrayLike],
 ) -> Fit:
     """Bind a formula to the attributes of reports or a table; see :func:`regress`."""
-    # for a constant alone the outcome stands in, as a domain is never empty, and is not used
+    # for a constant alone the outcome is a placeholder, as a domain is never empty
     named = reports.domain.subset(formula.predictors or (formula.outcome,))
     predictors, outcome = Predictors.of(formula, named, scores), reports.domain[formula.outcome]
     if family is not None and family not in FAMILIES:

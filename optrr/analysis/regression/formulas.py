@@ -41,7 +41,7 @@ _NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.\[])([^\W\d]\w*(?:\.
 _MODULES = ("np.", "contr.")
 # Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
 _ALONE = 32
-# A record's columns are the same where they differ by no more than this share, which rounding may take.
+# Relative difference, from rounding, up to which a record's columns are equal.
 _SAME = 1e-9
 # Functions of ours, and how a formula calls them once it is read, so that they are not formulaic's.
 _OURS = re.compile(r"(?<![\w.])(bs|poly|offset)(?=\s*\()")
@@ -90,7 +90,7 @@ class Formula:
                     "ignore", SyntaxWarning
                 )  # of Python's, on expressions that are refused or run below
                 parsed = formulaic.Formula(plain, _ordering="none")
-                # what stands between operators is read as Python only here
+                # terms between operators are parsed as Python only here
                 _ = parsed.required_variables
         except Exception as error:  # reading Python may raise anything
             raise InvalidInput(

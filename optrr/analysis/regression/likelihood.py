@@ -93,33 +93,34 @@ _FEW_IN_LAWS = (
 )
 # Shares of the outcome that a start is made from are kept this far from 0 and 1.
 MARGIN = 0.01
-# Chances below this count as this, so that nothing is divided by 0. Double precision tells no such chance from 0.
+# Smallest probability, so that nothing is divided by 0. Double precision cannot distinguish it from 0.
 _LEAST = 1e-300
-# Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
+# Answers added to each cell of a group's law; and for each parameter, with the outcome's proportions, spread over all
+# cells.
 _OF_LAW, _OF_OUTCOME = 1.0, 1.0
 # Newton's method for laws ends after the step that promised less than this per record, which squares what is left; one that
 # promises less than the second, in all, raises the likelihood.
 _DONE, _NEAR = 1e-13, 0.01
 _ROUNDS, _HALVINGS = 200, 40
-# A profile that curves the wrong way, or less than this share of the information, is taken to curve the other way.
+# Smallest curvature of a profile, relative to the information; a negative one is reversed.
 _LEAST_CURVED = 0.01
-# Of what a law's cells tell apart, what stands for nothing; of curvatures, to take their root.
+# Ridges, relative: of the matrix of a law's cells, and of curvatures before their root.
 _RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
 TINY = 1e-300
-# Levels that have moved by less than this change the curvature by so small a share that steps with the old one reach the
-# solution, too.
+# Change of levels up to which steps with the old curvature still reach the solution.
 _NEARBY = 0.05
-# A step for a law with the curvature of an earlier one leaves some share of its promise: the search ends after one that
-# promised less than the first, and has the curvature made anew where one promises more than the second of what the one before
-# did.
+# A step for a law with the curvature of an earlier one leaves some part of its promise: the search ends after one that
+# promised less than the first, and has the curvature made anew where one promises more than the second of what the one
+# before did.
 _OLD_DONE, _SLOW = 1e-19, 0.1
 # Rows from which a matrix is multiplied by its own transpose apart from others.
 _LARGE = 50
-# The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
+# Steps that remove the prior's pull: the largest first one, as the square of its standard errors; the largest ratio of
+# a step to the one before; and their maximum number.
 _FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
-# Information this small against true records' is none.
+# Information, relative to that of true records, below which it counts as 0.
 _HIDDEN = 1e-10
-# By which no step moves a level further.
+# Largest change of a level in one step.
 _LONGEST = 3.0
 # No interval's end is looked for where levels would move by more.
 _MOST_LEVELS = 60.0
@@ -233,7 +234,7 @@ class State:
     def own(self) -> FloatArray:
         """s*, (B, G, V, p)."""
         root = np.sqrt(self.expected)[..., None]
-        # scaled so that a cell that next to nobody has divides nothing by 0
+        # scaled so that an almost empty cell does not divide by 0
         k, moved = np.sqrt(self.law)[..., None] * self.k / np.swapaxes(root, -1, -2), self.moved / root
         within = _gram(k) + _RIDGE * np.eye(k.shape[2])
         left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
@@ -527,7 +528,7 @@ class LikelihoodEquations(Equations):
         """Compute γ and λ at K from an initial distribution."""
         r, v = k.shape[2:]
         shares, prior = shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
-        # multiplies what a law sums to, so that it sums to its group's share
+        # multiplies the sum of a law, so that it is its group's proportion
         total = 1 + prior * r / np.maximum(shares.sum(axis=1), TINY)
         at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), steep)
         working, before = np.arange(len(shares)), np.inf

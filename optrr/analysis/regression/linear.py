@@ -44,7 +44,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.estimation import CLEAR_OF_ZERO
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Residuals with less than this share of the outcome's square are rounding: all reports are alike.
+# Part of the outcome's square below which residuals are rounding: all reports are equal.
 _ALIKE = 1e-14
 # Products of columns, D: second moments have their square.
 MAX_PRODUCTS = 4000
@@ -221,7 +221,7 @@ def linear_equations(
     each.append(outcome_column(reports, outcome, scores, p))
     if predictors.offset_term is not None:
         added = columns_of(predictors, reports, predictors.offset_term)
-        # the outcome less its offset stands where the outcome would
+        # the outcome less its offset replaces the outcome
         each.append(replace(added, values=-added.values, places=(p,)))
     products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
     shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1

@@ -139,7 +139,7 @@ def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     m, tail = len(values), (1 - confidence) / 2
     middle = values.mean(axis=0)
     error = np.sqrt((1 + 1 / m) * values.var(axis=0, ddof=1))
-    # sets that all say the same show no error, as one set that was given again and again does
+    # equal sets show no error, as one set that is given several times does
     error = np.where(np.ptp(values, axis=0) > 0, error, nan)
     half = float(t.isf(tail, m - 1)) * error
     rows = zip(names, middle, error, middle - half, middle + half, strict=True)

@@ -46,9 +46,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # A margin's attributes, by position; and two of them.
 Axes = tuple[int, ...]
 Pair = tuple[int, int]
-# A table that is scaled to shares needs an entry wherever both of them have one: this share of independence is mixed in.
+# A table that is scaled to margins needs an entry wherever both have one: this part of independence is mixed in.
 _MIXED = 1e-6
-# Scaling stops where shares are off by less than this.
+# Scaling stops where margins are off by less than this.
 _TOLERANCE = 1e-10
 _MOST_SCALINGS = 500
 
@@ -132,8 +132,8 @@ def all_pairs(domain: Domain) -> Sequence[Pair]:
 EVERY_RECORD = 1 << 17
 # Candidates for each record that is wanted; and the fewest and the most candidates in all.
 _FOR_EACH, _FEWEST, _MOST = 4, 1 << 17, 1 << 20
-# Raking stops where no cell of a pair is off by more than this share of the people, or after so many rounds: what is left then
-# are pair tables that no records have all at once.
+# Raking stops where no cell of a pair is off by more than this proportion, or after this number of rounds: the pair
+# tables that are left then are inconsistent.
 _RAKED = 1e-5
 _MOST_ROUNDS = 20
 

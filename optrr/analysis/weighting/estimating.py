@@ -208,7 +208,7 @@ class WeightedEstimate(TableResult):
         return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
 
 
-# More groups than this are rather numbers of people than groups, and their tables nobody reads.
+# Maximum number of groups; more are rather identifiers of people than groups.
 MOST_GROUPS = 10_000
 
 

@@ -240,7 +240,7 @@ class WeightedReports:
         """E, the design effects, (R, R), by the module's formula."""
         shares = self.shares
         plain, own = np.diag(shares) - np.outer(shares, shares), (self.n - 1) * self.covariance
-        # where all reports are alike, only the weights are seen
+        # where all reports are equal, only the weights vary
         together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else self.weighting
         root = np.sqrt(padded(shares, self.kish))
         effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
@@ -309,7 +309,7 @@ def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
     p, second, third, fourth = (kernel.solve_power(likely, power).ravel() for power in (1, 2, 3, 4))
     variance = second - p**2
     excess = (fourth - 4 * p * third + 6 * p**2 * second - 3 * p**4) / variance**2 - 3
-    # half of the people in a cell, told without noise, have the variance that they have, whoever was sampled
+    # half of the people in a cell, without noise, have the same variance in every sample
     with np.errstate(divide="ignore"):
         return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(excess, -2) / 2))
 

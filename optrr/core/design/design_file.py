@@ -43,10 +43,10 @@ from optrr_solvers.laws.base import law_of, record_of
 from optrr_solvers.solution import require, shortfalls
 
 FORMAT = "optrr-design/1"
-# No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
+# Largest ε per attribute, in nats, of any law in a file; higher caps have no effect.
 _MOST_CAP = 500.0
-# "optimal" means: at most this far above the lower bound, in nats and relative to a total above one nat. The solvers aim at no
-# wider gap unless asked to, and what a file says of its own tolerance does not widen it.
+# "optimal" means: at most this far above the lower bound, in nats and relative to a total above one nat. The solvers
+# use no wider gap by default, and the tolerance in a file does not widen it.
 OPTIMAL_GAP = 1e-3
 # Laws whose conditional ε are differences of the numbers stored, so that no machine rounds them otherwise.
 _STORED = ("product", "table", "count")
@@ -309,7 +309,7 @@ def provable_status(solution: Solution) -> Status:
 def _total(design: Design, stated: float) -> Check:
     exact = design.law.epsilon_ceiling()
     value = drawn_epsilon(design.law, design.law.epsilon if exact is None else exact)
-    # above the recomputed total, a label that is further away than rounding is wrong, too
+    # a stated ε above the recomputed total by more than rounding is wrong, too
     holds = value <= stated <= value + SAME * (1 + value)
     return Check("total epsilon", repr(stated), repr(value), "rounded up" if exact is None else "exact", bool(holds))
 

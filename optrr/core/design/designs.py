@@ -59,22 +59,22 @@ if TYPE_CHECKING:
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
-# Decimals of an epsilon in a table for people.
+# Decimals of an epsilon in a printed table.
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
 _MOST_NUMBERED = 12
 # Ratios of eigenvalues that differ by less than this are equal but for rounding.
 _EQUAL = 1e-9
-# Nats by which a slower sampler's draws may be less accurate than their law before that is said.
+# Loss of accuracy of a slower sampler, in nats, above which a warning is given.
 FELT = 0.01
-# A file of more categories than this is larger than a person expects; each takes about so many bytes.
+# Number of categories above which the large file gets a warning, and bytes of each.
 _MANY_CATEGORIES = 100_000
 _CATEGORY_BYTES = 12
 _NO_AUTOMATON = (
     "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
     "total covers by a proven bound, and devices draw it, or one with coarser weights, by rejection"
 )
-# Below this share of Kronecker's visibility a pair's table takes four times the records or more.
+# Eigenvalue ratio of a pair below which its table needs at least four times the records.
 FAINT = 0.5
 
 

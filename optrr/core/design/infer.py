@@ -40,7 +40,7 @@ REST = "other"
 EVERY = "*"
 # A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
 MOST_CATEGORIES = 50
-# Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
+# Digits of edges that are computed from data: enough to separate them, few enough to reveal little about one person.
 _DIGITS = 3
 
 # Notes by attribute and key of the specification.
@@ -289,7 +289,7 @@ def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
     places = np.searchsorted(below, np.arange(1, bins) / bins)
     step = values[order][np.minimum(places + 1, values.size - 1)]
     whole = bool(np.all(values == np.round(values)))
-    # dates, and years, lie close together far from 0, so that their own digits would not tell them apart
+    # dates, and years, lie close together far from 0, so that few digits would not separate them
     quartiles = values[order][np.searchsorted(below, (0.25, 0.75))]
     spread = _places(float(np.ptp(quartiles)) or float(np.ptp(values)))
     edges = [
@@ -348,13 +348,13 @@ def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
     ]
 
 
-# Words beside the marks of domain.columns that people write for an answer that is not there.
+# Words for a missing answer, in addition to the marks of domain.columns.
 _NO_ANSWERS = (
     "refused|refusal|missing|unknown|not known|don't know|dont know|do not know|dk|no answer|not answered|no response|"
     "not stated|not applicable|prefer not to say|prefer not to answer|declined|keine angabe|k.a.|k. a.|weiß nicht|unbekannt"
 )
 _NO_ANSWER = frozenset(_NO_ANSWERS.split("|"))
-# Numbers that stand for no answer where they lie apart from all others.
+# Numbers that mean a missing answer if they are far from all others.
 _NO_NUMBER = frozenset([-1, -7, -8, -9, -77, -88, -98, -99, -777, -888, -998, -999, -9999, 99, 999, 9999, 99999])
 # How far above the largest other number such a number lies, as a multiple of it.
 _APART = 2

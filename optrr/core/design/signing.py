@@ -39,14 +39,14 @@ from optrr.core.records.atomic import whole_file
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
 
-# What the line begins with that is signed; another version signs another line.
+# Beginning of the signed line; another version signs another line.
 _VERSION = "optrr-signature/1"
 # Hexadecimal digits that name a key in a table.
 _DIGITS = 12
 _SIGNATURE_BYTES = 64
 # A PEM file of such a key has some 120 bytes, an encrypted one some 300.
 _MOST_KEY_BYTES = 1 << 14
-# What the library raises for keys that it does not know, and for some whose length is not that of their kind.
+# Errors of the library for unknown kinds of keys, and for some keys of a wrong length.
 _UNREADABLE = (UnsupportedAlgorithm, InternalError)
 _MAKE_KEY = "make one by: openssl genpkey -algorithm ed25519 -out key.pem"
 _MAKE_PUBLIC = "make it by: openssl pkey -in key.pem -pubout -out public.pem"

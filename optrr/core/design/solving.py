@@ -209,9 +209,9 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
         lambda s: solve(constraints.problem(declared, s * asked), method, options),
         float(total),
         (scales[0], min(scales[1], max(most, scales[0]))),
-        # where every attribute stands alone the ε_i add up to the total
+        # with independent randomized response the ε_i add up to the total
         guess=total / float(asked.sum()),
-        # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
+        # POR's heuristic may replace the requested ε_i, so its total need not grow with the scale
         scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
     )
     solution = calibrated.solution

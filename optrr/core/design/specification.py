@@ -106,7 +106,7 @@ class _Outline(msgspec.Struct):
 
 # Elements of a list that fit a line; longer ones get a line each.
 _SHORT = 8
-# Categories 0..r−1 beyond so many are written as their size; what is to be confirmed of them stands there.
+# Number of categories 0..r−1 above which only their size is written, with the remarks to confirm.
 _NOTED = {"size": "categories"}
 
 
@@ -162,7 +162,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-    # in such strings an escape says the same as a character that nobody sees
+    # in such strings an escape means the same as an invisible character
     return text if text.isprintable() else "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
 
 
@@ -348,7 +348,7 @@ def declared(raw: Any) -> Specification:
     return _specification(spec)
 
 
-# How the schema library says what is wrong and where, and which key it does not know.
+# Messages of the schema library: the problem and its place, and unknown keys.
 _AT = re.compile(r" - at `\$(?:\.attributes\[(\d+)\])?\.?(.*)`$")
 _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING_KEY = re.compile(r"Object missing required field `(.*)`")

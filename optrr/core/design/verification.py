@@ -34,22 +34,22 @@ from optrr_solvers.work import Work
 
 Record = TypeVar("Record")
 
-# Numbers may err by this much to the side that promises less: a total or conditional ε that is too high, an accuracy or a lower
-# bound that is too low.
+# Tolerance for numbers that promise too little: a total or conditional ε that is too high, an accuracy or a lower bound
+# that is too low.
 SAME = 1e-9
-# To the other side they may not err; where they come from exp and log they may differ in the last places, which another
-# machine rounds otherwise. 2^-46 of 1 + the number is sixty times what one exp and one log do to it.
+# Tolerance to the other side: only for numbers from exp and log, whose last places another machine may round
+# differently. 2^-46 of 1 + the number is sixty times what one exp and one log do to it.
 LAST_PLACES = 2.0**-46
 # Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
 # get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
 _SECONDS, _MEMORY = 8, 0.58e9
-# Whoever loads a design to work with it allows it more for each byte beyond so many: twice what the file of a hundred thousand
+# Loading a design for use allows more time for each byte beyond this number: twice what the file of a hundred thousand
 # attributes, or of a million, takes.
 _SMALL, _SECONDS_EACH, _MEMORY_EACH = 1 << 24, 4e-7, 40.0
 # A file of more bytes than this is read in the other process, too: reading so many takes a tenth of a second.
 _READ_HERE = 1 << 20
 _OUT_OF_MEMORY = 3
-# Checks that are done at once take no more by these estimates, which came out at two to twenty times what was measured.
+# Largest estimated cost of checks in this process; estimates were two to twenty times the measured cost.
 MOST_SECONDS = 8.0
 MOST_MEMORY = 7 << 27
 # Reading a file takes some ten times its size in memory; the design of 250,000 attributes has as many bytes.

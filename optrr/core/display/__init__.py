@@ -8,5 +8,5 @@ import lazy_loader as lazy
 
 __getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
-# As files and pages say what made them.
+# Name of the software in files and HTML reports.
 SOFTWARE = f"optrr {__version__}"

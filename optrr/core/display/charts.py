@@ -46,7 +46,7 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     Made without pyplot: it needs no display and leaves no global state.
     """
     figure = figure_class()(figsize=(width, height), layout="constrained")
-    # without pyplot no notebook has been told how to show a figure, so it says so itself
+    # without pyplot notebooks do not know how to show a figure, so the figure defines it
     figure._repr_svg_ = partial(figure_svg, figure)  # type: ignore[attr-defined]
     return figure
 

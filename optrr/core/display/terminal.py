@@ -11,7 +11,7 @@ from itertools import zip_longest
 from optrr.core.display.parts import Chart, Commands, Part, Table, Text
 from optrr.core.display.text import cell, printable
 
-# Characters of a line where neither COLUMNS nor a terminal says how many.
+# Characters of a line if neither COLUMNS nor a terminal defines it.
 _WIDTH = 120
 # Columns of text are not broken into lines shorter than this.
 _NARROW = 16

@@ -26,7 +26,7 @@ LONGEST_LINE = 4_000
 LONGEST_CELL = 200
 # Characters of a name in a title.
 _LONGEST_NAME = 60
-# What people read for the missing value, which has no text of its own.
+# Printed text of the missing value.
 MISSING = "(missing)"
 
 
@@ -169,7 +169,7 @@ def _rounded(value: float, decimals: int, rounding: str) -> str:
     return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding, Context(prec=_EXACT)):f}"
 
 
-# As in words.js: math.exp may be off by a unit in the last place, and a factor is never said to be smaller than it is.
+# As in words.js: math.exp may be off by a unit in the last place, and a factor is never stated too small.
 _OUTWARD = 1 + 2.0**-48
 # From here a factor is written as a power of ten.
 _LONGEST = 1e6

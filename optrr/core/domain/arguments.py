@@ -58,7 +58,7 @@ class Sample:
         return PublicColumns(self.weights, self.strata, self.psu)
 
 
-# What an analysis takes for ``sample``: None for what the design and the release name, "ignore" for none of it.
+# Argument ``sample`` of analyses: None for the columns that the design and the release name, "ignore" to ignore these.
 GivenSample = Sample | Literal["ignore"] | None
 
 
@@ -85,7 +85,7 @@ class MissingAtRandom:
     attribute: str
 
 
-# What an analysis takes for ``missing``: a category as any other, left out, or missing at random.
+# Argument ``missing`` of analyses: a category like any other, left out, or missing at random.
 Missing = Literal["category", "complete-cases"] | MissingAtRandom
 
 

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _INTERVAL = re.compile(
     rf"([\[(])({_NUMBER.pattern.replace('(', '(?:')}), ({_NUMBER.pattern.replace('(', '(?:')})([\])])"
 )
-# What stands for a value outside all bins, and for no value.
+# Codes of a value outside all bins, and of a missing value.
 OUTSIDE, NO_VALUE = -1, -2
 
 

@@ -28,7 +28,7 @@ from optrr.core.errors import InvalidInput, in_one_line
 
 Codes = NDArray[np.int32]
 
-# What people write for a missing value; never taken for one unless it is declared, but named in the message.
+# Common marks of a missing value; never read as one unless declared, but named in the message.
 MISSING_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>", "NaT"})
 
 
@@ -145,7 +145,7 @@ class ColumnCodec:
                 '"" will do), or leave the record out'
             )
         if attribute.bins is not None and (outside := _outside(column[row], attribute.bins)):
-            # wider bins are no remedy for what they cannot hold at all
+            # wider bins are no remedy for values that bins cannot contain
             remedy = ": widen the outer ones, to -inf or inf if need be" if "outside" in outside else ""
             raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{remedy}")
         raise InvalidInput(

@@ -44,7 +44,7 @@ Category = str | int | float | bool | None
 _PLAIN = {str, int, bool, type(None)}
 # Types of which different categories have different texts, as long as all are of one.
 _WITH_OWN_TEXTS = ({int}, {str})
-# An error message lists this many names or categories, and then says how many more there are.
+# Number of names or categories that an error message lists before it counts the rest.
 _LISTED = 10
 # Characters of one name or category that a message shows.
 _LONGEST = 60
@@ -80,7 +80,7 @@ class MultiSelect(NamedTuple):
     option: str
 
 
-# What an option of a multi-select column is answered with.
+# Categories of an option of a multi-select column.
 NO_YES = ("no", "yes")
 # Attributes that a domain names when it is printed.
 _SHOWN = 8

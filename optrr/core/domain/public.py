@@ -14,7 +14,7 @@ import msgspec
 from optrr.core.domain.domain import Domain, listed, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 
-# What every label says of public columns.
+# Sentence on public columns in every privacy statement.
 UNPROTECTED = (
     "they are released as they are, beside the randomized values, and no epsilon covers them; a weight or group that "
     "was computed from "

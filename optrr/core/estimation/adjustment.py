@@ -33,7 +33,8 @@ MAX_ROUNDS = 10_000
 _FIRST_ROUNDS = 200
 # The search is a linear program with two unknowns per distinct record.
 _MAX_SEARCHED = 50_000
-# A record whose largest possible share, scaled to 1 where free, is below this is forced to 0: solvers answer to 1e-7.
+# Largest possible proportion of a record, scaled to 1 where free, below which it is forced to 0: solvers are precise to
+# 1e-7.
 _FORCED = 1e-6
 
 

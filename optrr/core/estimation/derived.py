@@ -69,12 +69,12 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A share or variance this many standard errors above 0 may be divided by.
+# Standard errors above 0 at which a statistic may divide by a proportion or variance.
 CLEAR_OF_ZERO = 3.0
 # A variance below this is what rounding leaves of none.
 _NO_VARIANCE = 1e-24
-# χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people, or
-# the interval, which allows for them, is not wide.
+# Proportion of people in categories that are not clear of the mechanism's noise, up to which χ² and V have a value even
+# if the interval, which allows for them, is wide.
 _FEW = 0.05
 # Which estimate a value is.
 _OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
@@ -147,14 +147,14 @@ def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray
     Infinite if a proportion in a denominator may be 0.
     """
     sizes, faint = sampling.kernel.sizes, [int(np.sum(~c)) for c in clear.clear]
-    # an upper limit for each attribute with faint categories, and a lower one for every clear category of the other
+    # an upper limit for each attribute with rare categories, and a lower one for every clear category of the other
     tail /= sum(1 + int(np.sum(clear.clear[1 - axis])) for axis in range(2) if faint[axis])
     added = 0.0
     for axis in (k for k in range(2) if faint[k]):
-        # of the attribute's faint categories together
+        # of the attribute's rare categories together
         members = np.expand_dims((~clear.clear[axis]).astype(np.float64), 1 - axis) * np.ones(sizes)
         total = sampling.most(members, observed, tail)
-        # normal, as clear shares are some standard errors above 0
+        # normal, as clear proportions are some standard errors above 0
         limits = clear.shares[1 - axis] - float(norm.isf(tail)) * clear.errors[1 - axis]
         least = float(limits[clear.clear[1 - axis]].min())
         if not least > 0:
@@ -312,7 +312,7 @@ def clear_with(n: float, errors: float) -> str:
     n of them show it ``errors`` standard errors above 0.
     """
     wanted = n * (CLEAR_OF_ZERO / max(errors, _MEASURED)) ** 2
-    # nearer to 0, nobody knows how small it is, and a number could be wrong by a factor of ten
+    # nearer to 0, its size is unknown, and a number could be wrong by a factor of ten
     return (
         records_enough(wanted) if errors >= _MEASURED else f"more than {two_digits_up(wanted)} records would be needed"
     )
@@ -320,8 +320,8 @@ def clear_with(n: float, errors: float) -> str:
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
-# the next share.
+# Proportion of the statistic's range above which an interval gets a warning, with the number of records that would
+# bring it to the second proportion.
 _WIDE, _NARROW = 0.5, 0.25
 _LARGER = "give it a larger epsilon"
 # Standard errors in a 95 % interval.

@@ -42,7 +42,7 @@ from optrr.core.records.counts import Counts, distinct
 from optrr.core.records.reading.registry import origins_of
 from optrr_solvers.arrays import FloatArray
 
-# What the intervals speak about: the population the records are a sample of, or exactly these records.
+# Target of the intervals: the population of which the records are a sample, or exactly these records.
 Target = Literal["population", "data"]
 
 
@@ -204,7 +204,7 @@ def around_unbiased(  # noqa: PLR0913 (what an estimate is made of)
     level = (1 - confidence) / (kernel.cells if simultaneous else 1)
     low, high = (end.reshape(unknown.shape) for end in cell_intervals(kernel, observed, n, level, fixed))
     inside = np.clip(fitted.proportions, 0.0, 1.0)
-    # all reports that tell about a cell are alike here, so they show no variance, although there is one
+    # all reports with information on a cell are equal here, so they show no variance, although there is one
     alike = np.full(unknown.shape, False) if fixed else variances * (n - 1) <= kernel.rounding(observed)
     return replace(
         plain,
@@ -243,7 +243,7 @@ BIAS = {
 
 # Updates on a joint too large for Newton: 10^6 cells take about 0.2 s each, and about 900 of them.
 _LARGE_ITERATIONS = 2000
-# The tolerance for those joints: over all records a tenth of a nat, which no test can tell from the best fit.
+# The tolerance for those joints: over all records a tenth of a nat, which no test can distinguish from the best fit.
 _LARGE_TOLERANCE = 0.1
 
 
@@ -293,7 +293,7 @@ def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
     return method
 
 
-# All but "adjusted", which must know what was randomized together.
+# All but "adjusted", which must know the jointly randomized sets.
 _FITTERS: dict[str, Fitter] = {
     "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.projection),

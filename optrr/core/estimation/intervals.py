@@ -154,13 +154,13 @@ def limit(path: TracedPath, tail: float, side: int) -> float:
 # The table is moved by at most this many standard errors of the estimate. No limit lies farther away, and farther away the
 # first-order formula does not hold.
 _FARTHEST = 3.0
-# No share of a category falls below this part of its estimate on the way.
+# Smallest part of its estimate to which a category's proportion may fall on the way.
 _LEAST_SHARE = 0.25
 # Sums this many standard errors above 0 have their x ln x estimated without bias. Elsewhere biases are up to BIAS standard
 # errors. A law's mean has those of its table; in the true one they may differ by as much, to either side, and are added as
 # errors are.
 _FAINT = 6.0
-# Shares up to this are what rounding leaves of nobody.
+# Largest proportion that is 0 up to rounding.
 NOBODY = 1e-14
 # Share of the even table that a table without departures gets at most.
 _MOST_EVEN = 0.5

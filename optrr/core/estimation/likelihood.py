@@ -35,13 +35,12 @@ from optrr.core.estimation.simplex import Convergence, FittedTable
 from optrr.core.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# A cell below this share of an even one is left out, unless its gradient calls for it.
+# Proportion of an even cell below which a cell is left out, unless its gradient requires it.
 _NEARLY_EMPTY = 1e-3
-# Cells are scaled by the root of their share, as their curvature is, and of this share of an even one at least, so that an
-# empty cell can come back.
+# Cells are scaled by the root of their proportion, as their curvature is, and at least by this part of an even cell's,
+# so that an empty cell can come back.
 _SMALLEST_SCALE = 0.1
-# All cells are looked at after this many steps; and this many pairs of gradients are remembered, because twice as many gain
-# nothing.
+# Steps after which all cells are checked; and number of stored pairs of gradients, because twice as many gain nothing.
 _ROUND = 60
 _MEMORY = 10
 
@@ -102,7 +101,7 @@ def _round(
         count += 1
         moved = (z - at) * scale
         change = kernel.forward(_placed(moved, chosen, pi.shape)) / start
-        # the start is positive everywhere, and rounding must not take what is left of it below 0
+        # the start is positive everywhere, and rounding must not move it below 0
         ratio = np.maximum(change, np.finfo(float).eps - 1)
         value = float(moved.sum()) - float(np.sum(observed * np.log1p(ratio)))
         slope = 1 - kernel.adjoint(observed / (start * (1 + ratio))).ravel()[chosen]
@@ -120,7 +119,7 @@ def _round(
 _STEPS = 50
 # Log-likelihoods closer than this, relatively, are equal: they are sums of some hundred rounded terms.
 _ROUNDING = 2.0**-46
-# The shortest step of a line search: a shorter one gains nothing that a double can show.
+# Shortest step of a line search: a shorter one has no gain in double precision.
 _SHORTEST_STEP = 2.0**-30
 # Components that look alike leave directions without curvature. A pull towards the last weights, this small against the
 # largest curvature, makes every model have one minimum; it does not move the answer, where the pull is 0.
@@ -231,8 +230,8 @@ def nonnegative_minimum(
     return x, passive
 
 
-# Variances below this share of the largest are rounding. The sum of the table is known: it counts as having this share of the
-# least other variance, which leaves it off by less than that, and the rest of it is scaled away.
+# Part of the largest variance below which variances are rounding. The sum of the table is known: its variance counts as
+# this part of the least other one, so that its error is smaller than that, and scaling removes it.
 _NO_NOISE, _KNOWN = 1e-12, 1e-4
 
 

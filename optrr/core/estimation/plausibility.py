@@ -115,7 +115,7 @@ def _worst(observed: Observed) -> _Cell:
     outside = np.maximum(-estimate, estimate - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = outside / np.sqrt(np.maximum(kernel.solve_power(lam, 2) - estimate**2, 0.0) / (kept - 1))
-    # where all reports are alike there is no standard error, and the bound decides
+    # where all reports are equal there is no standard error, and the bound decides
     errors = np.where((n >= _FEWEST) & (outside > 0), errors, 0.0)
     at = np.unravel_index(int(np.argmax(errors)), errors.shape)
     if not errors[at] >= _SUSPICIOUS:

@@ -36,7 +36,7 @@ from optrr.core.mechanisms.mechanism import Randomizer
 from optrr.core.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# The distance of which results say how many fakes move a share so far.
+# Change of a proportion for which results state the number of fake reports.
 HUNDREDTH = 0.01
 # Weights this close to the extreme, relative to their range, are equal but for rounding; the first of them is named.
 TIED = 1e-9

@@ -146,7 +146,7 @@ def cell_variances(kernel: Kernel, observed: FloatArray, fixed: bool = False) ->
         variance, central = second - share**2, third - share * (3 * second - 2 * share**2)
     varies = variance > _NO_VARIANCE
     skew = np.divide(central, variance, out=np.zeros_like(raw), where=varies)
-    # nobody is in the cell and there is no noise: V grows as the moment inside
+    # an empty cell without noise: V grows as the moment inside
     slope = np.where(varies, skew * (_GIVEN if fixed else 1.0), kernel.own_moment(2))
     variances = np.stack([np.maximum(variance - slope * share, 0.0), slope, np.zeros_like(raw)])
     return variances.reshape(3, -1), skew.ravel()
@@ -179,7 +179,7 @@ def binomial(
 
     A report is the cell's own with probability ``own`` from inside and ``other`` from outside.
     """
-    # beyond what the ends 0 and 1 lead to expect, as for `wilson`
+    # beyond the expectation at the ends 0 and 1, as for `wilson`
     chance, z = reports / n, -float(ndtri(level / 2))
     k = n * np.clip(chance, np.minimum(own, other), np.maximum(own, other))
     beyond = np.abs(chance - k / n) / np.sqrt(np.maximum(k / n * (1 - k / n) / n, _LEAST_VARIANCE))

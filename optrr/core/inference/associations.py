@@ -44,7 +44,7 @@ ASSOCIATIONS: dict[str, str] = {
 }
 # The most multiplications of one simulation, which take about two seconds.
 _MOST_WORK = 400_000_000
-# Simulations of fewer draws say little, so tables for which even these take more than about ten seconds are not simulated.
+# Minimum number of draws of a simulation; tables for which these take more than about ten seconds are not simulated.
 _FEWEST_DRAWS, _LARGEST_WORK = 999, 2_000_000
 # Records' worth added to every category of the margins that a bootstrap draws from, as Jeffreys' prior does: a fitted margin
 # has empty categories more often than the truth, and its draws fall short as well. Of 3000 tables of 6 × 3 at n = 1000,
@@ -81,7 +81,7 @@ class Association:
     takes_scores: ClassVar[bool] = False
     # Whether `tested` is the score test, whose tail is that of a mean of the records' influence.
     is_score: ClassVar[bool] = True
-    # What a scan of variants says of the statistic, where it offers it.
+    # Description of the statistic in scans of variants that offer it.
     of_genotypes: ClassVar[str] = ""
 
     def __post_init__(self) -> None:

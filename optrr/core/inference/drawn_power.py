@@ -28,17 +28,18 @@ _LAW_HOLDS = 1000.0
 _MOST_RECORDS = 10**8
 # No test takes fewer.
 _FEWEST_RECORDS = 2
-# Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
+# Number of records of the tables that noncentralities are computed at: additions to empty cells of margins do not
+# matter there.
 MANY_RECORDS = 1e12
 _SEED = 0
 # Multiplications that surveys are drawn for: a fraction of a second.
 _MOST_WORK = 100_000_000
 # Surveys drawn: a standard error of a power of 0.8 of 0.2 points, and of 0.9 where tables are so large that each takes long.
 _MOST_SURVEYS, _FEWEST_SURVEYS = 30_000, 2000
-# Statistics drawn by the hypothesis for each survey, where all share one law: the errors of the share that rejects and of the
-# p-values are then about alike. Of at least so many a p-value of 5 % has a standard error of 4 % of itself.
+# Statistics drawn by the hypothesis for each survey, where all share one law: the errors of the rejected proportion and
+# of the p-values are then similar. With at least this number a p-value of 5 % has a relative standard error of 4 %.
 _SHARED, _FEWEST_SHARED = 2, 9999
-# Shared draws beyond a level that tell p-values there to a tenth.
+# Number of shared draws beyond a level that estimates p-values there to a tenth.
 _HITS = 100
 # Tables held at once.
 _BLOCK = 10_000

@@ -162,7 +162,7 @@ def homogeneity(
     kernel.check_invertible()
     for group in groups:
         check_sizes(group, kernel)
-        # each group by itself, so that every one that is in doubt is told of
+        # each group by itself, so that each doubtful one gets a warning
         warn_of_records([group], mechanism)
     tables = np.stack([g.table.ravel() for g in groups])[None]
     tested = homogeneity_tests(tables, np.random.default_rng(random_state))

@@ -47,7 +47,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _STEPS = 12
 # Largest change of a margin's cell at which the fit is final: far below any standard error (n would be 10^18).
 _TOLERANCE = 1e-9
-# A share below this is a category that does not occur; the fit keeps it, so that no covariance becomes singular.
+# Proportion below which a category does not occur; the fit keeps it, so that no covariance becomes singular.
 _FLOOR = 1e-9
 # Shares up to this one count as 0: they are the floor, rescaled.
 _NEARLY_ZERO = 10 * _FLOOR
@@ -124,7 +124,7 @@ class NullFit:
         b, left_out, r_b = self.beside.shape
         inside = np.concatenate(parts, axis=1) * self._inside[:, None]
         zeros = np.zeros((b, inside.shape[1], left_out, r_b))
-        # a share moves from the product to one cell beside it
+        # some probability moves from the product to one cell beside it
         product = (self.rows[:, :, None] * self.columns[:, None, :])[:, None]
         cells = np.broadcast_to(np.eye(left_out * r_b).reshape(-1, left_out, r_b), (b, left_out * r_b, left_out, r_b))
         moved = np.concatenate([-np.broadcast_to(product, (b, cells.shape[1], *product.shape[2:])), cells], axis=2)
@@ -156,7 +156,7 @@ def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = No
     if rows is not None and rows < estimate.shape[1]:
         known, unknown = estimate[:, :rows], estimate[:, rows:]
         inside = np.maximum(known.sum(axis=(1, 2)), _FLOOR)[:, None]
-        # only a table in which no row is known has shares that do not sum to 1; projection mends them
+        # only a table in which no row is known has proportions that do not sum to 1; projection corrects them
         by_row, by_column, beside = known.sum(axis=2) / inside, known.sum(axis=1) / inside, _beside(unknown)
         parts = [by_row, by_column, unknown.reshape(len(unknown), -1)]
     proper = np.all([x.min(axis=1) > _FLOOR for x in parts], axis=0)

@@ -35,13 +35,13 @@ from optrr_solvers.arrays import FloatArray
 LARGEST_SURVEY = 10**15
 # Statistics per record below this are what rounding leaves of no effect: 10^15 records see none that is not a million times it.
 _NO_EFFECT = 1e-20
-# Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
+# Relative distance of numbers of records whose powers drawn surveys cannot distinguish.
 _NEAR = 0.01
 # A power is taken for no nearer to 0 and 1 where the next number of records is guessed from it.
 _SURE = 1e-3
 # Guesses that may be wrong before the interval is halved instead.
 _GUESSES = 8
-# Smaller noncentralities may be what a fit stopped short of.
+# Noncentrality below which it may be a fit's error.
 _LEAST_SEEN = 1e-9
 # Where statistics alone are wanted.
 _ONCE = Simulation(1, 1)
@@ -323,7 +323,7 @@ def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-# What is said of a power that is not that of the χ² limit.
+# Notes on a power that is not that of the χ² limit.
 _SOURCES = {
     "drawn": "from drawn surveys with the test's own p-values: there are too few records for the χ² limit",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",

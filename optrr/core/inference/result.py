@@ -50,7 +50,7 @@ _HYPOTHESES = {
 }
 # Points of a density that is drawn, and the most of it that is shown.
 _POINTS, _HIGHEST = 400, 0.8
-# A simulated p-value with a larger relative error says no more than the order of magnitude.
+# Relative error of a simulated p-value above which only its order of magnitude is known.
 TOO_NOISY = 0.25
 
 
@@ -229,7 +229,7 @@ def simulated_result(plain: TestResult, p: float, reached: int, rule: Simulation
 
 Adjustment = Literal["holm", "bh", "bonferroni"]
 ADJUSTMENTS: tuple[str, ...] = get_args(Adjustment)
-# What an adjusted p-value up to α promises, for people.
+# Meaning of an adjusted p-value of at most α.
 _PROMISES = {
     "holm": "rejecting where it is at most α rejects any true hypothesis with probability at most α",
     "bonferroni": "rejecting where it is at most α rejects any true hypothesis with probability at most α",

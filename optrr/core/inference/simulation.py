@@ -31,11 +31,11 @@ _EQUAL, _ROUNDING = 1e-9, 1e-6
 FIT_WORK = 5000
 # Doubles held at once: 32 MB.
 HELD = 1 << 22
-# Records that a report must be expected of. Reports that expect fewer make χ² too large a p-value (levels of 1.5 to 4 % at
-# nominal 5 %) or, where several attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %).
+# Minimum expected number of records of a report. Rarer reports make the p-value of χ² too large (levels of 1.5 to 4 %
+# at nominal 5 %) or, where several attributes' rare categories meet, too small (0.8 % at nominal 0.1 %).
 MANY_EXPECTED = 50.0
-# Standard errors above 0 of every fitted cell that a likelihood ratio asks for: one that far above 0 is estimated below 0 in 3
-# of 10^5 tables, and at 0 the ratio falls short of χ².
+# Standard errors above 0 of every fitted cell that a likelihood ratio requires: one that far above 0 is estimated below
+# 0 in 3 of 10^5 tables, and at 0 the ratio falls short of χ².
 CLEAR_OF_ZERO = 4.0
 # Standard errors above 0 from which no survey has estimates at 0 or one whose test doubts that it is clear of 0.
 _CLEAR = CLEAR_OF_ZERO + 2

@@ -227,7 +227,7 @@ class Kernel(ABC):
         return self._dense()
 
     def _dense(self) -> FloatArray:
-        # row u of P holds the reports of somebody who is surely in cell u
+        # row u of P holds the reports of a person who is surely in cell u
         return self._on_every_cell(self.forward)
 
     def inverse(self) -> FloatArray:

@@ -232,7 +232,7 @@ def is_seeded(source: BitSource) -> bool:
 
     Only the operating system's random bits are not.
     """
-    # another class of this kind may hand out what it likes
+    # another class of this kind may return anything
     return type(source) is not SystemSource
 
 

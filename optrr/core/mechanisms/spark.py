@@ -148,7 +148,7 @@ def _whole_folder(session: Any, path: str) -> Iterator[str]:
     storage = target.getFileSystem(session._jsc.hadoopConfiguration())
     parent = target.getParent() or hadoop.Path(".")
     folder = hadoop.Path(parent, f".{target.getName()}.partial")
-    # before a target that holds something is refused, so that nothing is left beside it either
+    # before a non-empty target is refused, so that no temporary folder is left beside it
     storage.delete(folder, True)
     _make_room(storage, target)
     new = hadoop.Path(folder, secrets.token_hex(8))

@@ -41,10 +41,10 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 Clusters = tuple[tuple[int, ...], ...]
 
-# Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to tell groups apart as well.
+# Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to separate groups as well.
 _ACCELERATION = 1e-7
 _MAX_STEPS = 1000
-# Decimals by which attributes are told apart: the walk's rounding is below 1e-12, and its steps stop at 1e-7.
+# Decimals that separate attributes: the walk's rounding is below 1e-12, and its steps stop at 1e-7.
 _DIGITS = 10
 
 
@@ -62,7 +62,7 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
     alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
     if linked.size:
         values = next(v for v, steady in iterates(affinity[np.ix_(linked, linked)]) if steady)
-        # on average 1; without rounding, equally dependent attributes would be told apart by the last bits of their sums
+        # on average 1; without rounding, equally dependent attributes would be separated by the last bits of their sums
         labels = interval_means(np.round(values * linked.size, _DIGITS), min(clusters, linked.size))
         alone += [tuple(linked[labels == g].tolist()) for g in np.unique(labels)]
     return tuple(sorted(alone))
@@ -203,7 +203,7 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     groups: Clusters = (tuple(range(domain.m)),)
     if algorithm not in get_args(Algorithm) or clusters < 1:
         raise InvalidInput(f"clustering {algorithm!r} into {clusters} groups: choose greedy or pic, and 1 or more")
-    # with each attribute in a group of its own, Algorithm 1 would have nothing to do
+    # with each attribute in a separate group, Algorithm 1 would have nothing to do
     if clusters < domain.m and algorithm != "greedy":
         groups = power_iteration_clusters(tied, clusters)
     inside: list[tuple[int, ...]] = []

@@ -181,8 +181,8 @@ def dependence_matrix(
     return out
 
 
-# A category enters the noise-corrected V where its estimated share exceeds this many standard errors. Without rarer ones V is a
-# little lower; with them, their noise would be multiplied by the inverse of a share that is itself noise.
+# Standard errors that a category's estimated proportion must exceed to enter the noise-corrected V. Without rarer ones
+# V is a little lower; with them, their noise would be multiplied by the inverse of a proportion that is itself noise.
 _RESOLVED = 2.0
 
 

@@ -67,9 +67,9 @@ from optrr_solvers.laws.few_changes import inverse_distance_law, inverse_distanc
 from optrr_solvers.problem import EPSILON_RANGE
 
 ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]
-# One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.
+# One number for all attributes, one for each in order, or by name; in nats, from 0 (no information) to 50.
 Epsilons = float | ArrayLike | Mapping[str, float]
-# What is spent before by those who learn nothing first.
+# Earlier consumption of protocols that learn no dependences first.
 NOTHING = Account()
 _BIAS = (
     "biased where cells are near 0, which are never negative; tables across blocks are products, which are right if "
@@ -343,7 +343,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
             f"no optimum exists at total epsilon {total}; give a positive total and positive proportions"
         )
     shares = profile / profile.sum()
-    # the search starts at Kronecker's accuracies, so every one of them must be an ε that solvers take
+    # the search starts at the accuracies of independent RR, so all of these must be ε that solvers accept
     least, most = float(shares.min()) * total, float(shares.max()) * total
     if least < EPSILON_RANGE[0] or most > EPSILON_RANGE[1]:
         raise InvalidInput(
@@ -355,7 +355,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
     def at(scale: float) -> Solution:
         return optimum_at_accuracies(sizes, shares * scale, preserve_pairs)
 
-    # Kronecker spends the total where Σ ε_A = total, which makes that scale a good first guess
+    # independent RR consumes the total where Σ ε_A = total, which makes that scale a good first guess
     return calibrate(at, total, scale_range(shares), guess=total).solution
 
 

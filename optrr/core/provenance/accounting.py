@@ -24,7 +24,7 @@ from optrr.core.errors import InvalidInput
 from optrr_solvers.problem import EPSILON_RANGE
 
 UNIT, PERSON = "record", "person over time"
-# The kind of mechanism whose ε is that of a person over time.
+# Kind of mechanism whose ε is a person's lifetime ε.
 MEMOIZED = "memoized response"
 # Number of digits of a digest or id in messages.
 _SHOWN = 12

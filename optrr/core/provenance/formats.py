@@ -11,13 +11,11 @@ from optrr.core.provenance.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, PLAN,
 
 _TABLES, _VARIANTS = "optrr.allocation.sampled_tables", "optrr.genomics.sampled_variants"
 _LONGITUDINAL = "optrr.longitudinal.design"
-# By kind of file, functions as "module:name".
-#     load(file, limited), save(made, path), verify(file, limited); a deployment's verify(file, design, limited)
-#     recompute(made)             every number of what a file would hold
-#     export(made, path, …)       writes the deployment file of a protocol; tabulate: another form of it
-#     exports(made)               every content that an export of the protocol itself can have
-#     worksheet(made, records)    an evaluator's questions, answered
-#     instead                     what to do with a file of this kind that is given for a design
+# By kind of file, functions as "module:name".     load(file, limited), save(made, path), verify(file, limited); a
+# deployment's verify(file, design, limited)     recompute(made)             every number of the file's content
+# export(made, path, …)       writes the deployment file of a protocol; tabulate: another form of it     exports(made)
+# every content that an export of the protocol itself can have     worksheet(made, records)    an evaluator's questions,
+# answered     instead                     advice if a file of this kind is given for a design
 FORMATS: dict[str, dict[str, str]] = {
     DESIGN: {
         "load": "optrr.core.design.design_file:load_design",

@@ -94,18 +94,19 @@ def read_named(path: Given, what: str) -> bytes:
 
 def _refuse_pipe(path: Given) -> None:
     if not isinstance(path, Content) and Path(path).is_fifo():
-        # what is looked at before it is read would be gone
+        # bytes that are looked at first would be gone
         raise InvalidInput(f"{path} is a pipe, and this file is read more than once; save it first, and give its name")
 
 
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
 SAMPLED_TABLES, SAMPLED_VARIANTS, PLAN = "optrr-sampled-tables", "optrr-sampled-variants", "optrr-plan"
-# What a damaged file still says of itself among its first characters; the keys of a deployment are sorted, its format later.
+# Number of first characters in which a damaged file's format is searched; the keys of a deployment are sorted, its
+# format later.
 _HEAD, _MARK = 100, re.compile(rb"(optrr-[a-z-]+)/")
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)
-# What a file that cannot be read as JSON of the right form raises.
+# Errors of files that are not JSON of the right form.
 MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 

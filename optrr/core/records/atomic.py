@@ -20,7 +20,7 @@ from optrr.core.errors import InvalidInput, in_one_line
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks; two runs to one target are not told apart there
+except ImportError:  # Windows has no such locks; two runs to one target are not detected there
     fcntl = None  # type: ignore[assignment]
 
 _PRIVATE = 0o700
@@ -105,7 +105,7 @@ def check_target(path: Path) -> None:
     if not path.name or path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
     if path.is_symlink():
-        # a move would replace the link, and leave what it points to: an earlier release, perhaps
+        # a move would replace the link, and leave what it points to: possibly an earlier release
         raise InvalidInput(
             f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
         )
@@ -255,7 +255,7 @@ def _move(folder: Path, targets: Sequence[Path]) -> None:
         _moving.pop()
         while _when_moved:
             _when_moved.pop()()
-    # or a power failure could take the moves back, after what was written has been sent
+    # or a power failure could undo the moves after the file has been sent
     with suppress(OSError):  # some systems cannot do that with a folder
         handle = os.open(first.parent, os.O_RDONLY)
         try:

@@ -297,7 +297,7 @@ def _code_chunks(
         for start in range(0, codes.shape[0], RECORDS):
             yield codes[start : start + RECORDS, columns]
         return
-    # opened with all attributes, which say how columns are split
+    # opened with all attributes, which define how columns are split
     yield from encoded_batches(open_source(data, domain), domain.subset(needed), declared)
 
 
@@ -347,7 +347,7 @@ class OpenedRecords:
             if isinstance(reports, cls) and reports.asking.digest == asking.digest:
                 return reports
             return cls(asking, reports.given)
-        # what can be read only once is opened, to see what it says of itself before it is read
+        # a stream is opened first, to see its provenance before it is read
         opened = (open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given)
         return cls(asking, tuple(as_reports(g, asking) for g in opened))
 
@@ -372,7 +372,8 @@ class OpenedRecords:
                     raise InvalidInput(f"{path} is given twice, so its respondents would count twice; name it once")
                 places.add(place)
             found = origins_of(one)
-            # files of one directory or pattern may be parts of a release, and releases of a seed cannot be told apart
+            # files of one directory or pattern may be parts of a release, and releases of one seed cannot be
+            # distinguished
             here = {o.provenance.release.id: o.what for o in found if o.provenance is not None}
             for release in filter(None, here.keys() & known.keys()):
                 raise InvalidInput(

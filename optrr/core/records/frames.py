@@ -431,7 +431,7 @@ def _as_frame(result: pa.Table, given: "nw.DataFrame[Any]", domain: Domain) -> "
 
     if given.implementation.is_pandas():
         pd = import_module("pandas")
-        # where the missing value is declared, in types that can hold it, whether anybody has it or not
+        # where the missing value is declared, in types that can hold it, whether it occurs or not
         nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         series = {}
         for name in result.column_names:

@@ -44,7 +44,7 @@ PartitionKernel = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _SUMS = "cell long, number long"
 _REFUSAL = re.compile(r"\bInvalidInput: (.+)")
-# What workers say of themselves where they are not as the driver is: without the package, of another version, not there at all.
+# Messages of workers that differ from the driver: without the package, of another version, not there at all.
 _UNFIT = re.compile(
     r"No module named '(optrr|optrr_solvers|numpy|scipy|pyarrow|msgspec)[.\w]*'"
     r"|Python in worker has different version[^\n]{0,80}"

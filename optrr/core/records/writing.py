@@ -129,8 +129,7 @@ def released_file(target: Path, schema: pa.Schema, provenance: Provenance | Synt
             write_sidecar(sidecar, provenance)
 
 
-# What is shuffled in memory: so many records, of so many bytes in all. Records that are larger than that are held all the same,
-# where they are few.
+# Limits of a shuffle in memory: number of records, and bytes in all. Few larger records are held all the same.
 _HELD_RECORDS = 1 << 20
 _HELD_BYTES = 1 << 25
 _FEW = 1 << 10

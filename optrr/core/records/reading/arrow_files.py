@@ -80,7 +80,7 @@ def arrow_file(where: RecordsAt, domain: Domain | None) -> Source:
     with whole(file.name, "Arrow"):
         schema, batches = opened()
         schema.names  # noqa: B018 (names are decoded only when they are asked for)
-    # a pipe is opened once; the reader that told the schema goes on to tell the records
+    # a pipe is opened once; the reader of the schema goes on with the records
     first = [batches] if file.path is None else []
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -65,9 +65,9 @@ _DRIVERS = {
     "postgresql": "adbc_driver_postgresql",
     "postgres": "adbc_driver_postgresql",
 }
-# What a connection string may hold and nobody else should read.
+# Secrets in a connection string.
 _PASSWORD = re.compile(r"(?<=:)[^@/]+(?=@)|(?<=password=)[^&]+")
-# Rows from which SQLite's driver takes the types of the columns, unless it is told otherwise.
+# Rows from which SQLite's driver takes the types of the columns, unless set otherwise.
 _TYPING_ROWS = 1024
 
 
@@ -103,7 +103,7 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
                     reader = cursor.fetch_record_batch()
             except InvalidInput:
                 raise
-            except Exception as error:  # every driver has errors of its own
+            except Exception as error:  # every driver has different errors
                 said = in_one_line(error).replace(place, name)[:300]
                 raise InvalidInput(f"cannot read {name}: {said}; check the database and the query") from None
             yield reader
@@ -122,7 +122,7 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
                     "it in the query"
                 ) from None
 
-    # SQLite's columns have no types of their own: its driver takes them from the first rows
+    # SQLite's columns have no types: its driver infers them from the first rows
     rows = _TYPING_ROWS if scheme == "sqlite" else 0
     with result(f"SELECT * FROM ({text.rstrip().rstrip(';')}) AS records LIMIT {rows}") as reader:
         schema = reader.schema

@@ -38,7 +38,7 @@ def excel_file(where: RecordsAt, domain: Domain | None) -> Source:
                 if all(value is None for value in row):
                     blank += 1
                     continue
-                # a blank row among records is one without any answer; those below the last are none
+                # a blank row among records is a record without answers; those below the last are not records
                 yield from repeat((), blank)
                 yield row
                 blank = 0

@@ -204,7 +204,7 @@ def _split(source: Source, domain: Domain) -> Source:
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
     named = [f for f in FORMATS if text.startswith(f.schemes)]
-    # a database is asked a query, or holds a survey and needs none
+    # a database needs a query, unless it holds a survey
     found = next((f for f in named if f.takes_query == bool(where.query)), named[0] if named else None)
     files = None if found is not None else files_at(where.place)
     if files is not None:
@@ -264,7 +264,7 @@ def _partitioned(source: Source, named: dict[str, str | None]) -> Source:
         return source
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        # a column of the file tells how many records there are, even where none is asked for
+        # a column of the file gives the number of records, even if no column is requested
         for batch in source.batches([name for name in columns if name not in named] or source.schema.names[:1]):
             constant = {name: pa.repeat(pa.scalar(named[name], pa.string()), batch.num_rows) for name in named}
             arrays = [constant[name] if name in named else batch.column(name) for name in columns]

@@ -28,7 +28,7 @@ from optrr.core.errors import InvalidInput, in_one_line
 from optrr.core.provenance.provenance import SUFFIX, Provenance
 from optrr.core.records.frames import RECORDS
 
-# Records read so far, and their share of all where that is known.
+# Records read so far, and their proportion of all where that is known.
 Watch = Callable[[int, float | None], None]
 
 Place = str | os.PathLike[str]
@@ -91,7 +91,7 @@ class RecordsAt:
         return ", ".join(map(str, places[:3])) + (f", … ({len(places)} in all)" if len(places) > 3 else "")
 
 
-# Whatever says where records lie.
+# Places of records.
 Places = Place | Sequence[Place] | RecordsAt
 
 
@@ -300,7 +300,7 @@ def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     try:
         batch.validate(full=True)
     except pa.ArrowException:
-        # Arrow's own words may hold a value
+        # Arrow's messages may contain a value
         raise InvalidInput(
             f"cannot read {name}: a column does not match its declared type, or holds text that is not UTF-8; write "
             "it again"

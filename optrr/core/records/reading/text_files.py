@@ -34,7 +34,7 @@ from optrr.core.records.reading.source import Bytes, RecordsAt, Source, plain_su
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _NO_DELIMITERS = '\0\r\n"'
-# Bytes that are looked at to tell the encoding, and those that a first line may take.
+# Bytes that are used to detect the encoding, and maximum of a first line.
 _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 24
 # Names of a first line; no domain has more.
@@ -61,7 +61,7 @@ BLOCK = 1 << 20
 _LARGEST_BLOCK = 1 << 24
 # Cells of a block of wide records.
 _CSV_CELLS = 1 << 25
-# What Arrow says of a record with too many fields or too few. A handler of its own would not be told of one that is not UTF-8.
+# Arrow's message for a record with too many or too few fields. A handler would not see records that are not UTF-8.
 _RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected \d+ columns, got (\d+)")
 
 
@@ -89,7 +89,7 @@ class _Csv(Bytes):
         self._delimiter, rows = self._begun(order, declared)
         names, alike = rows[0], {_alike(n) for n in declared}
         if domain is not None and not any(_alike(n) in alike for n in names):
-            # the line is not shown: it may be somebody's record
+            # the line is not shown: it may be a person's record
             raise InvalidInput(
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
                 "write the columns' names there, or give ``delimiter`` or ``encoding`` if it has them"
@@ -173,7 +173,7 @@ class _Csv(Bytes):
             # a message about a record may hold the same words, as a part of it
             if str(error).startswith("CSV parse error: Empty CSV file"):
                 return  # the line of names alone, without its end
-            # what the library says may hold a record, so it is not passed on
+            # the library's message may contain a record, so it is not passed on
             raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
 
     def _converted(self, column: pa.Array) -> pa.Array:
