@@ -30,6 +30,6 @@ def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
         Section("What to expect", beside),
     ]
     if file is not None:
-        sections.append(Section("How to check", checked(asking, file)))
+        sections.append(Section("Verification", checked(asking, file)))
     title = f"Allocation for workload {allocation.workload.name} at total epsilon {epsilon_text(asking.epsilon)}"
     return Page(title, sections, allocation.sentences())

@@ -46,9 +46,9 @@ def design_page(design: Design, file: str | None = None) -> Page:
         *warnings(design.warnings),
         told(design.epsilon_in_all),
         _asked(design),
-        Section("What it buys", bought(design)),
+        Section("Accuracy and privacy", bought(design)),
         *_pairs(design),
-        Section("How to check", [*checked(design, file), Text(_AUDIT)]),
+        Section("Verification", [*checked(design, file), Text(_AUDIT)]),
     ]
     return Page(f"A design for {m}", sections, lead)
 
@@ -84,12 +84,12 @@ def _asked(design: Design) -> Section:
     )
     rows: list[tuple[str, object]] = [("attributes", problem.m), ("pairs to preserve", preserved)]
     if problem.pairs:
-        rows.append(("their visibility, of Kronecker's", problem.kappa))
+        rows.append(("their minimum eigenvalue ratio (kappa)", problem.kappa))
     if problem.caps is not None and np.isfinite(problem.caps).any():
         caps = problem.caps[np.isfinite(problem.caps)]
         rows.append(("caps on conditional epsilons", f"{caps.size}, the lowest {caps.min():g}"))
-    rows += [("method", design.method), ("what it proves", str(design.solution.status))]
-    return Section("What was asked", [Table(["what", "value"], rows)])
+    rows += [("method", design.method), ("status", str(design.solution.status))]
+    return Section("Request", [Table(["item", "value"], rows)])
 
 
 def _pairs(design: Design) -> list[Section]:

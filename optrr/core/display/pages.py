@@ -77,14 +77,14 @@ class Given:
 
     def was_asked(self, records: int) -> Section:
         """Build the section on the analysis and its records."""
-        rows: list[tuple[str, object]] = [("randomized records", ", ".join(self.inputs)), ("how many", records)]
+        rows: list[tuple[str, object]] = [("randomized records", ", ".join(self.inputs)), ("number of records", records)]
         rows += [*self.asked, ("design", self.design_file), ("total epsilon", epsilon_text(self.asking.epsilon))]
-        return Section("What was asked", [Table(["what", "value"], rows)])
+        return Section("Request", [Table(["item", "value"], rows)])
 
     def check(self) -> Section:
         """Build the section on verifying the report."""
         return Section(
-            "How to check", [*checked(self.asking, self.design_file), Text(_ESTIMATED), commands(self.command)]
+            "Verification", [*checked(self.asking, self.design_file), Text(_ESTIMATED), commands(self.command)]
         )
 
     def page(self, title: str, lead: list[str], about: Iterable[Section], records: int, said: Iterable[str]) -> Page:

@@ -133,7 +133,7 @@ class Section:
 def warnings(lines: Iterable[str]) -> list[Section]:
     """Build a section of warnings, or none."""
     parts = warned(dict.fromkeys(lines))
-    return [Section("Before you rely on this", parts)] if parts else []
+    return [Section("Warnings", parts)] if parts else []
 
 
 @dataclass(frozen=True)

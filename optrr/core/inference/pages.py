@@ -47,11 +47,11 @@ def _result(tested: TestResult) -> list[Part]:
         ("statistic", tested.statistic),
         ("degrees of freedom", tested.df),
         ("p-value", tested.p_value),
-        ("where the p-value comes from", tested.source),
+        ("source of the p-value", tested.source),
         ("relative error of the p-value", tested.relative_error),
         ("signed root of the statistic", tested.effect),
     ]
-    parts: list[Part] = [Table(["what", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
+    parts: list[Part] = [Table(["item", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
     parts += [Text(sentence(line)) for line in tested.sentences()]
     said = f"Density of the χ² limit with {tested.freedom} and the statistic {tested.statistic:.4g}"
     caption = "" if tested.calibration == "asymptotic" else "The p-value does not come from this curve."

@@ -146,7 +146,7 @@ def counted(place: Any, *names: str) -> optrr.Counts:
 def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "design", "spec.json", "-o", "made.json", "--preserve", "pairs")
     made = load_design(place[0] / "made.json")
-    (bought,) = page.tables["What it buys"]
+    (bought,) = page.tables["Accuracy and privacy"]
     shown = numbers(bought, "categories", "requested epsilon", "attribute epsilon", "conditional epsilon")
     assert shown[:, 0].tolist() == [3, 3, 4]
     assert np.allclose(
@@ -156,7 +156,7 @@ def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # of a hundred answers, counted from the mechanism's own distortion matrix
     flips = [1 - made.mechanism.kernel([name]).matrix()[0, 0] for name in made.domain.names]
     assert np.abs(numbers(bought, "replaced, of 100 answers")[:, 0] - 100 * np.array(flips)).max() <= 0.5 + 1e-9
-    assert ["pairs to preserve", "every pair"] in page.tables["What was asked"][0]
+    assert ["pairs to preserve", "every pair"] in page.tables["Request"][0]
     assert page.quotes[0].strip() == text.promise(made.epsilon)
     assert made.digest in page.text and "optrr verify made.json" in page.text
     assert ODD in page.text and f"Most attenuated: {made.faintest_pair[1]}" in page.text
