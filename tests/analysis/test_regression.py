@@ -426,7 +426,7 @@ def test_what_the_mechanism_hides_is_refused_by_name_with_the_remedy() -> None:
         ("income ~ sex", {"scores": {"age": [1, 2, 3]}}, "not in the formula"),
         ("income ~ age", {"scores": {"age": [1, 2]}}, "finite score"),
         ("income ~ sex", {"public": ["sex"]}, "cannot be public"),
-        ("income ~ age + I(2*age)", {}, "determine each other"),
+        ("income ~ age + I(2*age)", {}, "are collinear"),
         ("income ~ sex", {"confidence": 1.5}, "confidence"),
     ],
 )

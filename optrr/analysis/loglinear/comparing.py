@@ -86,8 +86,8 @@ LEAST_WORTH = 10.0
 LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
 _MEASURED = "p-values from as little information as this were measured to reject 3 to 9 % of the time at level 5 %"
 _RATIO = (
-    "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no χ² law "
-    "there, and its p-value comes from drawn tables and needs no degrees of freedom"
+    "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no "
+    "χ² limit there, and its p-value comes from drawn tables and needs no degrees of freedom"
 )
 # The records may have no information on the tested effects.
 _TINY = 1e-12

@@ -305,7 +305,7 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
     least = int(np.argmin(np.abs(values)))
     if abs(values[least]) < _DEPENDENT * np.abs(values).max():
         labels = [label for label, v in zip(fit.labels, vectors[:, least], strict=True) if abs(v) > _NAMED]
-        raise InvalidInput(f"the columns {', '.join(labels)} determine each other; leave one out")
+        raise InvalidInput(f"the columns {', '.join(labels)} are collinear; leave one out")
 
 
 def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArray[np.bool_]) -> list[TermTest]:

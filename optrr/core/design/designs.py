@@ -621,7 +621,7 @@ class Design(Labelled, FullRecords, TableResult):
         return ratio
 
     def plot_pairs(self) -> Figure:
-        """Plot the visibility of each pair's association relative to independent RR.
+        """Plot each pair's eigenvalue ratio relative to independent RR.
 
         Darker is more; red marks a reversed sign.
 

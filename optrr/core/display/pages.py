@@ -77,7 +77,10 @@ class Given:
 
     def was_asked(self, records: int) -> Section:
         """Build the section on the analysis and its records."""
-        rows: list[tuple[str, object]] = [("randomized records", ", ".join(self.inputs)), ("number of records", records)]
+        rows: list[tuple[str, object]] = [
+            ("randomized records", ", ".join(self.inputs)),
+            ("number of records", records),
+        ]
         rows += [*self.asked, ("design", self.design_file), ("total epsilon", epsilon_text(self.asking.epsilon))]
         return Section("Request", [Table(["item", "value"], rows)])
 

@@ -124,7 +124,7 @@ def warned(lines: Iterable[str]) -> list[Part]:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and the parts below it."""
 
     title: str
     parts: Sequence[Part]

@@ -77,7 +77,7 @@ _NO_VARIANCE = 1e-24
 # if the interval, which allows for them, is wide.
 _FEW = 0.05
 # Which estimate a value is.
-_OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
+_OF_RECORDS = "of the true records, without the mechanism's noise; the interval is the population's"
 _WITHOUT = "; without the categories that may be empty"
 # Why there is no value.
 _MAY_BE_EMPTY = (

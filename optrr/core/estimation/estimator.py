@@ -13,7 +13,7 @@ as it says (:mod:`optrr.core.estimation.score_interval`); where another method's
 outwards to it, which can only make it cover more.
 
 RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on which of them
-were randomized together. Its associations stay as weakened as the randomized records show them.
+were randomized together. Its associations stay attenuated as in the randomized records.
 """
 
 from collections.abc import Callable, Iterable
@@ -236,8 +236,8 @@ BIAS = {
     "mle": "biased where cells are at or near 0, less and less as the number of records grows",
     "ibu": "biased where cells are at or near 0, less and less as the number of records grows",
     "adjusted": (
-        "margins as clip; associations stay as weakened as the randomized records show them, however many records there "
-        "are: for associations use another method"
+        "margins as for clip; associations stay attenuated as in the randomized records, for any number of records: "
+        "use another method for associations"
     ),
 }
 

@@ -367,7 +367,7 @@ class Power(Result):
     def sentences(self) -> tuple[str, ...]:
         """State the attenuation, the source of the power and its precision."""
         error, most = self.power_standard_error, self.noncentrality_bound
-        bound = f"; no mechanism of this total, of whatever form, keeps more than {most:.3g} of a weak one"
+        bound = f"; no mechanism of this total epsilon keeps more than {most:.3g} of a weak effect's"
         return (
             f"of the effect's noncentrality {self.noncentrality_kept:.3g} is kept{bound if most < 1 else ''}",
             *([_SOURCES[self.power_source]] if self.power_source in _SOURCES else []),

@@ -44,8 +44,10 @@ _HYPOTHESES = {
     "goodness-of-fit": "the true proportions are the given ones",
     "homogeneity": "all groups have the same proportions",
     "conditional-independence": "within every stratum the two attributes are independent",
-    "common-association": "within every stratum the two attributes are independent; sought is one association in all of them",
-    "common-trend": "within every stratum the two attributes are independent; sought is one trend in all of them",
+    "common-association": "within every stratum the two attributes are independent; the alternative is one "
+    "association common to all strata",
+    "common-trend": "within every stratum the two attributes are independent; the alternative is one trend common to "
+    "all strata",
     "same-odds-ratios": "the two attributes have the same odds ratios in every stratum",
 }
 # Points of a density that is drawn, and the most of it that is shown.

@@ -242,7 +242,7 @@ class Kernel(ABC):
     def _check_dense(self) -> None:
         if self.cells > MAX_DENSE:
             raise InvalidInput(
-                f"a dense matrix over {self.cells} cells does not fit; ask for attribute sets of at most {MAX_DENSE}"
+                f"a dense matrix over {self.cells} cells is too large; use attribute sets of at most {MAX_DENSE}"
             )
 
 

@@ -265,7 +265,7 @@ class _Tally:
             largest = sets[int(np.argmax(numbers))]
             raise InvalidInput(
                 f"the tables have {sum(numbers)} cells, {max(numbers)} of them over {listed(largest)}; "
-                f"ask for attribute sets of at most {MAX_CELLS} cells together"
+                f"use attribute sets of at most {MAX_CELLS} cells together"
             )
         self.cells: IntArray = np.zeros(sum(numbers), dtype=np.int64)
         self._tables = np.split(self.cells, np.cumsum(numbers)[:-1])
