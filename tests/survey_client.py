@@ -114,7 +114,7 @@ class Server:
         """The port that it listens on, once it does: as asked for, or as it prints."""
         for _ in range(50 * _PATIENCE):
             said = self.out.read_text()
-            if "are kept in" in said:
+            if "are stored in" in said:
                 return asked or int(re.findall(r"http://127\.0\.0\.1:(\d+)/\n", said)[0])
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.02)

@@ -1,8 +1,7 @@
-"""A survey whose answers are randomized where they are given: its page, its collector, its results.
+"""Surveys with answers randomized in the browser: the page, the collector of reports, and the results.
 
-``preparing`` makes what is served, and looks for all that can be wrong before it opens. ``app`` answers over HTTP with the
-files in ``page``, and checks reports; ``server`` runs it, says who gives way when too many connections are open, and guards
-every answer. ``store`` gathers reports while others are being written, and has them on disk before they are acknowledged, in
-SQLite or PostgreSQL. ``stored_records`` hands them on, and ``results`` makes tables of them and shows these to whoever is
-admitted.
+``preparing`` builds the served survey and checks everything before it opens. ``app`` is the HTTP application: it serves
+the files in ``page``, and checks reports; ``server`` runs it with limits on connections, and ``guard`` on every
+request. ``store`` writes reports in batches to SQLite or PostgreSQL before they are acknowledged. ``stored_records``
+reads them as randomized records, and ``results`` computes tables and shows them to users with the token.
 """

@@ -1,17 +1,15 @@
-"""The survey over HTTP: its page, the collector, and the results; one ASGI application.
+"""The survey over HTTP: its page, the collector, and the results, as one ASGI application.
 
-==============================  =======================================================================================
-GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
-GET  /sampler.json              the deployment file that the page draws with
-GET  /survey.json               the texts of the page
-POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
-GET  /health                    200 while reports can be kept, as the last write to the database shows, or a trial
-GET  /results, /results/…       for whoever has the token
-==============================  =======================================================================================
+============================== =======================================================================================
+GET /, /survey.js, … the page (:mod:`optrr.survey.page`) GET /sampler.json the deployment file that the page draws with
+GET /survey.json the texts of the page POST /reports a report; answered with 200 once it is on disk, however often it is
+sent GET /health 200 while reports can be stored, according to the last write to the database or a trial GET /results,
+/results/… results, for users with the token ==============================
+=======================================================================================
 
-From what an operator asks for to what is served: everything that can be wrong is noticed before anybody is asked. What a client
-sends is one report as JSON, checked before anything is kept. A refusal is one sentence and a status. It repeats nothing of what
-was sent, because a broken client might send what its person entered.
+All settings are checked before the survey opens. A client sends one report as JSON, which is checked before it is
+stored. A refusal is one sentence and a status. It never repeats the request, because a broken client might send the
+person's true answers.
 """
 
 import gzip
@@ -45,15 +43,13 @@ from optrr.survey.stored_records import AnswerPacking, Packing, StoredRecords
 from optrr_solvers import SolveOptions
 
 _KEPT = json_response({"kept": True})
-_CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
+_CONFLICT = "another report has this id; the first report was kept, and nothing was changed"
 
 
 def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> "SurveyApp":
     """Create the application that serves a survey and stores its reports.
 
-    Reports are kept in the engine's database.
-
-    Raises InvalidInput where the database cannot be used, or holds another survey.
+    The engine's database stores the reports. Raises InvalidInput if it cannot be used, or holds another survey.
     """
     begin_survey(engine, survey.files)
     records = StoredRecords(engine)
@@ -81,7 +77,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
 
     routes = [Route("/reports", take, methods=["POST"]), Route("/health", health, methods=["GET"])]
     routes += [*_page_routes(survey), *pages.routes()]
-    # an address with a slash too many is none: to lead it elsewhere, the router would have to trust the Host header
+    # an address with an extra slash is not found: redirecting it would require trust in the Host header
     return SurveyApp(Guard(Router(routes, redirect_slashes=False, lifespan=lifespan)), store)
 
 
@@ -104,7 +100,7 @@ class SurveyApp:
 FORMAT = "optrr-report/1"
 # Bytes for the keys, the digest, the identifier and generous white space.
 _FRAME_BYTES = 1024
-# Bytes of one UTF-16 unit written as \uXXXX, as some JSON writers do for all that is not ASCII; of quotes, comma and space.
+# Bytes of one UTF-16 unit as \uXXXX, which some JSON writers use outside ASCII; bytes of quotes, comma and space.
 _ESCAPED, _AROUND = 6, 8
 _IDENTIFIER = re.compile(r"[0-9a-f]{32}")
 
@@ -129,9 +125,8 @@ class _AnswerBody(_ReportFrame, kw_only=True):
 class ReportReader:
     """Reader of reports of one design and one wording.
 
-    The deployment file contains the design's identity.
-
-    ``over`` are the attributes of its records, or a deployment of them or of questions.
+    ``over`` are the attributes of the design's records, or its deployment. The deployment file contains the digest of
+    the design.
     """
 
     def __init__(self, identity: str, wording: str, over: Domain | Deployed) -> None:
@@ -157,11 +152,11 @@ class ReportReader:
                 400, f"the body is not a report; send an object with format, design, id{self._over.keys}, each once"
             ) from None
         if sent.format != FORMAT:
-            raise HTTPRefusal(422, f"the report has another format than {FORMAT}")
+            raise HTTPRefusal(422, f"the format of the report is not {FORMAT}")
         if sent.design != self._identity:
-            raise HTTPRefusal(422, "the report is for another design than this survey's; load the page again")
+            raise HTTPRefusal(422, "the report belongs to the design of another survey; load the page again")
         if sent.wording not in (msgspec.UNSET, self._wording):
-            raise HTTPRefusal(422, "the report answers other questions than this survey's; load the page again")
+            raise HTTPRefusal(422, "the report answers the questions of another survey; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
             raise HTTPRefusal(422, "the report's id is not 32 lower-case hexadecimal digits")
         return Report(bytes.fromhex(sent.id), self._over.packed(sent))
@@ -185,7 +180,7 @@ class _RecordReports:
         codes = [known.get(value, -1) for known, value in zip(self._categories, sent.values, strict=True)]
         if min(codes) < 0:
             name = self._domain.names[codes.index(-1)]
-            raise HTTPRefusal(422, f"attribute {name!r} has a value that is none of its declared categories")
+            raise HTTPRefusal(422, f"the value of attribute {name!r} is not one of its declared categories")
         return self._packing.pack(codes)
 
 
@@ -202,12 +197,12 @@ class _AnswerReports:
         """Pack an answer for storage; raise HTTPRefusal if no client draws it."""
         count = len(self._deployed.questions)
         if not 1 <= sent.table <= count:
-            raise HTTPRefusal(422, f"the report's table is none of this design's 1 to {count}")
+            raise HTTPRefusal(422, f"the table of the report is not one of 1 to {count}")
         if not self._deployed.members(sent.table, sent.cells):
             raise HTTPRefusal(
                 422,
-                "the report's cells are not the subsets of its table: as many numbers of each as the deployment file says, "
-                "different, ascending and in range",
+                "the cells of the report do not fit its table: each subset needs the number of cells that the "
+                "deployment file states, different, ascending and in range",
             )
         return self._packing.pack(sent.table, sent.cells)
 
@@ -250,12 +245,11 @@ def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respo
 
 @dataclass(frozen=True)
 class Settings:
-    """How a survey is served.
+    """Settings of a survey: its source, and the credentials for the results.
 
-    A specification, a design file or a file of sampled tables, and the credentials for the results.
-
-    ``database``: see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source. ``wording``: a
-    specification whose texts are shown with a design file. ``public_url``: the address that people use, where it is not the
+    The source is a specification, a design file or a file of sampled tables. ``database``: see
+    :func:`optrr.survey.store.database_url`; by default ``NAME.db`` in the folder of the source. ``wording``: a
+    specification whose texts are shown with a design file. ``public_url``: the public address, if it is not the
     server's own.
     """
 
@@ -268,10 +262,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Start:
-    """An application ready to serve.
-
-    Its total ε in nats, where its reports are kept, and warnings.
-    """
+    """An application ready to serve, its total ε in nats, its database, and warnings."""
 
     app: SurveyApp
     epsilon: float
@@ -294,21 +285,21 @@ class Served(Result):
 
     def headline(self) -> str:
         """Summarize the survey and its total ε."""
-        return f"survey at total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
+        return f"survey with total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
 
     def sentences(self) -> list[str]:
         """State the address of the results and where reports are kept."""
         token = self.token or "from OPTRR_RESULTS_TOKEN"
-        return [f"results: {self.results}   token: {token}", f"reports are kept in {self.database}"]
+        return [f"results: {self.results}   token: {token}", f"reports are stored in {self.database}"]
 
 
 def started(settings: Settings, options: SolveOptions) -> Start:
-    """Design where there is no design yet, and open the database.
+    """Make a design if there is none, and open the database.
 
     Raises InvalidInput for settings that cannot be used; see also :func:`optrr.survey.preparing.prepared` and
     :func:`optrr.survey.app.survey_app`.
     """
-    # a design may take minutes, so what is quickly checked comes first
+    # a design may take minutes, so quick checks come first
     admission = Admission(settings.token)
     secure = _is_secure(settings.public_url)
     source = path_of(settings.source)
@@ -325,5 +316,5 @@ def _is_secure(public_url: str | None) -> bool:
         return False
     parts = urlsplit(public_url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise InvalidInput(f"``public_url`` {public_url!r} is no address; write it like https://survey.example.org/")
+        raise InvalidInput(f"``public_url`` {public_url!r}: not an address; write it like https://survey.example.org/")
     return parts.scheme == "https"

@@ -1,8 +1,8 @@
-"""What stands around every answer: strict headers, limits of time, and one JSON error for whatever goes wrong.
+"""Protection of every response: strict headers, time limits, and one JSON format for errors.
 
-Headers that an answer does not set itself forbid everything: nothing runs, nothing is embedded, nothing is cached, no referrer.
-Whatever goes wrong is answered in one JSON object with one sentence. An unexpected error is written to standard error by its
-kind and place; neither the log nor the answer shows what was sent, and no log line has an address.
+By default, headers forbid scripts, embedding, caching and referrers. Every error is answered by one JSON object with
+one sentence. An unexpected error is logged to standard error by its type and place; neither the log nor the response
+repeats the request, and no log line contains an address.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Of a page with scripts of its own: nothing from elsewhere runs, and no other page shows it.
+# Policy of a page with scripts: nothing from other servers runs, and no other page embeds it.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -43,13 +43,13 @@ STRICT_HEADERS = {
     "Cache-Control": "no-store",
 }
 _STRICT_PAIRS = [(name.lower().encode(), value.encode()) for name, value in STRICT_HEADERS.items()]
-_SENTENCES = {404: "there is nothing at this address", 405: "this address does not take that method"}
-_LATER = "the report cannot be kept just now; send the same report again later"
-# Seconds that an answer may take; results of many reports are computed in this time, a report is kept in far less.
+_SENTENCES = {404: "there is nothing at this address", 405: "this address does not accept this method"}
+_LATER = "the report cannot be stored now; send the same report again later"
+# Maximum seconds of an answer; enough for the results of many reports.
 ANSWER_SECONDS = 120.0
-# Seconds in which the log says only once for which reason reports cannot be kept, however many were refused.
+# Seconds in which the log names each reason for refused reports only once.
 _SAID_SECONDS = 60.0
-# Seconds in which a body must have arrived.
+# Maximum seconds until a body has arrived.
 BODY_SECONDS = 15.0
 _LENGTH = re.compile(r"[0-9]{1,15}")
 
@@ -72,7 +72,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        # what was said last of reports that cannot be kept, and when
+        # last log line about refused reports, and its time
         self._said, self._said_at = "", 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +82,7 @@ class Guard:
             return
         scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
         started, stated = False, dict(scope["headers"])
-        # whether the request says that a body follows its headers
+        # whether a body follows the request's headers
         unread = b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
 
         async def receive_noting() -> Message:
@@ -99,7 +99,7 @@ class Guard:
             nonlocal started
             if not started:
                 started = True
-                limit.reschedule(None)  # a large download over a slow line takes its time
+                limit.reschedule(None)  # a large download over a slow line may take longer
             await send_strictly(message)
 
         try:
@@ -107,9 +107,9 @@ class Guard:
                 await self._app(scope, receive_noting, send_first)
         except ClientDisconnect:
             return
-        except Exception as error:  # nothing is around this place, so an error that passed it would end in a traceback
+        except Exception as error:  # outermost layer: an error that passed it would end in a traceback
             if isinstance(error, StoreUnavailable):
-                self._say(f"reports cannot be kept: {error}")
+                self._say(f"reports cannot be stored: {error}")
             answer = answer_to(error)
             if not started:
                 await answer(scope, receive, send_strictly)
@@ -125,9 +125,8 @@ class Guard:
 def _strict(message: Message, closing: bool) -> Message:
     """Add strict security headers to a message.
 
-    ``closing`` ends the connection after the response.
-
-    It does where the body has not been read to its end: otherwise the rest could trickle in, and hold the connection, for ever.
+    ``closing`` ends the connection after the response. It is used if the body was not read completely, because the rest
+    could otherwise arrive slowly and block the connection indefinitely.
     """
     if message["type"] == "http.response.start":
         given = {name.lower() for name, _ in message["headers"]}
@@ -149,7 +148,7 @@ def answer_to(error: Exception) -> Response:
         return json_response({"error": "the answer took too long; ask again later"}, 503, {"Retry-After": "30"})
     where = traceback.extract_tb(error.__traceback__)[-1]
     _log(f"{type(error).__name__} at {where.filename}:{where.lineno}")
-    return json_response({"error": "the collector failed; whoever runs it finds the place in its log"}, 500)
+    return json_response({"error": "the collector failed; its operator finds the place of the error in the log"}, 500)
 
 
 def _log(line: str) -> None:
@@ -169,16 +168,14 @@ async def body_of(request: Request, media_type: str, limit: int) -> bytes:
         raise HTTPRefusal(415, "the body must be sent without an encoding")
     stated = headers.get("content-length")
     if stated is not None and not (_LENGTH.fullmatch(stated) and int(stated) <= limit):
-        raise HTTPRefusal(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
+        raise HTTPRefusal(413, f"the body is larger than {limit} bytes, the maximum for this request")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:
-                    raise HTTPRefusal(
-                        413, f"the body is larger than {limit} bytes, the most a request of this kind can have"
-                    )
+                    raise HTTPRefusal(413, f"the body is larger than {limit} bytes, the maximum for this request")
     except TimeoutError:
         raise HTTPRefusal(408, "the body did not arrive in time; send it again") from None
     return bytes(body)

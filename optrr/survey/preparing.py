@@ -1,6 +1,6 @@
-"""What a survey serves: a design with its deployment file and the texts of its page, from a specification or a design file.
+"""Prepare a survey: a design with its deployment file and the texts of its page, from a specification or a design file.
 
-A design is one of whole records, or sampled tables, of which everybody answers one.
+The design randomizes whole records, or consists of sampled tables, of which each respondent answers one.
 """
 
 import os
@@ -41,7 +41,7 @@ from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles
 from optrr_solvers import SolveOptions
 
-# Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.
+# Maximum compressed bytes of a page's deployment file, as many as a picture has. A larger mechanism is solved again.
 _MOST_BYTES = 1 << 18
 
 
@@ -63,7 +63,7 @@ class Survey:
     @cached_property
     def files(self) -> SurveyFiles:
         """What the database keeps beside the reports."""
-        # each person draws at home from their own randomness, once
+        # each person's device draws once, from its own randomness
         released = Provenance(Release.drawn(self.design))
         return SurveyFiles(
             self.deployment.design,
@@ -77,8 +77,8 @@ class Survey:
     def asked(self) -> str:
         """Digest of the title and of all questions and answer labels, in order.
 
-        The title counts because it may be all that says what questions without a text of their own are about. Who asks, the
-        introduction and the language do not: they can be corrected while a survey runs.
+        The title counts, because questions without texts may depend on it. The data collector, the introduction and the
+        language do not count, so that they can be corrected during a survey.
         """
         questions = [
             {"question": self.wording.questions.get(a.name, a.name), "labels": list(a.texts)}
@@ -93,9 +93,9 @@ class Survey:
 
     @property
     def _boxes(self) -> dict[str, dict[str, list[str]]]:
-        """Column and option of each attribute that is a check box of one question, if there are any.
+        """Column and option of each attribute that is a check box of a question, if any.
 
-        A box that is not ticked says no, so an option with a missing value is a question of its own.
+        An empty box means no, so an option with a missing value becomes a separate question.
         """
         chosen = {a.name: a.multi_select for a in self.design.domain if a.size == 2}
         options = {name: [each.column, each.option] for name, each in chosen.items() if each is not None}
@@ -109,12 +109,12 @@ def prepared(
 ) -> Survey:
     """Prepare the survey of a specification, design file or sampled tables.
 
-    A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
-    ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
-    its design. ``wording_from`` is a specification whose texts are shown with a file; ``options`` are the solver's;
+    For a specification, a design is made on a grid that is coarse enough for a page, and saved as ``NAME.design.json``
+    in the same folder. If that file exists, it is served, so that a restarted survey keeps its design. ``wording_from``
+    is a specification whose texts are shown with a file; ``options`` are the solver's.
 
-    Raises InvalidInput where the file is neither, the saved design is another specification's, or no device could draw from it.
-    SolveFailed where no design is reached.
+    Raises InvalidInput if the file has none of these formats, if the saved design belongs to another specification, or
+    if no device could draw from it; SolveFailed if no design is found.
     """
     path = content_of(path, "specification or design")
     sampled = kind_of(path) == SAMPLED_TABLES
@@ -127,7 +127,8 @@ def prepared(
     else:
         if wording_from is not None:
             raise InvalidInput(
-                f"``wording`` {wording_from} is for a design, and {path} is a specification with texts of its own; leave it out"
+                f"``wording`` {wording_from}: excluded by the specification {path}, which has its own texts; leave "
+                "it out"
             )
         wanted = read_specification(path)
         wording, public = wanted.wording, wanted.public
@@ -140,8 +141,8 @@ def _asking(held: Content, wording_from: Path | None) -> Survey:
     deployed = questions_of(asking)
     if (size := compressed_size(deployed)) > _MOST_BYTES:
         raise InvalidInput(
-            f"the {len(deployed.questions)} questions of {held} take {size} compressed bytes, too many for a page "
-            f"({_MOST_BYTES}); ask about fewer tables"
+            f"{held}: its {len(deployed.questions)} questions take {size} compressed bytes, more than a page can "
+            f"load ({_MOST_BYTES}); ask about fewer tables"
         )
     wording = Wording() if wording_from is None else _wording_for(asking, wording_from)
     return Survey(asking, held, wording, deployed)
@@ -150,7 +151,7 @@ def _asking(held: Content, wording_from: Path | None) -> Survey:
 def _is_design(held: Content) -> bool:
     if held.path.suffix.lower() != ".json":
         return False
-    # whoever reads what states none as a specification says what is wrong
+    # a file without a format is read as a specification, whose reader explains the error
     form = format_of(held.raw)
     if form and form != DESIGN_FORMAT:
         raise InvalidInput(f"{held} has format {form!r}: {instead_of_design(form)}")
@@ -168,7 +169,8 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple
     kept = load_design(saved)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
-            f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
+            f"{file}: belongs to another specification than {path}; serve {file} itself, or move it away to make a "
+            "new design"
         )
     return saved, _unchanged(fitted_deployment(kept, _MOST_BYTES), saved)
 
@@ -176,19 +178,19 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple
 def _save_first(made: Design, file: Path) -> None:
     """Save a design unless the file exists.
 
-    Of collectors that start at the same time, all continue with the design saved first.
+    If several collectors start at the same time, all use the design saved first.
     """
     own = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
         save_design(made, own)
-        # unlike a move, a link fails where its name is taken
+        # unlike a move, a link fails if its name exists
         os.link(own, file)
     except FileExistsError:
         return
     except InvalidInput as error:
-        # the message names the file that people know, not the one beside it
+        # name the file that the user knows, not the temporary one
         raise InvalidInput(str(error).replace(own.name, file.name)) from error
-    except OSError:  # some file systems know no links
+    except OSError:  # some file systems have no links
         if not file.exists():
             save_design(made, file)
     finally:
@@ -202,8 +204,8 @@ def _unchanged(fitted: Fitted, file: Given) -> Fitted:
     """
     if fitted.anew:
         raise InvalidInput(
-            f"the mechanism of {file} is too large for a page; `optrr export {file} -o sampler.json` "
-            "writes a smaller design beside sampler.json: serve that"
+            f"{file}: its mechanism is too large for a page; write a smaller design with `optrr export {file} -o "
+            "sampler.json`, and serve that design"
         )
     return fitted
 
@@ -212,6 +214,7 @@ def _wording_for(chosen: Design | SampledTables, path: Path) -> Wording:
     wanted = read_specification(path)
     if wanted.domain != chosen.domain:
         raise InvalidInput(
-            f"specification {path} has other attributes or categories than the design; give the design's own"
+            f"specification {path}: its attributes or categories differ from the design's; give the specification "
+            "of the design"
         )
     return wanted.wording

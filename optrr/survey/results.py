@@ -1,12 +1,12 @@
-"""The results of a survey while it runs: tables with intervals and charts, as a page and for spreadsheets, over HTTP.
+"""Results of a running survey: tables with intervals and charts over HTTP, as a page and for spreadsheets.
 
-Everything is computed by the one way from randomized records to numbers: counts, the mechanism's kernel, estimates and tests;
-of answers to one question each, by their way of asking. Whatever takes longer than a moment is computed in a thread, once for
-all who ask for it within the next seconds, so that looking at results does not hold up the reports.
+Results use the same counts, kernels, estimators and tests as all randomized records; answers to single questions use
+those of their protocol. Slow computations run in a thread, once for all requests of the next seconds, so that results
+do not delay reports.
 
-Who may see the results: a token, and the cookie that stands for it afterwards. The token is compared in constant time and
-travels in the body of one form, never in an address. The cookie holds the time at which it ends and a keyed digest of it, so
-that every collector with the same token accepts it without storing anything; a new token makes all cookies invalid.
+Access needs a token, and then a cookie. The token is compared in constant time and sent in the body of one form, never
+in an address. The cookie contains its expiry time with a keyed digest, so that every collector with the same token
+accepts it without storing anything; a new token makes all cookies invalid.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
 
-# Attributes whose tables stand on the page when none are named.
+# Number of attributes with a table on the page by default.
 MOST_TABLES = 30
-# Attributes of one table, and its cells.
+# Maximum number of attributes and cells of one table.
 _MOST_CROSSED = 3
 _MOST_CELLS = 2000
-# Below this many reports nothing can be estimated.
+# Minimum number of reports for an estimate.
 FEWEST = 2
-# Attributes of a test of independence.
+# Number of attributes of a test of independence.
 _PAIR = 2
 _NUMBERS = ["estimate", "standard_error", "lower", "upper"]
 
@@ -81,14 +81,17 @@ class Results:
         sets = self._sets(names, MOST_TABLES)
         n, tables = self._tables.read(sets)
         lead = [
-            f"{amount(n, 'report')}, {self._tables.each}, at a total epsilon of {epsilon_text(self.design.epsilon)} nats."
+            (
+                f"{amount(n, 'report')}, {self._tables.each}, with a total epsilon of "
+                f"{epsilon_text(self.design.epsilon)} nats."
+            )
         ]
         if n < FEWEST:
             waiting = Text("Estimates begin with the second report.")
             return Page(self.title, [Section("Results", [waiting])], lead)
         sections = [self._section(each, known) for each, known in zip(sets, tables, strict=True)]
         if not names and self.design.domain.m > MOST_TABLES:
-            more = f"The first {MOST_TABLES} of {self.design.domain.m} attributes; choose others by name."
+            more = f"These are the first {MOST_TABLES} of {self.design.domain.m} attributes; select others above."
             sections.append(Section("Further attributes", [Text(more)]))
         return Page(self.title, sections, lead)
 
@@ -115,7 +118,7 @@ class Results:
     def _section(self, names: Sequence[str], known: Any) -> Section:
         try:
             return Section(crossed(names), self._tables.parts(known))
-        except OptrrError as error:  # where a table is hidden, the page says so and shows the other tables
+        except OptrrError as error:  # if a table is not identifiable, the page says so and shows the others
             return Section(crossed(names), warned([str(error)]))
 
     def _sets(self, names: Sequence[str], most: int) -> list[tuple[str, ...]]:
@@ -126,8 +129,8 @@ class Results:
         cells = int(np.prod(domain.sizes.astype(float)))
         if domain.m > _MOST_CROSSED or cells > _MOST_CELLS:
             raise InvalidInput(
-                f"a table of {domain.m} attributes with {cells} cells is not shown here; cross at most {_MOST_CROSSED} "
-                f"with {_MOST_CELLS} cells, or download the reports"
+                f"a table of {domain.m} attributes with {cells} cells is too large for this page; cross at most "
+                f"{_MOST_CROSSED} attributes with {_MOST_CELLS} cells, or download the reports"
             )
         return domain.names
 
@@ -138,7 +141,7 @@ class _OfRecords:
     Tables of two attributes also keep the reports.
     """
 
-    each = "each randomized where it was given"
+    each = "each randomized on the respondent's device"
 
     def __init__(self, design: Design, records: StoredRecords) -> None:
         # a survey's records have no other columns beside the attributes
@@ -202,7 +205,9 @@ class _OfAnswers:
 
     def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
         self._asking, self._records = asking, records
-        self.each = f"each an answer to one of {amount(len(asking.tables), 'question')}, randomized where it was given"
+        self.each = (
+            f"each an answer to one of {amount(len(asking.tables), 'question')}, randomized on the respondent's device"
+        )
 
     def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
         """Read all answers into memory and select those of each table."""
@@ -217,7 +222,9 @@ class _OfAnswers:
             moved = self._asking.poisoning(answers, names, 1).hundredth
         except OptrrError as error:
             moved = str(error)
-        told = Text(f"From {amount(estimated.n, 'answer')} to questions about it, or about a part of it.")
+        told = Text(
+            f"Estimated from {amount(estimated.n, 'answer')} to questions about this table, or about a part of it."
+        )
         return [*estimated.page_parts(), told, *warned(estimated.warnings), Text(sentence(moved))]
 
     def rows(self, known: Any, together: bool) -> pa.Table:
@@ -254,9 +261,9 @@ def _with_names(
 
 
 COOKIE = "optrr_results"
-# Seconds that a browser stays admitted: a working day.
+# Seconds until a cookie expires: a working day.
 LASTS = 12 * 3600
-# Characters of a token: 22 of base64 are 128 bits.
+# Minimum characters of a token: 22 of base64 are 128 bits.
 _SHORTEST = 22
 
 
@@ -266,7 +273,7 @@ def new_token() -> str:
 
 
 class Admission:
-    """Admits whoever knows ``token``.
+    """Check of the token and of cookies.
 
     Raises InvalidInput for a token that could be guessed.
     """
@@ -274,7 +281,8 @@ class Admission:
     def __init__(self, token: str) -> None:
         if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
             raise InvalidInput(
-                f"the results' token has {len(token)} characters; give at least {_SHORTEST} random ones, in ASCII"
+                f"the token of the results has {len(token)} characters; give at least {_SHORTEST} random ASCII "
+                "characters"
             )
         self._token = token.encode()
 
@@ -301,13 +309,12 @@ class Admission:
 
 # Attributes offered for crossing.
 _MOST_OFFERED = 300
-# Styles stand in the page itself and in its charts; scripts do not run, and forms go nowhere else.
+# Policy of the results: styles are inline, scripts do not run, and forms are sent to this server only.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _HTML = "text/html; charset=utf-8"
 # Bytes of the login form.
 _FORM_BYTES = 1024
-# A computed answer serves others for this many seconds, or for this many times as long as computing it took, whichever is
-# longer.
+# Lifetime of a computed answer: these seconds, or this multiple of its computing time, whichever is longer.
 _FRESH, _SHARE = 3.0, 10.0
 _KEPT = 32
 
@@ -325,13 +332,13 @@ class Recent:
         if key not in self._asked:
             self._asked[key] = asyncio.create_task(self._made(key, compute))
             self._asked[key].add_done_callback(partial(self._ended, key))
-        # it goes on where whoever asked waits no longer: asked again, it is there, or nearer to its end
+        # the computation continues if the client leaves, so that a later request finds it finished or further along
         return await asyncio.shield(self._asked[key])
 
     def _ended(self, key: object, task: asyncio.Task[bytes]) -> None:
         del self._asked[key]
         if not task.cancelled():
-            # where nobody waits any more asyncio would print an error that was never looked at
+            # otherwise asyncio prints an error that no client awaited
             task.exception()
 
     async def _made(self, key: object, compute: Callable[[], bytes]) -> bytes:
@@ -350,7 +357,7 @@ class Recent:
 class ResultsPages:
     """Routes of a survey's results.
 
-    ``secure`` means that browsers use https, so the cookie is not sent without it.
+    ``secure`` means that browsers use https, so that the cookie is not sent without it.
     """
 
     def __init__(self, survey: Survey, records: StoredRecords, admission: Admission, secure: bool) -> None:
@@ -374,7 +381,7 @@ class ResultsPages:
     def _admitted(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def checked(request: Request) -> Response:
             if not self._admission.admits(request.cookies.get(COOKIE)):
-                raise HTTPRefusal(403, "the results are for whoever has the token; enter it on the results page")
+                raise HTTPRefusal(403, "the results require the token; enter it on the results page")
             response: Response = await answer(request)
             return response
 

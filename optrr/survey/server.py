@@ -1,10 +1,10 @@
-"""The server: uvicorn without an access log, with a bound on connections and headers, and an orderly end.
+"""The server: uvicorn without an access log, with limits on connections and headers, and a graceful shutdown.
 
-On SIGTERM or SIGINT no new connections are taken, requests under way are answered, what waits for the disk is written, and
-only then does the process end. What was acknowledged is on disk in any case.
+After SIGTERM or SIGINT, no new connections are accepted, pending requests are answered, and waiting reports are
+written; then the process ends. Acknowledged reports are on disk in any case.
 
-In public a proxy stands in front (docs/survey.md, §2): it has the certificate, and hangs up on those who send or read too
-slowly. Without one, whoever opens as many connections as there are places keeps others out.
+In public, the server needs a proxy (docs/survey.md, §2), which has the certificate and closes slow connections. Without
+one, a client that opens the maximum number of connections blocks all others.
 """
 
 import signal
@@ -16,12 +16,12 @@ from starlette.types import ASGIApp
 
 from optrr.core.errors import InvalidInput, in_one_line
 
-# Connections at once, each of at most a few tens of kilobytes, and fewer than the files that most systems let a process open;
-# more are answered 503.
+# Maximum number of connections, each of at most a few tens of kilobytes, below the usual limit of open files; more are
+# answered 503.
 _CONNECTIONS = 800
-# Bytes of a request's headers, and of the fields after its body.
+# Maximum bytes of a request's headers, and of the trailing fields.
 MOST_HEADER_BYTES = 1 << 15
-# Seconds for an idle connection, and for requests under way when the server ends.
+# Seconds for an idle connection, and for pending requests at shutdown.
 _IDLE_SECONDS, _ENDING_SECONDS = 15, 20
 
 
@@ -37,7 +37,9 @@ def listening(host: str, port: int) -> socket.socket:
         bound.listen()
     except (OSError, OverflowError) as error:
         bound.close()
-        raise InvalidInput(f"cannot listen on {host} port {port}: {in_one_line(error)}; give another") from error
+        raise InvalidInput(
+            f"cannot listen on {host} port {port}: {in_one_line(error)}; give another host or port"
+        ) from error
     return bound
 
 
@@ -68,16 +70,16 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     """Configure uvicorn for the application."""
     return uvicorn.Config(
         app,
-        # its parser has a limit of headers
+        # h11 limits the size of headers
         http="h11",
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         ws="none",
         lifespan="on",
         access_log=False,
-        # warnings are about single requests, so that anybody could fill the log with them
+        # warnings concern single requests, so that clients could fill the log
         log_level="error",
         server_header=False,
-        # the address of whoever asks is of no interest, and a proxy's word for it neither
+        # client addresses are not used, so the proxy's headers are ignored
         proxy_headers=False,
         limit_concurrency=_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,

@@ -1,20 +1,20 @@
-"""The store of a survey: SQLite in a file, or PostgreSQL for collectors on many machines; one schema for both.
+"""The store of a survey: SQLite in a file, or PostgreSQL for collectors on several machines, with one schema for both.
 
-One database holds one survey: which design, which wording, its files as they were when the survey began, and the reports.
-A report is its identifier and its packed record (:mod:`optrr.survey.stored_records`); neither a time nor an address is kept. In
-SQLite the reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
+One database holds one survey: its design, its wording, its files from the start of the survey, and the reports. A
+report is its identifier and its packed record (:mod:`optrr.survey.stored_records`), without time or address. SQLite
+stores the reports in the order of their random identifiers, so the order of the answers is not stored either.
 
-What is committed is on disk: SQLite writes ahead and syncs at every commit (``synchronous=FULL``), PostgreSQL waits for its
-own log (``synchronous_commit``), and one that was told not to sync at all is refused.
+Committed data is on disk: SQLite uses a write-ahead log and syncs at every commit (``synchronous=FULL``); PostgreSQL
+waits for its log (``synchronous_commit``), and a server with fsync off is refused.
 
-The files of a SQLite database are watched: SQLite goes on writing to files that were moved away or removed, and what it commits
-there is lost, or found by nobody. So a batch is acknowledged only while the files are in their places. A file is known by its
-device and its inode, which are its own only as long as it is open. SQLite removes its write-ahead log when the last connection
-closes, and the next one makes another. So one connection is held open from beginning to end.
+The files of a SQLite database are watched, because SQLite continues to write to files that were moved or removed, and
+those commits would be lost. A batch is acknowledged only while the files are in place. A file is identified by device
+and inode, which are unique only while it is open. SQLite removes its write-ahead log when the last connection closes,
+and the next connection makes a new one; so one connection stays open from start to end.
 
-Group commit: while one batch of reports is being written to disk, the next one gathers. Each batch is one transaction and so
-one sync of the disk, which takes the same time for one report as for a thousand. A report that comes alone is written at once;
-it does not wait for others.
+Group commit: while one batch of reports is written to disk, the next one is collected. Each batch is one transaction
+and thus one sync of the disk, which takes the same time for one report as for a thousand. A single report is written at
+once, without waiting for others.
 """
 
 import asyncio
@@ -40,10 +40,9 @@ from optrr.core.errors import InvalidInput, in_one_line, not_installed
 FORMAT = "optrr-survey/2"
 IDENTIFIER_BYTES = 16
 
-# Seconds that a connection waits for another one's write (SQLite) or for the server (PostgreSQL).
+# Seconds that a connection waits for another write (SQLite) or for the server (PostgreSQL).
 _PATIENCE = 10
-# The number of the lock that a collector takes while it makes the tables, so that two which start together do not both make
-# them. Any number will do.
+# Arbitrary number of the lock that a collector holds while it makes the tables, so that two collectors do not both make them.
 _ADVISORY_LOCK = 0x6F707472
 
 _metadata = sa.MetaData()
@@ -69,13 +68,11 @@ reports = sa.Table(
 
 @dataclass(frozen=True)
 class SurveyFiles:
-    """Files of a survey with the digests of its design and wording.
+    """Design file and deployment file of a survey, with digests.
 
-    The design file and the deployment file.
-
-    The design's digest covers categories and probabilities alone, so that two surveys which ask different questions may have
-    the same one; ``wording`` tells them apart (:attr:`optrr.survey.preparing.Survey.asked`).
-    ``provenance`` is what its records say of their randomization, with an id that is drawn when the survey begins.
+    The design's digest covers categories and probabilities only, so that surveys with different questions may share it;
+    ``wording`` distinguishes them (:attr:`optrr.survey.preparing.Survey.asked`). ``provenance`` is the provenance
+    metadata of the records, with an id that is drawn when the survey begins.
     """
 
     digest: str
@@ -88,14 +85,13 @@ class SurveyFiles:
 def database_url(text: str) -> sa.URL:
     """Parse the address of a database.
 
-    ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
-
-    Raises InvalidInput for another kind of database, or what is no address. The text is not repeated: it may hold a password.
+    It is ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file. Raises InvalidInput for
+    another kind of database, or an invalid address. The message does not repeat the text, which may contain a password.
     """
     if "://" not in text:
         file = text.removeprefix("sqlite:")
         if file in ("", ":memory:"):
-            raise InvalidInput("a survey's reports cannot be kept in memory; give the path of a SQLite file")
+            raise InvalidInput("a survey's reports cannot be stored in memory; give the path of a SQLite file")
         return sa.URL.create("sqlite", database=file)
     try:
         url = sa.make_url(text)
@@ -110,8 +106,8 @@ def database_url(text: str) -> sa.URL:
         return url.set(drivername="sqlite")
     missing = " without a file" if kind == "sqlite" else ""
     raise InvalidInput(
-        f"a survey's reports cannot be kept in {kind!r}{missing}"
-        "; give postgresql://user@host/name or the path of a SQLite file"
+        f"a survey's reports cannot be stored in {kind!r}{missing}; give postgresql://user@host/name or the path of "
+        "a SQLite file"
     )
 
 
@@ -121,7 +117,7 @@ def shown(url: sa.URL) -> str:
         file = url.database or ""
         return unquote(file.removeprefix("file:")) if "uri" in url.query else file
     hidden = {key: "hidden" for key in url.query if key.endswith("password")}
-    # without the name of the program that talks to it, which nobody wrote
+    # without the driver's name, which the user did not write
     return url.set(drivername=url.get_backend_name()).update_query_dict(hidden).render_as_string(hide_password=True)
 
 
@@ -133,13 +129,13 @@ def readable(url: sa.URL) -> Iterator[None]:
     except sa.exc.DBAPIError as error:
         sqlite = url.drivername == "sqlite"
         remedy = (
-            "give a file of a survey, or a new one, in a folder that can be written"
+            "give the file of a survey, or a new file, in a folder with write permission"
             if sqlite
-            else "check server and address"
+            else "check the server and the address"
         )
         raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}; {remedy}") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"database {shown(url)} is damaged: it holds text that is none; restore a backup") from error
+        raise InvalidInput(f"database {shown(url)} is damaged: it contains invalid text; restore a backup") from error
     except ModuleNotFoundError as error:
         raise not_installed(error, f"database {shown(url)} needs", "postgresql") from error
 
@@ -182,10 +178,10 @@ def _durable_postgresql(connection: Any, _record: object) -> None:
 
 
 def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
-    """Make the tables, if they are not there, and say whose they are.
+    """Make the tables if they do not exist, and check whose they are.
 
-    Raises InvalidInput where the database holds a survey of another design, of other questions or of another format, or cannot
-    be written.
+    Raises InvalidInput if the database cannot be written, or holds a survey of another design, of other questions or of
+    another format.
     """
     _for_its_owner(engine.url)
     row = {"key": 1, "format": FORMAT, **asdict(files)}
@@ -196,7 +192,8 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
         if (held := _format_of(connection)) not in (None, FORMAT):
             raise InvalidInput(
-                f"database {shown(engine.url)} has format {held!r}; this version writes {FORMAT!r}: give a new one"
+                f"database {shown(engine.url)} has format {held!r}, but this version writes {FORMAT!r}; give a new "
+                "database"
             )
         connection.execute(insert_new(engine, _surveys), [row])
         kept = _held(connection)
@@ -207,18 +204,16 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
         )
     if kept.wording != files.wording:
         raise InvalidInput(
-            f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question was "
-            "another one when the survey began; serve it with those texts (a design: with ``wording``), or give another "
-            "database"
+            f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question "
+            "has changed since the survey began; serve it with the original texts (for a design: ``wording``), or "
+            "give another database"
         )
 
 
 def _for_its_owner(url: sa.URL) -> None:
     """Create a missing SQLite file that only its owner can read.
 
-    Its log and index inherit the permissions.
-
-    Where that fails, SQLite fails as well, and is asked why.
+    Its log and index inherit the permissions. An error here is ignored, since SQLite then fails with its own message.
     """
     if url.get_backend_name() == "sqlite":
         with suppress(OSError):
@@ -232,10 +227,13 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
     """
     with readable(engine.url), engine.connect() as connection:
         if not sa.inspect(connection).has_table(_surveys.name):
-            raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
+            raise InvalidInput(
+                f"database {shown(engine.url)} holds no survey; give a database that `optrr serve` wrote"
+            )
         if _format_of(connection) != FORMAT:
             raise InvalidInput(
-                f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
+                f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give a database that this "
+                "version wrote"
             )
         return _held(connection)
 
@@ -245,7 +243,7 @@ def _held(connection: sa.Connection) -> SurveyFiles:
     rows = connection.execute(sa.select(*(_surveys.c[each.name] for each in fields(SurveyFiles)))).all()
     if len(rows) != 1 or not all(map(isinstance, rows[0], (str, str, bytes, bytes, str))):
         raise InvalidInput(
-            f"database {shown(connection.engine.url)} is damaged: it does not say what its survey is about; restore a backup"
+            f"database {shown(connection.engine.url)} is damaged: it does not state its survey; restore a backup"
         )
     return SurveyFiles(*rows[0])
 
@@ -269,7 +267,7 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
 class DatabaseFiles:
     """Identity of the files of an engine's database; empty for PostgreSQL.
 
-    Raises InvalidInput where the database cannot be read.
+    Raises InvalidInput if the database cannot be read.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -283,7 +281,7 @@ class DatabaseFiles:
                 self._held.execute(sa.text("PRAGMA schema_version"))
                 self._held.rollback()
             path = os.path.abspath(shown(engine.url))
-            # SQLite keeps the log and its index beside the file that a link leads to
+            # SQLite keeps the log and its index in the folder of a link's target
             beside = os.path.realpath(path)
             self._opened = {name: _identity(name) for name in (path, f"{beside}-wal", f"{beside}-shm")}
             sa.event.listen(engine, "do_connect", self._guard())
@@ -291,14 +289,14 @@ class DatabaseFiles:
     def fault(self) -> str | None:
         """Name the file that was replaced since it was opened.
 
-        After :meth:`close`, the file that was not there at that time.
+        After :meth:`close`, name the file that was missing at that time.
         """
         if self._held is None:
             return self._at_the_end
         for path, opened in self._opened.items():
             now = _identity(path)
             if now != opened:
-                happened = "was moved away or removed" if now is None else "was replaced by another"
+                happened = "was moved or removed" if now is None else "was replaced by another"
                 return f"a file of the database {happened} while in use: {path}"
         return None
 
@@ -314,7 +312,7 @@ class DatabaseFiles:
 
         SQLite would create empty files or mix those of two databases.
         """
-        # the engine keeps what listens to it, and shall not keep the held connection by that
+        # the engine keeps its listeners, which must not keep the open connection alive
         weak = weakref.ref(self)
 
         def refuse(*_: Any) -> None:
@@ -335,7 +333,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-# Characters of a database's message in a log.
+# Maximum characters of a database's message in the log.
 _REASON = 200
 
 
@@ -370,17 +368,18 @@ class Store:
         self.files = DatabaseFiles(engine)
 
     def add(self, batch: Sequence[Report]) -> list[Receipt]:
-        """Keep every report once; on return all that are KEPT are on disk.
+        """Store every report once; on return, all KEPT reports are on disk.
 
-        A report that was there with the same record, or stands twice in the batch, is kept once and reported as KEPT again.
+        A report that is already stored with the same record, or occurs twice in the batch, is stored once and reported
+        as KEPT again.
 
-        Raises StoreUnavailable where the database fails, or its files are not in place. The batch may then be there or not:
-        sending it again settles it.
+        Raises StoreUnavailable if the database fails, or its files are not in place. The batch may then be stored or
+        not; sending it again settles it.
         """
         first: dict[bytes, bytes] = {}
         for report in batch:
             first.setdefault(report.identifier, report.record)
-        # in one order everywhere: two collectors that insert the same reports must not wait for each other
+        # a common order avoids deadlocks between collectors that insert the same reports
         rows = [{"identifier": identifier, "record": first[identifier]} for identifier in sorted(first)]
         with self._transaction() as connection:
             added = connection.execute(self._insert, rows).rowcount
@@ -393,13 +392,10 @@ class Store:
         return {identifier: record for identifier, record in connection.execute(query)}
 
     def try_writing(self) -> None:
-        """Write a report and remove it in one transaction that nobody else sees.
+        """Write a report and remove it in one transaction, as a batch is written.
 
-        It is written to disk as a batch is.
-
-        A transaction that is rolled back would not do: SQLite writes nothing before it commits, so a full disk would not show.
-
-        Raises StoreUnavailable where a batch could not be kept.
+        Rolling back would not test the disk, because SQLite writes nothing before a commit. Raises StoreUnavailable if
+        a batch could not be stored.
         """
         tried = secrets.token_bytes(IDENTIFIER_BYTES)
         with self._transaction() as connection:
@@ -420,21 +416,21 @@ class Store:
             with self._engine.begin() as connection:
                 yield connection
         except sa.exc.OperationalError as error:
-            # about the database (disk, connection, lock): the operator is told its own words
+            # an error of the database (disk, connection, lock): log its message for the operator
             raise StoreUnavailable(in_one_line(error.orig)[:_REASON]) from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreUnavailable(type(error).__name__) from error
         self.check_files()
 
 
-# Reports of one transaction: enough to make the sync cheap, and below the 32,766 parameters of a SQLite statement.
+# Maximum reports of one transaction: enough to make the sync cheap, and below the 32,766 parameters of a SQLite statement.
 _AT_ONCE = 1000
-# Reports that may wait for the disk, a few seconds' worth; more are told to come again.
+# Maximum number of reports that wait for the disk, for a few seconds; more are refused for now.
 _WAITING = 10_000
-# Seconds for which the last write shows whether reports can be kept. Anybody may ask for health, and causes no more trial
-# writes than one in this time.
+# Seconds for which the last write answers a health request; any client may request it, so trial writes are at most one in this
+# time.
 FRESH_SECONDS = 5.0
-# Seconds that a question for health waits for a trial write: less than those who ask (deploy/Dockerfile) wait for the answer.
+# Seconds that a health request waits for a trial write, less than the timeout in deploy/Dockerfile.
 TRIAL_SECONDS = 2.0
 
 
@@ -446,7 +442,7 @@ class GroupCommit:
         self._waiting: deque[tuple[Report, asyncio.Future[Receipt]]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._trial: asyncio.Task[None] | None = None
-        # when the last write ended, and why it failed, if it did
+        # end of the last write, and the reason if it failed
         self._written = -FRESH_SECONDS
         self._failure: str | None = None
         self._closed = False
@@ -459,9 +455,9 @@ class GroupCommit:
         acknowledged.
         """
         if self._closed:
-            raise StoreUnavailable("the collector is ending")
+            raise StoreUnavailable("the collector is stopping")
         if len(self._waiting) >= _WAITING:
-            raise StoreUnavailable("too many reports wait")
+            raise StoreUnavailable("too many reports are waiting")
         settled: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((report, settled))
         if self._writer is None:
@@ -483,7 +479,7 @@ class GroupCommit:
             else:
                 self._note(None)
                 for (_, settled), outcome in zip(batch, outcomes, strict=True):
-                    if not settled.done():  # it is where the client went away meanwhile
+                    if not settled.done():  # the future is already done if the client has left
                         settled.set_result(outcome)
         self._writer = None
 
@@ -497,13 +493,13 @@ class GroupCommit:
         """
         self._store.check_files()
         if self._closed:
-            raise StoreUnavailable("the collector is ending")
+            raise StoreUnavailable("the collector is stopping")
         if time.monotonic() - self._written >= FRESH_SECONDS:
             if self._trial is None or self._trial.done():
                 self._trial = asyncio.create_task(self._try_writing())
             ended, _ = await asyncio.wait([self._trial], timeout=TRIAL_SECONDS)
             if not ended:
-                raise StoreUnavailable(f"the database has not taken a trial write in {TRIAL_SECONDS:g} seconds")
+                raise StoreUnavailable(f"the database did not accept a trial write within {TRIAL_SECONDS:g} seconds")
         if self._failure is not None:
             raise StoreUnavailable(self._failure)
 

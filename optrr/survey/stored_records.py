@@ -1,13 +1,13 @@
-"""The randomized records of a survey as Arrow batches, from its database or while it runs.
+"""The randomized records of a survey as Arrow batches, from its database, also while it runs.
 
-What comes out has the attributes as columns and one row per report, in the order of the reports' random identifiers; the
-identifiers stay behind. Answers to one question each have the columns ``table`` and ``cells``. The schema says by which design
-they were randomized.
+Batches have the attributes as columns and one row per report, in the order of the reports' random identifiers, which
+are left out. Answers to single questions have the columns ``table`` and ``cells``. The schema holds the provenance
+metadata.
 
-A randomized record is stored as a few bytes: attribute after attribute its category's code, little-endian and unsigned, in one
-byte where it has at most 2^8 categories, two where at most 2^16, else four; nothing between them. So a record of nine
-attributes takes nine bytes, and a column of stored records becomes an array of codes without a loop. The answer to a question
-is stored as its table's number and its cells, ``3 0 2|1``, the text that clients send.
+A randomized record is stored as a few bytes: the code of each attribute's category, little-endian and unsigned, in one
+byte for at most 2^8 categories, two for at most 2^16, otherwise four. So a record of nine attributes takes nine bytes,
+and a column of stored records becomes an array of codes without a loop. The answer to a question is stored as the
+number of its table and its cells, ``3 0 2|1``, the text that clients send.
 """
 
 import re
@@ -61,9 +61,9 @@ class Packing:
 
         Raises InvalidInput where a record has another width or a code that its attribute does not have: the store was changed.
         """
-        # a database that was changed may hold anything in this place
+        # a modified database may hold anything here
         if any(not isinstance(record, bytes) or len(record) != self.width for record in packed):
-            raise InvalidInput("a stored record has another width than the design's records; restore a backup")
+            raise InvalidInput("a stored record does not have the width of the design's records; restore a backup")
         fields = np.frombuffer(b"".join(packed), dtype=self._dtype)
         codes = np.empty((len(packed), len(self.sizes)), dtype=np.int64, order="F")
         for i in range(len(self.sizes)):
@@ -92,7 +92,7 @@ class AnswerPacking:
         for answer in packed:
             table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
             if not _NUMBER.fullmatch(table) or not self._deployed.members(int(table), text):
-                raise InvalidInput("a stored answer is none to the design's questions; restore a backup")
+                raise InvalidInput("a stored answer does not fit the questions of the design; restore a backup")
             tables.append(int(table))
             cells.append(text)
         return tables, cells
@@ -109,15 +109,14 @@ class _DesignRecord(msgspec.Struct):
 def survey_records(where: RecordsAt, _domain: Domain | None) -> "StoredRecords":
     """Open the records of a survey's database.
 
-    ``where`` is the path of a SQLite file or ``postgresql://…``.
-
-    Raises InvalidInput where there is no such database, or it holds no survey.
+    ``where`` is the path of a SQLite file or ``postgresql://…``. Raises InvalidInput if there is no such database, or
+    it holds no survey.
     """
     url = database_url(str(where.place))
     if url.drivername == "sqlite":
         if not is_sqlite(Path(url.database or "")):
-            raise InvalidInput(f"there is no survey's database {shown(url)}; name the file that `optrr serve` writes")
-        # opened so that a missing file is not made, and so that its name may hold any character
+            raise InvalidInput(f"there is no survey database {shown(url)}; name a file that `optrr serve` wrote")
+        # this form does not create a missing file, and allows any character in its name
         url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": "rw", "uri": "true"})
     return StoredRecords(open_database(url, lasting=False))
 
@@ -132,11 +131,10 @@ def is_sqlite(path: Path) -> bool:
 
 
 class StoredRecords(Source):
-    """The records of a survey's database, each reading one consistent state of it.
+    """Records of a survey's database; each read sees one consistent state.
 
-    ``domain`` declares the attributes, ``digest`` says which design randomized them.
-
-    Raises InvalidInput where the database holds no survey.
+    ``domain`` declares the attributes, and ``digest`` is that of the design. Raises InvalidInput if the database holds
+    no survey.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -144,7 +142,7 @@ class StoredRecords(Source):
         held = held_survey(engine)
         self.digest = held.digest
         self.domain = _declared_domain(held.design)
-        # under this key everything that reads records looks for their provenance
+        # every reader of records looks for provenance metadata under this key
         known = {KEY: held.provenance}
         asked = format_of(held.design).startswith(f"{SAMPLED_TABLES}/")
         self._answers = AnswerPacking(DeployedQuestions.read(held.sampler)) if asked else None

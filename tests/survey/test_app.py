@@ -131,18 +131,18 @@ def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Surve
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
-        (lambda r: {**r, "design": "0" * 64}, 422, "another design"),
-        (lambda r: {**r, "wording": "0" * 64}, 422, "answers other questions"),
-        (lambda r: {**r, "wording": ""}, 422, "answers other questions"),
+        (lambda r: {**r, "design": "0" * 64}, 422, "design of another survey"),
+        (lambda r: {**r, "wording": "0" * 64}, 422, "questions of another survey"),
+        (lambda r: {**r, "wording": ""}, 422, "questions of another survey"),
         (lambda r: {**r, "wording": None}, 400, "not a report"),
-        (lambda r: {**r, "format": "optrr-report/2"}, 422, "another format"),
+        (lambda r: {**r, "format": "optrr-report/2"}, 422, "format of the report is not"),
         (lambda r: {**r, "id": r["id"].upper() + "A"}, 422, "32 lower-case"),
         (lambda r: {**r, "id": "A" * 32}, 422, "32 lower-case"),
         (lambda r: {**r, "id": "٣" * 32}, 422, "32 lower-case"),
         (
             lambda r: {**r, "values": ["low", "secretvalue", "3"]},
             422,
-            "attribute 'sex' has a value that is none of its declared",
+            "the value of attribute 'sex' is not one of its declared",
         ),
         (lambda r: {**r, "values": ["low", None, "3"]}, 422, "attribute 'sex'"),
         (lambda r: {**r, "values": ["low", "F"]}, 422, "has 2 values; this design has 3"),
@@ -267,7 +267,7 @@ def test_a_database_that_fails_keeps_nothing_and_says_so(app, survey, engine, ca
     reply = post(app, body)
     assert reply.status == 503
     assert reply.headers["retry-after"] == "5"
-    assert capsys.readouterr().err == "optrr serve: reports cannot be kept: no such table: reports\n"
+    assert capsys.readouterr().err == "optrr serve: reports cannot be stored: no such table: reports\n"
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE gone RENAME TO reports"))
     assert post(app, body).status == 200
@@ -337,7 +337,7 @@ def test_an_admission_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optrr.survey.results.time.time", lambda: now + 1)
     assert not admission.admits(cookie)
     for weak in ("", "short", "é" * 30):
-        with pytest.raises(InvalidInput, match="random ones"):
+        with pytest.raises(InvalidInput, match="random ASCII characters"):
             Admission(weak)
 
 
@@ -514,8 +514,8 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
     variants.write_text('{"format": "optrr-sampled-variants/1"}')
     for given, message in (
         ((path,), "another specification"),
-        ((tmp_path / "q.design.json", other), "other attributes"),
-        ((path, other), "texts of its own"),
+        ((tmp_path / "q.design.json", other), "attributes or categories differ"),
+        ((path, other), "its own texts"),
         ((variants,), "this needs a design of whole records"),
     ):
         with pytest.raises(InvalidInput, match=message):

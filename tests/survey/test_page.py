@@ -49,7 +49,7 @@ SPEC = {
 TRUTH = {"travel": 1, "income": 3, "ill": 0, "age": 4, "<i>smokes</i>": 1}
 NAMES = list(TRUTH)
 # What a window says whose answers came too late.
-OTHER_WINDOW = "what you entered now was not used"
+OTHER_WINDOW = "the answers you entered now were not used"
 
 
 def shown(attribute: dict[str, Any], code: int) -> str:
@@ -212,7 +212,7 @@ def test_the_form_is_filled_in_with_the_keyboard_alone(page):
 
     tab("summary")
     keys.press("Enter")
-    assert page.get_by_text("whoever sees it and whatever they know besides").is_visible()
+    assert page.get_by_text("whoever sees it and whatever else they know").is_visible()
     keys.press("Enter")
     tab("q-0-0")
     keys.press("ArrowDown")
@@ -249,7 +249,7 @@ def test_the_form_is_filled_in_with_the_keyboard_alone(page):
     page.locator("#outcome:focus").wait_for()
     for _ in range(2):
         keys.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Clear what I entered from the screen"
+    assert page.evaluate("document.activeElement.textContent") == "Clear my true answers from the screen"
     keys.press("Enter")
     assert page.get_by_text("You entered", exact=True).count() == 0
     assert bodies[1] == bodies[0]
@@ -305,7 +305,7 @@ def test_no_byte_that_leaves_the_browser_and_nothing_stored_holds_a_raw_answer(b
     bodies = reports_of(page)
     answer(page)
     page.locator("summary").click()
-    page.get_by_role("button", name="Clear what I entered").click()
+    page.get_by_role("button", name="Clear my true answers").click()
     stored = page.evaluate(STORED)
     page.reload()
     wait_for(page, "Your report was sent")
@@ -367,9 +367,9 @@ REFUSED = "the <b>design</b> is another one"
     ("reply", "outcome", "reason"),
     [
         (None, "Your report has not been sent yet", "could not be reached"),
-        ({"status": 400, "json": {"error": REFUSED}}, "Your report was refused", f"does not take it: {REFUSED}"),
+        ({"status": 400, "json": {"error": REFUSED}}, "Your report was refused", f"does not accept it: {REFUSED}"),
         # a network's sign-in page
-        ({"body": "<h1>Wi-Fi</h1>"}, "Your report has not been sent yet", "Something else than the collector answered"),
+        ({"body": "<h1>Wi-Fi</h1>"}, "Your report has not been sent yet", "The answer came from somewhere else"),
     ],
 )
 def test_what_goes_wrong_is_said_and_what_is_sent_again_is_the_same(page, server, reply, outcome, reason):
@@ -500,11 +500,11 @@ def without_wording(context: Any, server: Any) -> None:
 @pytest.mark.parametrize(
     ("prepare", "heading", "reason"),
     [
-        (script("indexedDB.open = () => { throw new Error('denied'); }"), "This browser keeps nothing", ""),
+        (script("indexedDB.open = () => { throw new Error('denied'); }"), "This browser cannot store your report", ""),
         (script("Object.defineProperty(window, 'isSecureContext', { value: false })"), "This page is not secure", ""),
         (script("window.fetch = () => Promise.reject(new TypeError())"), "The survey could not be loaded", ""),
         (with_less_epsilon, "The survey could not be loaded", "epsilon is too small"),
-        (without_wording, "The survey could not be loaded", "does not say which questions these are"),
+        (without_wording, "The survey could not be loaded", "does not state which questions these are"),
     ],
 )
 def test_where_it_cannot_be_done_safely_nothing_is_asked(browser, server, prepare, heading, reason):
@@ -659,7 +659,7 @@ def test_a_report_that_the_browser_does_not_keep_is_not_sent(page, server):
     page.evaluate("() => { indexedDB.open = () => { throw new Error('denied'); }; }")
     page.get_by_role("button", name="Send the same report again").click()
     wait_for(page, "Your report was not sent")
-    assert page.get_by_text("This browser did not keep it").is_visible()
+    assert page.get_by_text("This browser could not store it").is_visible()
     assert len(bodies) == 1
 
 
@@ -671,7 +671,7 @@ def test_where_this_surveys_entry_cannot_be_read_nothing_is_asked_or_sent(page, 
     page.evaluate(CHANGED, content)
     bodies = reports_of(page)
     page.reload()
-    wait_for(page, "What you sent before is not known")
+    wait_for(page, "We cannot tell if you have answered")
     assert page.get_by_text("nothing is asked or sent").is_visible()
     assert page.locator("form, input").count() == 0
     assert not bodies
@@ -690,7 +690,7 @@ def test_other_surveys_entries_that_cannot_be_read_stop_nothing(page, server):
     page.evaluate(UNREADABLE)
     page.evaluate(OTHER)
     page.reload()
-    unknown = "2 further entries of this browser cannot be read"
+    unknown = "2 further entries in this browser cannot be read"
     line = page.get_by_text(unknown).inner_text()
     assert "you will have answered 2 surveys" in line
     answer(page)

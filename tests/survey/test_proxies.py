@@ -180,7 +180,7 @@ def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
     # the collector's own headers, and its refusals, come through
     assert headers["x-content-type-options"] == "nosniff"
     refused = proxy.ask("POST", "/reports", report_body("0" * 64, identifier, ["F", "no"]))
-    assert refused[0] == 422 and "another design" in json.loads(refused[2])["error"]
+    assert refused[0] == 422 and "design of another survey" in json.loads(refused[2])["error"]
     # each request may reach another collector; a report is kept once
     for _ in range(4):
         assert proxy.ask("POST", "/reports", report_body(design, identifier, ["F", "no"]))[0] == 200

@@ -74,7 +74,7 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
         notice = page.locator(".notice").inner_text()
         asked = {
             1: "You are asked 1 of the 4 questions",
-            4: "In which of 4 ways your answers are listed was drawn by chance",
+            4: "Which of the 4 kinds of lists you get was drawn by chance",
         }
         assert asked.get(table, "You are asked 2 of the 4 questions") in notice
         lists = page.locator(".notice ol li").all_inner_texts()
@@ -83,7 +83,7 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
         assert len(lists) == len(parts) + (len(parts) > 1)
         for said, k, r in zip(lists, REPORTS[table - 1].subset_sizes, parts, strict=False):
             what = "answers" if len(parts) == len(sizes) else "combinations of answers"
-            assert f"The list names {k} of {r} {what}." in said
+            assert f"The list holds {k} of {r} {what}." in said
         fill_in(page, table)
         test_page.press(page)
         test_page.wait_for(page, "Your report was sent")
@@ -165,7 +165,7 @@ def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(b
     with test_page.visitor(browser, server, stream=stream_for(4)) as page:
         bodies = test_page.reports_of(page)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
-        assert page.get_by_text("Beside the choice that is named above, nothing is drawn or stored").is_visible()
+        assert page.get_by_text("Only the random choice named above is stored").is_visible()
         fill_in(page, 4)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
         test_page.press(page)
@@ -193,7 +193,7 @@ def test_where_the_note_of_the_question_cannot_be_read_nothing_is_asked(browser,
         if noted is None:  # nothing was noted
             page.wait_for_selector("form")
             return
-        test_page.wait_for(page, "What you sent before is not known")
+        test_page.wait_for(page, "We cannot tell if you have answered")
         assert page.locator("form, input").count() == 0
 
 
@@ -209,7 +209,7 @@ def test_where_the_report_cannot_be_one_nothing_is_asked_or_sent(browser, server
         report = json.loads(bodies.pop())
         page.evaluate(test_page.CHANGED, {"epsilon": "1.000000000000000", "report": report | change})
         page.reload()
-        test_page.wait_for(page, "What you sent before is not known")
+        test_page.wait_for(page, "We cannot tell if you have answered")
         assert page.locator("form, input").count() == 0
         assert not bodies
 
@@ -231,7 +231,7 @@ def test_a_window_whose_question_was_deleted_shows_the_report_that_was_made_sinc
         test_page.wait_for(page, "Your report was sent")
         assert [len(each) for each in bodies] == [0, 1]
         assert page.locator(".cards h4").all_inner_texts() == texts(2)
-        assert page.get_by_text("what you entered now was not used").is_visible()
+        assert page.get_by_text("the answers you entered now were not used").is_visible()
 
 
 @pytest.mark.parametrize("table", [2, 3])
@@ -257,7 +257,7 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
         assert "draws a list of some of the possible answers to the question" in page.locator(".notice").inner_text()
         assert "You are asked" not in page.locator(".notice").inner_text()
         # nothing had to be drawn before
-        assert page.get_by_text("Nothing is drawn, sent or stored before you press the button.").is_visible()
+        assert page.get_by_text("Nothing is sent or stored before you press the button.").is_visible()
         assert page.evaluate(NOTED_BEFORE) == [[], []]
         page.locator("#q-0").select_option("17")
         page.locator("#consent").check()
@@ -267,7 +267,7 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
         report = json.loads(bodies[0])
         listed = page.locator(".cards dd li").all_inner_texts()
         assert listed[:-1] == report["cells"].split(" ")[:40]
-        assert listed[-1] == "and 50 more, in “Exactly what is sent” below"
+        assert listed[-1] == "and 50 more, under “The exact report” below"
         is_listed = "17" in report["cells"].split(" ")
         assert page.locator(".verdict").inner_text() == f"Your answer is {'' if is_listed else 'not '}listed."
         assert report["id"] in test_page.kept_by(server)

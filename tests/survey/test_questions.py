@@ -98,14 +98,14 @@ def test_the_page_is_served_with_the_questions_and_their_wording(app: Any, surve
 
 
 REFUSED = [
-    *(({"table": table}, 422, "none of this design's 1 to 4") for table in (0, 5, -1, 10**30)),
+    *(({"table": table}, 422, "is not one of 1 to 4") for table in (0, 5, -1, 10**30)),
     *(({"table": table}, 400, "format, design, id, table and cells") for table in ("2", True, 2.0, None)),
     *(({"cells": cells}, 400, "not a report") for cells in (None, [1, 2])),
     ({"values": ["foot-kwxq"]}, 400, "not a report"),
-    ({"design": "0" * 64}, 422, "another design"),
-    ({"wording": "0" * 64}, 422, "answers other questions"),
+    ({"design": "0" * 64}, 422, "design of another survey"),
+    ({"wording": "0" * 64}, 422, "questions of another survey"),
     *(
-        ({"cells": cells}, 422, "are not the subsets of its table")
+        ({"cells": cells}, 422, "do not fit its table")
         for cells in [
             # the members of another table, too few, too many, twice, out of order or range
             "1", "1|0 2 5 7", "1|0 2 5 7 9 11", "1|0 2 2 7 11", "1|2 0 5 7 11", "3|0 2 5 7 11", "1|0 2 5 7 12", "0 1|0 2 5 7",
@@ -350,7 +350,9 @@ def test_a_stored_answer_that_was_changed_is_refused(app, survey, engine, tmp_pa
     for stored in (b"", b"1", b"9 1", b"1 7", b"1 \xff", b"0 1", b"2 1|0 2 5 7", "1 1"):
         with sqlite3.connect(database) as connection:
             connection.execute("UPDATE reports SET record = ?", (stored,))
-        with pytest.raises(InvalidInput, match="a stored answer is none to the design's questions; restore a backup"):
+        with pytest.raises(
+            InvalidInput, match="a stored answer does not fit the questions of the design; restore a backup"
+        ):
             asking().estimate(database, ("travel",))
 
 
@@ -358,14 +360,14 @@ def test_what_does_not_fit_sampled_tables_is_refused(tmp_path: Path, monkeypatch
     design, _ = files(tmp_path, asking())
     other = tmp_path / "other.toml"
     other.write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1')
-    with pytest.raises(InvalidInput, match="other attributes"):
+    with pytest.raises(InvalidInput, match="attributes or categories differ"):
         prepared(design, other)
     design.write_text(design.read_text().replace('"share": 0.25', '"share": 0.2500000001', 1))
     with pytest.raises(InvalidInput, match="was changed after it was written"):
         prepared(design)
     optrr.save(asking(), design)
     monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", 300)
-    with pytest.raises(InvalidInput, match=r"the 4 questions of .* take \d+ compressed bytes, too many for a page"):
+    with pytest.raises(InvalidInput, match=r"its 4 questions take \d+ compressed bytes, more than a page can load"):
         prepared(design)
 
 
@@ -442,22 +444,22 @@ def test_the_words_for_lists() -> None:
         {"named": 1, "from": 900, "match": 0.003, "blind": 1 / 900, "combinations": True},
     ]
     assert in_node(words, "listText", lists) == [
-        "The list names 2 of 5 answers. In about 62 of 100 reports it holds yours; a list drawn without looking would in about "
-        "40 of 100 reports.",
-        "The list names 1 of 900 combinations of answers. In fewer than 1 of 100 reports it holds yours; a list drawn without "
-        "looking would in fewer than 1 of 100 reports.",
+        "The list holds 2 of 5 answers. In about 62 of 100 reports it holds yours. A list drawn without a look at your answers "
+        "would hold yours in about 40 of 100 reports.",
+        "The list holds 1 of 900 combinations of answers. In fewer than 1 of 100 reports it holds yours. A list drawn without "
+        "a look at your answers would hold yours in fewer than 1 of 100 reports.",
     ]
     together = [
         {"likely": likely, "lists": lists, "match": 0.731, "blind": 0.5}
         for likely, lists in [([0, 3], 2), ([4], 3), ([3, 5, 6, 7], 3), ([0, 3, 5, 6, 9], 4)]
     ]
     said = [
-        text.partition("reports ")[2].partition(". Of lists")[0] for text in in_node(words, "togetherText", together)
+        text.partition("reports, ")[2].partition(". For lists")[0] for text in in_node(words, "togetherText", together)
     ]
     assert said == [
-        "one of these is so: no list holds your answer; both lists hold your answers",
+        "one of these is true: no list holds your answer; both lists hold your answers",
         "only list 3 holds your answer",
-        "one of these is so: only the lists 1, 2 hold your answers; only the lists 1, 3 hold your answers; only the lists 2, 3 "
-        "hold your answers; all lists hold your answers",
-        "the lists that hold your answers are one of 5 choices, of 16, that the file calls likely",
+        "one of these is true: only the lists 1, 2 hold your answers; only the lists 1, 3 hold your answers; only the lists "
+        "2, 3 hold your answers; all lists hold your answers",
+        "the lists that hold your answers are one of 5 choices (of 16) that the file calls likely",
     ]

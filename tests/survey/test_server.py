@@ -235,7 +235,7 @@ def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source
     assert database.exists() == (lost in ("log", "index", "replaced"))
     assert serving.stop() == 1
     *said, closing = serving.log.read_text().splitlines()
-    assert len(said) == 1 and said[0].startswith("optrr serve: reports cannot be kept: ") and str(database) in said[0]
+    assert len(said) == 1 and said[0].startswith("optrr serve: reports cannot be stored: ") and str(database) in said[0]
     assert closing.startswith("stopped; ") and "every acknowledged report is kept" not in closing
     assert str(database) in closing
 
@@ -461,12 +461,12 @@ def test_what_cannot_be_served_is_one_line(source, monkeypatch, capsys):
     note.write_text("no database")
     for token, arguments, message in (
         ("", [given, "--database", "mysql://u:secret@h/x"], "'mysql'"),
-        ("", [given, "--public-url", "survey.example.org"], "is no address"),
+        ("", [given, "--public-url", "survey.example.org"], "not an address"),
         ("", [given, "--random-state", "1"], "No such option"),
         ("", [str(folder)], "Is a directory"),
         ("", [str(folder / "none.toml")], "No such file"),
-        ("", [given, "--database", str(note)], "is not a database; give a file of a survey, or a new one"),
-        ("", [given, "--database", str(folder / "none" / "x.db")], "in a folder that can be written"),
+        ("", [given, "--database", str(note)], "is not a database; give the file of a survey, or a new file"),
+        ("", [given, "--database", str(folder / "none" / "x.db")], "in a folder with write permission"),
         ("letmein", [given], "7 characters"),
     ):
         monkeypatch.setenv("OPTRR_RESULTS_TOKEN", token)

@@ -142,8 +142,8 @@ def test_packing_comes_back(seed: int) -> None:
 def test_changed_records_are_refused() -> None:
     packing = Packing(Domain.of({"a": 3, "b": 2}))
     for records, message in (
-        ([b"\0\0", b"\0"], "another width"),
-        ([b"\0\0\0", b"\0"], "another width"),
+        ([b"\0\0", b"\0"], "does not have the width"),
+        ([b"\0\0\0", b"\0"], "does not have the width"),
         ([b"\0\0", b"\3\0"], "a category"),
     ):
         with pytest.raises(InvalidInput, match=message):
@@ -228,7 +228,9 @@ def test_a_database_of_the_format_without_wording_is_refused_in_one_line(new_url
         connection.execute(sa.text(f"CREATE TABLE survey ({columns})"))
         connection.execute(sa.text("INSERT INTO survey VALUES (1, 'optrr-survey/1', 'd', '', '', '')"))
     for refused in (lambda: begin_survey(engine, files), lambda: StoredRecords(engine)):
-        with pytest.raises(InvalidInput, match=r"format .*give (a new one|one that this version wrote)$") as caught:
+        with pytest.raises(
+            InvalidInput, match=r"format .*give a (new database|database that this version wrote)$"
+        ) as caught:
             refused()
         assert "\n" not in str(caught.value)
     engine.dispose()
@@ -308,10 +310,10 @@ def test_sqlite_keeps_no_order_of_arrival(tmp_path: Path, sqlite: sa.Engine) -> 
     [
         ("mysql://root:secret@host/x", "'mysql'"),
         ("sqlite://", "without a file"),
-        ("sqlite:///:memory:", "cannot be kept"),
-        (":memory:", "cannot be kept in memory"),
-        ("sqlite:", "cannot be kept in memory"),
-        ("sqlite::memory:", "cannot be kept in memory"),
+        ("sqlite:///:memory:", "cannot be stored"),
+        (":memory:", "cannot be stored in memory"),
+        ("sqlite:", "cannot be stored in memory"),
+        ("sqlite::memory:", "cannot be stored in memory"),
         ("postgresql://a:secret@host:port/x", "cannot be read"),
     ],
 )
@@ -328,7 +330,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password(files: SurveyF
         begin_survey(engine, files)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("; check server and address")
+    assert str(caught.value).endswith("; check the server and the address")
     assert shown(engine.url) == "postgresql://optrr:***@127.0.0.1:1/x"
     assert shown(database_url("postgresql://a@h/x?password=secret")) == "postgresql://a@h/x?password=hidden"
 
@@ -355,7 +357,11 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     sqlite3.connect(empty).execute("CREATE TABLE t (a)")
     assert not is_sqlite(text)
     assert is_sqlite(empty)
-    for path, message in ((text, "no survey's database"), (tmp_path / "none.db", "no survey's"), (empty, "no survey;")):
+    for path, message in (
+        (text, "no survey database"),
+        (tmp_path / "none.db", "no survey database"),
+        (empty, "no survey;"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             open_source(path)
     assert not (tmp_path / "none.db").exists()

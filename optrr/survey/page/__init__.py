@@ -1,5 +1,8 @@
 """The survey page: static files that fetch a deployment file, randomize in the browser and send only the result.
 
+A server of the page must offer these requests below one address that ends in a slash; the page contacts no other
+server.
+
 What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
 
 ==========  ====================  =====================================================================================
@@ -19,16 +22,15 @@ POST        see below             the report, ``application/json``
 reports
 ==========  ====================  =====================================================================================
 
-The body of a report is that of the deployment format with the wording's digest:
-``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
-of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
-every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
-order. Where the file has questions, ``table`` and ``cells`` stand in the place of ``values``: the page draws one question
-before it asks, keeps its number in the browser, and asks about its attributes alone. No cookie, no other header, no address.
-Surveys that ask different questions may have the same design: the browser keeps an entry for each design and wording, and
-whoever answered another wording is asked anew.
+The body of a report is that of the deployment format with the wording's digest: ``{"format": "optrr-report/1", "design": "…",
+"id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest of the design; the report's identifier, 128
+random bits as 32 lower-case hexadecimal digits, drawn once and sent again with every repetition; and the randomized record,
+one category (text, or null for "missing") for each attribute in the file's order. If the file has questions, ``table`` and
+``cells`` replace ``values``: the page draws one question before it asks, keeps its number in the browser, and asks about its
+attributes only. No cookie, no other header, no address. Surveys that ask different questions may have the same design: the
+browser keeps an entry for each design and wording, and a respondent to another wording is asked again.
 
-What the page makes of the answer:
+Effect of the answer on the page:
 
 =====================================  ================================================================================
 2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
@@ -51,7 +53,7 @@ from pathlib import Path
 from optrr.core.display import sentences
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
 
-# Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
+# Headers of every file of the page: nothing from other servers runs, nothing is sent to them, no other page embeds this one.
 HEADERS = {**STRICT_HEADERS, "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
 _OWN = (
     "survey.html",
@@ -78,10 +80,7 @@ class PageFile:
 
 
 def page_files() -> dict[str, PageFile]:
-    """Map paths below the survey's address to the page's files.
-
-    The page itself has the path ``""``.
-    """
+    """Map paths below the survey's address to the page's files; the page is ``""``."""
     here = files(__name__)
     sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
     served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
@@ -94,7 +93,7 @@ def page_files() -> dict[str, PageFile]:
 def _client_file(here: Traversable, name: str) -> Traversable:
     """Find a file of the JavaScript client.
 
-    It lies beside the page in a wheel and in ``clients/javascript`` in a checkout.
+    In a wheel, it is in the folder of the page; in a checkout, in ``clients/javascript``.
     """
     packed = here / name
     return packed if packed.is_file() else Path(__file__).parents[3] / "clients" / "javascript" / name

@@ -1,24 +1,24 @@
-// The form: what the person reads before anything is drawn, the questions, and the consent.
+// The form: the privacy notice, the questions, and the consent.
 
 import { element } from "./elements.js";
 import { askedAbout, chancesOf, listsOf } from "./question.js";
 import { changeText, epsilonText, example, listText, promise, spentText, togetherText } from "./words.js";
 
-// More categories than this are a list to choose from.
+// Maximum number of categories shown as radio buttons; more become a drop-down list.
 const MOST_RADIOS = 8;
 
-/** A category in words; without them a radio button would stand beside nothing. */
+/** A category in words, so that no radio button is without a label. */
 export const label = (category) => {
   if (category === null) return "No answer";
   return category.trim() === "" ? "(empty)" : category;
 };
 
-/** A question's text. An attribute may be called as what every object has: `constructor`, `__proto__`. */
+/** A question's text. An attribute may have the name of an object property: `constructor`, `__proto__`. */
 export const questionOf = ({ name }, { questions = {} }) => (Object.hasOwn(questions, name) ? questions[name] : name);
 
 /**
- * The form as an element, of everything or of the question `asked`. `spent` is what this browser's surveys cost with this one: see memory.js. `submitted` gets the answers by
- * attribute once every question has one and consent is given, and resolves to what went wrong, or null. The form has no
+ * The form as an element, with all questions or the question `asked`. `spent` is the privacy budget of this browser's surveys, with this one: see memory.js. `submitted` gets the answers by
+ * attribute once every question has one and consent is given, and resolves to an error message or null. The form has no
  * address to be sent to, and nothing else ever reads it.
  */
 export function surveyForm({ deployment, wording, asked, spent, submitted }) {
@@ -34,7 +34,7 @@ export function surveyForm({ deployment, wording, asked, spent, submitted }) {
     mistakes,
     ...questions.map((question) => question.block),
     consent.block,
-    element("p", { class: "quiet" }, isChosen(deployment) ? CHOSEN : "Nothing is drawn, sent or stored before you press the button."),
+    element("p", { class: "quiet" }, isChosen(deployment) ? CHOSEN : "Nothing is sent or stored before you press the button."),
     failure,
     press,
   );
@@ -50,41 +50,39 @@ export function surveyForm({ deployment, wording, asked, spent, submitted }) {
     if (problem) failure.replaceChildren(problem);
     else form.reset();
   });
-  // a page that the browser keeps for its back button must not show answers to whoever comes back
+  // a page cached for the back button must not show the answers to the next person
   addEventListener("pagehide", () => form.reset());
   return form;
 }
 
-const CHOSEN = "Beside the choice that is named above, nothing is drawn or stored before you press the button, and nothing is sent.";
+const CHOSEN = "Only the random choice named above is stored before you press the button. Nothing is sent before that.";
 
-/** Whether what this person is asked was drawn. */
+/** Whether this person's question was drawn at random. */
 const isChosen = ({ questions = [] }) => questions.length > 1;
 
 const REPLACED =
-  "Your answers are randomized here, in your browser: by chance, some of them are replaced by others. Only the result is sent, " +
-  "and you will see it. What you entered is neither sent nor kept.";
+  "Your answers are changed here, in your browser: by chance, some of them are replaced by others. Only the result is sent, " +
+  "and you will see it. Your true answers are not sent and not kept.";
 
-/** What is sent of a person who is asked one question of several. */
+/** The notice for a person who is asked one question of several. */
 function listed(deployment, asked) {
   const { questions } = deployment;
   const lists = listsOf(deployment, asked);
   const count = askedAbout(deployment, asked).length;
   const all = new Set(questions.flatMap((question) => question.attributes)).size;
-  const remembered = "was drawn by chance, says nothing of you, and is remembered in this browser. ";
-  const ways = isChosen(deployment) ? `In which of ${questions.length} ways your answers are listed ${remembered}` : "";
+  const remembered = "was drawn by chance. The choice says nothing about you, and this browser remembers it. ";
+  const ways = isChosen(deployment) ? `Which of the ${questions.length} kinds of lists you get ${remembered}` : "";
   const chosen = count < all ? `You are asked ${count} of the ${all} questions of this survey. Which ${count === 1 ? "one" : "ones"} ${remembered}` : ways;
   const of = lists.length === count ? `some of the possible answers to ${count === 1 ? "the" : "each"} question` : "some of the combinations of answers to these questions";
   const [these, are, them] = lists.length > 1 ? ["these lists", "are", "them"] : ["this list", "is", "it"];
-  const sent = isChosen(deployment) ? `${these} and what you were asked are` : `${these} ${are}`;
+  const sent = isChosen(deployment) ? `${these} and the number of your question are` : `${these} ${are}`;
   return (
-    `${chosen}Your answers are randomized here, in your browser: it draws a list of ${of}. Chance decides whether your answers are listed; how ` +
-    `often they are stands below, under the numbers. Only ${sent} sent, and you will see ${them}. ` +
-    "What you entered is neither sent nor kept."
-  );
+    `${chosen}Your answers are not sent. Instead, your browser draws a list of ${of}. Chance decides whether your answers are listed; ` + `the numbers below say how often they are. Only ${sent} sent, and you will see ${them}. ` +
+    "Your true answers are not kept." );
 }
 
 function protection(deployment, wording, asked, spent) {
-  const answered = spentText((count) => `With this one you will have answered ${count} surveys at this address from this browser.`, spent);
+  const answered = spentText((count) => `With this one, you will have answered ${count} surveys at this address from this browser.`, spent);
   const epsilon = Number(deployment.epsilon.total);
   return element(
     "section",
@@ -107,7 +105,7 @@ function changes(deployment, wording) {
   });
 }
 
-/** How often each list holds the person's answer, and all of them together. */
+/** How often each list holds the person's answer, and all lists together. */
 function matches(deployment, wording, asked) {
   const { lists, together } = chancesOf(deployment, asked);
   const each = listsOf(deployment, asked).map(({ about, named, from }, i) =>
@@ -132,15 +130,14 @@ function numbers(deployment, wording, asked, epsilon) {
     element(
       "p",
       {},
-      `The promise holds for the whole report, whoever sees it and whatever they know besides. Its ε is ${epsilonText(deployment.epsilon.total)}. ` +
-        "You answer once in this browser; reports that you send from elsewhere, or for other surveys, add to what can be learned: " +
-        "their factors multiply.",
+      `The promise holds for the whole report, whoever sees it and whatever else they know. Its ε is ${epsilonText(deployment.epsilon.total)}. ` +
+        "You answer once in this browser. If you send more reports, from elsewhere or for other surveys, more can be learned: " + "their factors multiply.",
     ),
     element("ol", {}, ...rows),
     element(
       "p",
       {},
-      "All that happens here is in ",
+      "Everything that happens here is in ",
       element("a", { href: "optrr.js" }, "a small program"),
       " and ",
       element("a", { href: "sampler.json" }, "a file of probabilities"),
@@ -162,7 +159,7 @@ function questionsFor(attributes, wording) {
   return [...columns].map(([column, members], i) => (typeof column === "string" ? boxesFor(column, members, i, wording) : questionFor(column, i, wording)));
 }
 
-/** Check boxes: the answer about an option is no unless it is ticked, whichever category is declared first. */
+/** Check boxes: an option that is not ticked means no, whichever category is declared first. */
 function boxesFor(column, attributes, i, wording) {
   const { language: lang, options, questions = {} } = wording;
   const inputs = attributes.map((_, k) => element("input", { type: "checkbox", id: `q-${i}-${k}` }));
@@ -204,13 +201,13 @@ function choices(categories, i, lang) {
 function consentFor() {
   const box = element("input", { type: "checkbox", id: "consent", required: true });
   const mistake = element("p", { class: "mistake", id: "mistake-consent", hidden: true }, "Without your consent nothing is sent.");
-  const text = "I have read how my answers are protected, and I want to send my randomized answers.";
+  const text = "I have read how my answers are protected. I want to send my randomized answers.";
   const row = element("label", { class: "option" }, box, element("span", {}, text));
   const block = element("div", { class: "field" }, mistake, row);
   return { text: "Your consent", block, first: box, mark: () => marked(!box.checked, box, mistake) };
 }
 
-/** Shows or hides a field's mistake; whether there is one. */
+/** Shows or hides the mistake of a field; returns whether there is one. */
 function marked(wrong, described, mistake) {
   mistake.hidden = !wrong;
   for (const [name, value] of [["aria-describedby", mistake.id], ["aria-invalid", "true"]]) {

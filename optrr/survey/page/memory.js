@@ -1,13 +1,13 @@
-// What this browser remembers: the report that was made for this survey, and what all surveys at this address cost.
+// This browser's memory: the report for this survey, and the privacy budget of all surveys at this address.
 //
-// A survey is a design and a wording. Surveys that ask different questions may have the same design, so each has an entry of its
-// own, and its report says which questions it answers.
+// A survey is a design and a wording. Surveys with different questions may share a design, so each has a separate entry, and
+// its report names the wording.
 
 import { browserStore } from "./browser-store.js";
 import { answerOnce, ask, ledger } from "./optrr.js";
 import { membersOf } from "./question.js";
 
-/** This browser has something for this survey that cannot be: what was sent, or asked, is not known. */
+/** This browser's data for this survey is invalid: the report, or the question, is unknown. */
 export class Unreadable extends Error {}
 
 const isHex = (text, digits) => typeof text === "string" && text.length === digits && !/[^0-9a-f]/.test(text);
@@ -15,10 +15,10 @@ const hasCost = (entry) => typeof entry?.epsilon === "string" && /^(0|[1-9]\d*)\
 
 export function memoryOf(deployment, wording) {
   const { design, attributes, questions } = deployment;
-  if (!isHex(wording.digest, 64)) throw new Error("The server does not say which questions these are");
+  if (!isHex(wording.digest, 64)) throw new Error("The server does not state which questions these are");
   const key = `${design} ${wording.digest}`;
   const browser = browserStore();
-  // the questions that people were asked before they answered; a ledger of reports has no place for them
+  // the drawn questions before they are answered; they do not belong in a ledger of reports
   const drawn = browserStore("optrr-asked");
 
   const isEntry = (entry) => {
@@ -31,31 +31,31 @@ export function memoryOf(deployment, wording) {
   };
   const update = (change) =>
     browser.update(key, (kept, all) => {
-      if (kept !== undefined && !isEntry(kept)) throw new Unreadable("what this browser kept of this survey cannot be read");
+      if (kept !== undefined && !isEntry(kept)) throw new Unreadable("this browser's data for this survey cannot be read");
       return change(kept, all);
     });
-  /** The client's store, in which this survey's entry stands under its design and its report names its wording. */
+  /** The client's store, with this survey's entry under its design; the report names its wording. */
   const named = (entry) => ({ ...entry, report: { ...entry.report, wording: wording.digest } });
   const store = { update: (_, change) => update((kept, all) => kept ?? named(change(kept, all))) };
 
   return {
     /** The entry of this survey, or undefined. */
     entry: () => update((kept) => kept),
-    /** The number of this person's question, drawn now where there was none; undefined where everybody is asked everything. */
+    /** The number of this person's question, drawn now if there is none; undefined if everybody is asked everything. */
     asked: async () => {
       if (!questions || questions.length === 1) return questions && 1;
       const asked = await drawn.update(key, (kept) => kept ?? ask(deployment));
-      if (!Number.isInteger(asked) || !questions[asked - 1]) throw new Unreadable("what this browser kept of this survey cannot be read");
+      if (!Number.isInteger(asked) || !questions[asked - 1]) throw new Unreadable("this browser's data for this survey cannot be read");
       return asked;
     },
-    /** The entry of this survey, drawn now where there was none; answers are to the question `asked`, where there is one. */
+    /** The entry of this survey, drawn now if there is none; answers are to the question `asked`, if there is one. */
     answer: (answers, asked) => answerOnce(deployment, answers, store, undefined, asked),
-    /** Puts an entry back where the browser's data were deleted meanwhile; returns the one that is there. */
+    /** Restores an entry if the browser's data were deleted meanwhile; returns the stored one. */
     keep: (entry) => update((kept) => kept ?? entry),
     /** Remembers that the collector has this entry's report. */
     delivered: (entry) =>
       update((kept) => (kept === undefined || kept.report.id === entry.report.id ? { ...entry, delivered: true } : kept)),
-    /** The ledger of all entries that can be read, with these further ones, and how many cannot be read. */
+    /** The ledger of all readable entries, with these further ones, and the number of unreadable ones. */
     spent: async (...further) => {
       const all = [...(await browser.all()), ...further];
       const readable = all.filter(hasCost);

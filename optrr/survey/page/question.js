@@ -1,12 +1,12 @@
-// The one question that a person is asked where a survey has several, and the lists that answer it (deployment-format.md, §8).
-// A question is about a few attributes and has a number from 1. Where everybody is asked everything, there is none: undefined.
+// The question that a person is asked in a survey with several, and the lists that answer it (deployment-format.md, §8).
+// A question is about a few attributes and has a number from 1; it is undefined if everybody is asked everything.
 
 import { attributesOf } from "./optrr.js";
 
-/** The attributes that a person is asked about. */
+/** The attributes of a person's question. */
 export const askedAbout = (deployment, asked) => (asked === undefined ? deployment.attributes : attributesOf(deployment, asked));
 
-/** Each list of a report: what it is about, one attribute or all, and how many of how many answers, or combinations, it names. */
+/** Each list of a report: its attributes (one or all), and how many of how many answers, or combinations, it holds. */
 export function listsOf(deployment, asked) {
   const { parts, subset_sizes } = deployment.questions[asked - 1];
   const attributes = attributesOf(deployment, asked);
@@ -14,7 +14,7 @@ export function listsOf(deployment, asked) {
   return groups.map((about, i) => ({ about, named: subset_sizes[i], from: parts[i] }));
 }
 
-/** The numbers that each list of a report names; null where it is no report to this deployment. */
+/** The numbers in each list of a report; null if the report does not fit this deployment. */
 export function membersOf({ questions }, { table, cells }) {
   const question = Number.isInteger(table) ? questions[table - 1] : undefined;
   if (!question || typeof cells !== "string") return null;
@@ -29,13 +29,13 @@ export function membersOf({ questions }, { table, cells }) {
 export const numberOf = (about, answers) =>
   about.reduce((number, { name, categories }) => number * categories.length + categories.indexOf(answers[name]), 0);
 
-/** What a number of a list stands for: a category of each attribute. */
+/** The category of each attribute that a number of a list means. */
 export const categoriesOf = (about, number) =>
   about.reduceRight(([rest, after], { categories: { length }, categories }) => [Math.floor(rest / length), [categories[rest % length], ...after]], [number, []])[1];
 
 /**
- * How often each list holds the person's answer, and how often the lists that do are likely ones: {match, blind}, where
- * `blind` is how often it would be so if they were drawn without looking at the answers.
+ * How often each list holds the person's answer, and how often the set of those lists is a likely one: {match, blind}, where
+ * `blind` is the frequency for lists drawn without looking at the answers.
  */
 export function chancesOf({ questions }, asked) {
   const { parts, subset_sizes, likely, threshold } = questions[asked - 1];

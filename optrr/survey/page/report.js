@@ -1,4 +1,4 @@
-// What the person sees of a report: the record that was sent beside the one that was entered.
+// The view of a report: the record that was sent next to the answers that were entered.
 
 import { button, element, newHeading } from "./elements.js";
 import { label, questionOf } from "./form.js";
@@ -15,17 +15,17 @@ const HEADINGS = {
 
 const NEXT = {
   sending: "",
-  sent: "Thank you. The collector has it.",
+  sent: "Thank you. It has arrived.",
   waiting:
-    "It is kept in this browser. Send it again in a while, or come back to this page later: it will be the same report, nothing is drawn anew.",
-  refused: "It is kept in this browser, and nothing is drawn anew. Please tell those who asked you.",
-  unkept: "This browser did not keep it, and what it does not keep is not sent: you could be asked twice. Please let this page store data and send it again.",
+    "This browser keeps it. Send it again in a while, or come back to this page later. The same report will be sent; no new one is drawn.",
+  refused: "This browser keeps it, and no new one is drawn. Please tell the people who asked you.",
+  unkept: "This browser could not store it. It is sent only if it is stored, so that you are not asked twice. Please allow this page to store data, and send it again.",
 };
 
 /**
- * The view of a report. `answers` are what was entered, or null where that is forgotten; `outcome` is {state, reason}.
+ * The view of a report. `answers` are the entered answers, or null if they are forgotten; `outcome` is {state, reason}.
  *
- * `again` sends the same report again, `forget` shows the report without what was entered.
+ * `again` sends the same report again, `forget` shows the report without the entered answers.
  */
 export function reportView({ deployment, wording, entry, answers, outcome, spent, note, again, forget }) {
   return element(
@@ -36,23 +36,23 @@ export function reportView({ deployment, wording, entry, answers, outcome, spent
     NEXT[outcome.state] ? element("p", {}, NEXT[outcome.state]) : null,
     note ? element("p", { class: "notice" }, note) : null,
     outcome.state === "sending" ? null : button("Send the same report again", again, ["waiting", "unkept"].includes(outcome.state) ? "main" : "plain"),
-    element("h3", {}, answers ? "What you entered and what the report says" : "What the report says"),
+    element("h3", {}, answers ? "Your answers and the report" : "The report"),
     element("ol", { class: "cards" }, ...(entry.report.values ? replaced : listed)(deployment, wording, entry.report, answers)),
     answers
-      ? element("p", {}, "What you entered is only on this screen. It was not sent or stored, and is gone when you leave the page.")
-      : element("p", {}, "What you entered was not stored: this page cannot tell any more which of these answers are yours."),
-    answers ? button("Clear what I entered from the screen", forget) : null,
+      ? element("p", {}, "Your true answers are only on this screen. They were not sent or stored, and are gone when you leave the page.")
+      : element("p", {}, "Your true answers were not stored, so this page cannot tell which of these are yours."),
+    answers ? button("Clear my true answers from the screen", forget) : null,
     element(
       "details",
       {},
-      element("summary", {}, "Exactly what is sent"),
+      element("summary", {}, "The exact report"),
       element("pre", { tabIndex: 0, role: "region", "aria-label": "The report as it is sent" }, JSON.stringify(entry.report, null, 1)),
     ),
     spending(spent),
   );
 }
 
-/** Each answer that was entered, and the one that was sent. */
+/** The entered and the sent answer to each question. */
 function replaced(deployment, wording, { values }, answers) {
   const lang = wording.language;
   return deployment.attributes.map((attribute, i) => {
@@ -65,10 +65,10 @@ function replaced(deployment, wording, { values }, answers) {
   });
 }
 
-// Longer lists are not shown to their end.
+// Maximum length of a list on the screen.
 const MOST_LISTED = 40;
 
-/** Each list that was sent, and whether it holds what was entered. */
+/** Each sent list, and whether it holds the entered answer. */
 function listed(deployment, wording, report, answers) {
   const [lang, members] = [wording.language, membersOf(deployment, report)];
   return listsOf(deployment, report.table).map(({ about }, i) => {
@@ -76,7 +76,7 @@ function listed(deployment, wording, report, answers) {
     const inWords = (number) => categoriesOf(about, number).map(label).join(" · ");
     const shown = members[i].slice(0, MOST_LISTED).map((number) => element("li", { lang }, inWords(number)));
     const more = members[i].length - shown.length;
-    const rest = more > 0 && element("li", {}, `and ${more} more, in “Exactly what is sent” below`);
+    const rest = more > 0 && element("li", {}, `and ${more} more, under “The exact report” below`);
     const says = element("div", {}, element("dt", {}, "The report lists"), element("dd", {}, element("ul", {}, ...shown, rest || null)));
     const entered = answers && element("div", {}, element("dt", {}, "You entered"), element("dd", { lang }, inWords(own)));
     const isListed = members[i].includes(own);

@@ -1,10 +1,10 @@
-// Sending a report, and what the collector's answer means. The contract is in the folder's __init__.py.
+// Sends a report, and interprets the collector's answer. The contract is in the folder's __init__.py.
 
-// Not the report's fault: the same report may be taken later.
+// Status codes after which the same report may be accepted later.
 const LATER = new Set([408, 425, 429]);
 const PATIENCE = 30_000;
 const LONGEST = 300;
-const SOMEBODY_ELSE = "Something else than the collector answered. Does this network ask you to sign in first?";
+const SOMEBODY_ELSE = "The answer came from somewhere else. Does this network ask you to sign in first?";
 
 /** Sends a report once: {state: "sent" | "waiting" | "refused", reason}. */
 export async function deliver(report) {
@@ -20,21 +20,21 @@ export async function deliver(report) {
       signal: AbortSignal.timeout(PATIENCE),
     });
   } catch {
-    return { state: "waiting", reason: "The collector could not be reached. Is this device online?" };
+    return { state: "waiting", reason: "The survey could not be reached. Is this device online?" };
   }
   if (response.ok) return (await acknowledged(response)) ? { state: "sent", reason: null } : { state: "waiting", reason: SOMEBODY_ELSE };
   if (response.status >= 500 || LATER.has(response.status))
-    return { state: "waiting", reason: `The collector cannot take it now (answer ${response.status}).` };
+    return { state: "waiting", reason: `The survey cannot accept it now (answer ${response.status}).` };
   return { state: "refused", reason: await reasonOf(response) };
 }
 
-/** Whether the collector says that it keeps the report; the sign-in page of a network may answer with 200 as well. */
+/** Whether the collector confirms that it keeps the report; the sign-in page of a network may answer with 200 as well. */
 const acknowledged = (response) => response.json().then((body) => body?.kept === true, () => false);
 
 async function reasonOf(response) {
   if (response.status === 410) return "The survey is closed.";
-  if (response.status === 409) return "The collector has another report with the same identifier.";
+  if (response.status === 409) return "Another report has the same identifier.";
   const said = await response.json().then((body) => body?.error, () => null);
   const why = typeof said === "string" && said ? said.slice(0, LONGEST) : `answer ${response.status}`;
-  return `The collector does not take it: ${why}`;
+  return `The survey does not accept it: ${why}`;
 }

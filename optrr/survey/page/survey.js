@@ -7,19 +7,19 @@ import { readDeployment } from "./optrr.js";
 import { reportView } from "./report.js";
 import { deliver } from "./sending.js";
 
-const BEFORE = "You have answered before in this browser. This is the report that was made then.";
-const OTHER_TAB = "This browser had already answered, in another window. That report counts; what you entered now was not used.";
+const BEFORE = "You have answered before in this browser. This is your report from then.";
+const OTHER_TAB = "You have already answered in another window of this browser. That report counts; the answers you entered now were not used.";
 const LOST =
-  "This browser kept something for this survey that cannot be read, so it cannot tell what was sent. So that nobody answers twice, nothing is asked or sent. " +
-  "If you are sure that nothing was sent from here, delete this site's data in your browser and try again.";
+  "The data that this browser stored for this survey cannot be read, so we cannot tell if you have answered. To keep anyone from answering twice, nothing is asked or sent. " +
+  "If you are sure that you have not answered here, delete this site's data in your browser and try again.";
 
 const content = document.getElementById("content");
 const status = document.getElementById("status");
 
 async function start() {
   if (!isSecureContext)
-    return notice("This page is not secure", "It has to come over https; otherwise somebody on the way could change it. Nothing is asked or sent.");
-  // nobody asks twice: what comes later would take the place of a form that is being filled in
+    return notice("This page is not secure", "Its address must begin with https. Otherwise, others could change the page on its way to you. Nothing is asked or sent.");
+  // start only once: a second load would replace a form that is being filled in
   content.replaceChildren();
   status.textContent = "Loading the questions …";
   try {
@@ -32,7 +32,7 @@ async function start() {
 
 async function loaded(path) {
   const response = await fetch(path, { credentials: "omit" }).catch(() => {
-    throw new Error("The survey's server cannot be reached");
+    throw new Error("The server of the survey cannot be reached");
   });
   if (!response.ok) throw new Error(`The server answered with ${response.status} for ${path}`);
   return response.arrayBuffer();
@@ -46,13 +46,13 @@ async function ask(deployment, wording) {
     kept = await survey.memory.entry();
     if (!kept) asked = await survey.memory.asked();
   } catch (error) {
-    if (error instanceof Unreadable) return notice("What you sent before is not known", LOST, start);
-    const why = "It is switched off for this page, or this is a private window. What was sent has to be remembered, so that nobody is asked twice.";
-    return notice("This browser keeps nothing", `${why} Please allow it, or use another browser. Nothing was asked or sent.`, start);
+    if (error instanceof Unreadable) return notice("We cannot tell if you have answered", LOST, start);
+    const why = "Storage is switched off for this page, or this is a private window. The browser must remember your report, so that you are not asked twice.";
+    return notice("This browser cannot store your report", `${why} Please allow it, or use another browser. Nothing was asked or sent.`, start);
   }
   if (kept) return showReport({ ...survey, entry: kept, answers: null, note: BEFORE });
   const submitted = (answers) => randomizeAndSend(survey, answers, asked);
-  // what it will be is read before it is agreed to
+  // the total is shown before consent
   const spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
   content.replaceChildren(surveyForm({ deployment, wording, asked, spent, submitted }));
   status.textContent = "";
@@ -70,13 +70,13 @@ function introduce({ title, asker, introduction, language }) {
   if (title) document.title = title;
 }
 
-/** Draws and stores the report, sends it and shows it; what went wrong where nothing could be drawn. */
+/** Draws, stores, sends and shows the report; returns an error message if nothing could be drawn. */
 async function randomizeAndSend(survey, answers, asked) {
   let remembered;
   try {
     remembered = await survey.memory.answer(answers, asked);
   } catch (error) {
-    return `The report could not be stored in this browser, so nothing was sent: ${error.message}`;
+    return `This browser could not store the report, so nothing was sent: ${error.message}`;
   }
   const { isNew, ...entry } = remembered;
   await showReport({ ...survey, entry, answers: isNew ? answers : null, note: isNew ? null : OTHER_TAB });
@@ -101,7 +101,7 @@ async function showReport({ memory, ...shown }) {
     outcome = { state: "sending" };
     draw();
     outcome = await keep().then(() => deliver(entry.report), () => ({ state: "unkept", reason: null }));
-    // where this is not remembered, the same report is sent again at the next visit
+    // if this is not remembered, the same report is sent again at the next visit
     if (outcome.state === "sent") await memory.delivered(entry).catch(() => {});
     draw();
   };
@@ -111,7 +111,7 @@ async function showReport({ memory, ...shown }) {
     entry = await memory.keep(entry);
     if (entry.report.id !== id) [answers, note] = [null, OTHER_TAB];
   };
-  // see the form: what was entered is gone when the page is left
+  // see the form: the entered answers are gone when the page is left
   addEventListener("pagehide", forget);
   return outcome.state === "sending" ? send() : draw();
 }

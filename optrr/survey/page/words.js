@@ -1,35 +1,35 @@
-// What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
+// The page's sentences with numbers. Pure functions of numbers and texts, which can be tested without a page.
 
-// What an ε means, in words: optrr/core/display/sentences.json, which the server hands out as a module and reports read, too.
+// The meaning of ε in words: optrr/core/display/sentences.json, which the server offers as a module and HTML reports use, too.
 import { SENTENCES } from "./sentences.js";
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 // An ε below LONGEST's logarithm was rounded to a double, which moves its exponential by up to 14 · 2^-53, and Math.exp may be off
-// by a unit in the last place: a factor is never said to be smaller than it is.
+// by a unit in the last place: a factor is never understated.
 const OUTWARD = 1 + 2 ** -48;
 
 // From here a factor is written as a power of ten.
 const LONGEST = 1e6;
 
-/** e^ε with three digits, rounded up; what is read is never below what is spent. */
+/** e^ε with three digits, rounded up, so that the privacy loss is never understated. */
 export function factorText(epsilon) {
   if (epsilon <= 0) return "1";
   const factor = Math.exp(epsilon) * OUTWARD;
   return factor < LONGEST ? plain(factor) : power(epsilon);
 }
 
-/** The odds after a report where they were even before, in percent, rounded up: 100 e^ε/(1 + e^ε). */
+/** The largest chance after a report if it was 50 % before, in percent, rounded up: 100 e^ε/(1 + e^ε). */
 export function percentAtBest(epsilon) {
   return Math.min(100, Math.ceil((100 * OUTWARD) / (1 + Math.exp(-epsilon))));
 }
 
-/** The sentence that is read before anything is drawn. */
+/** The promise that the respondent reads before anything is drawn. */
 export function promise(epsilon) {
   return SENTENCES.promise.replace("{factor}", factorText(epsilon));
 }
 
-/** The same for a reader who does not think in odds. */
+/** The promise as an example with percentages. */
 export function example(epsilon) {
   const percent = percentAtBest(epsilon);
   if (epsilon <= 0) return SENTENCES.before + SENTENCES.nothing;
@@ -37,21 +37,21 @@ export function example(epsilon) {
   return SENTENCES.before + SENTENCES.certain;
 }
 
-/** What a browser's surveys cost taken together: `surveys` says which, and `epsilon` is their sum as decimal text. */
+/** The total privacy budget of a browser's surveys: `surveys` is a sentence with their number, `epsilon` their sum as decimal text. */
 export function together(surveys, epsilon) {
   const factor = factorText(Number(epsilon));
-  return `${surveys} Taken together (ε ${epsilonText(epsilon)}), anyone who sees all reports can at best change their odds by a factor of ${factor}.`;
+  return `${surveys} Taken together (ε ${epsilonText(epsilon)}), they can change the odds about you by a factor of ${factor} at most. That holds even for someone who sees all of them.`;
 }
 
-/** What is said of a browser's surveys, or null where there is no other one; `surveys` makes a sentence of how many they are. */
+/** A sentence about the surveys of this browser, or null if there is no other one; `surveys` turns their number into a sentence. */
 export function spentText(surveys, { entries, epsilon, unreadable }) {
   const known = entries.length > 1 ? together(surveys(entries.length), epsilon) : "";
   const lost = unreadable === 1 ? "One further entry" : `${unreadable} further entries`;
-  const unknown = unreadable > 0 ? `${lost} of this browser cannot be read: what was sent for it is not counted here.` : "";
+  const unknown = unreadable > 0 ? `${lost} in this browser cannot be read, and what was sent there is not counted.` : "";
   return [known, unknown].filter((text) => text).join(" ") || null;
 }
 
-/** How often an answer is replaced, to the nearest whole number of 100 people. */
+/** How often an answer is replaced, as a whole number of 100 reports. */
 export function changeText(flip) {
   const changed = Math.round(100 * flip);
   if (changed === 0) return SENTENCES.hardly;
@@ -59,39 +59,39 @@ export function changeText(flip) {
   return SENTENCES.changed.replace("{changed}", changed);
 }
 
-/** In how many reports something is so, to the nearest whole number of 100. */
+/** A proportion of reports, as a whole number of 100. */
 export function reportsText(share) {
   const reports = Math.round(100 * share);
   if (reports === 0) return "fewer than 1 of 100 reports";
   return reports === 100 ? "nearly all reports" : `about ${reports} of 100 reports`;
 }
 
-/** How often a list that names some answers, or `combinations` of answers, holds the person's own. */
+/** How often a list of answers, or of `combinations` of answers, holds the person's own. */
 export function listText({ named, from, match, blind, combinations }) {
   const what = combinations ? "combinations of answers" : "answers";
-  return `The list names ${named} of ${from} ${what}. In ${reportsText(match)} it holds yours; a list drawn without looking would in ${reportsText(blind)}.`;
+  return `The list holds ${named} of ${from} ${what}. In ${reportsText(match)} it holds yours. A list drawn without a look at your answers would hold yours in ${reportsText(blind)}.`;
 }
 
-/** How often the lists that hold the person's answers are as the file calls likely. */
+/** How often the set of lists that hold the person's answers is one that the file calls likely. */
 export function togetherText({ likely, lists, match, blind }) {
-  return `In ${reportsText(match)} ${likelyText(likely, lists)}. Of lists drawn without looking it would be so in ${reportsText(blind)}.`;
+  return `In ${reportsText(match)}, ${likelyText(likely, lists)}. For lists drawn without a look at your answers, this would happen in ${reportsText(blind)}.`;
 }
 
-// More patterns than this are not read one by one.
+// Maximum number of patterns that are listed one by one.
 const MOST_PATTERNS = 4;
 
 function likelyText(likely, lists) {
-  if (likely.length > MOST_PATTERNS) return `the lists that hold your answers are one of ${likely.length} choices, of ${2 ** lists}, that the file calls likely`;
+  if (likely.length > MOST_PATTERNS) return `the lists that hold your answers are one of ${likely.length} choices (of ${2 ** lists}) that the file calls likely`;
   const each = likely.map((pattern) => {
     const holding = Array.from({ length: lists }, (_, i) => i + 1).filter((number) => (pattern >> (number - 1)) & 1);
     if (holding.length === 0) return "no list holds your answer";
     if (holding.length === lists) return `${lists === 2 ? "both" : "all"} lists hold your answers`;
     return holding.length === 1 ? `only list ${holding[0]} holds your answer` : `only the lists ${holding.join(", ")} hold your answers`;
   });
-  return each.length === 1 ? each[0] : `one of these is so: ${each.join("; ")}`;
+  return each.length === 1 ? each[0] : `one of these is true: ${each.join("; ")}`;
 }
 
-/** An ε from its decimal text with 15 places as people read it: three decimals, rounded up. */
+/** An ε with three decimals, rounded up, from its decimal text with 15 places. */
 export function epsilonText(text) {
   const thousandths = (BigInt(text.replace(".", "")) + 10n ** 12n - 1n) / 10n ** 12n;
   const digits = String(thousandths).padStart(4, "0");
