@@ -32,7 +32,7 @@ def complete_table(table: EstimatedTable) -> EstimatedTable:
     everybody = table.kernel.solve(table.observed).ravel()
     cells = kept.totals(everybody)
     if cells.sum() <= 0:
-        raise TooFewRecords("the estimated share of complete cases is 0; collect more records")
+        raise TooFewRecords("the estimated proportion of complete cases is 0; collect more records")
     kernel = unrandomized(cells.shape, kept.domain.names)
     sampling = CompleteSampling(kernel=kernel, n=table.n, whole=table, kept=kept, everybody=everybody)
     return EstimatedTable(kept.domain, table.n, cells / cells.sum(), kernel, sampling, table.sample, table.notes)

@@ -71,7 +71,7 @@ class Accounting(TableResult):
         """Summarize the total and its unit."""
         whose = "each person over time" if unit_of(self.releases) == PERSON else "each record"
         above = "" if self.within_limit else f", above the limit of {self.limit:g}"
-        return f"total epsilon {epsilon_text(self.epsilon)} for {whose}, if the files are about the same people{above}"
+        return f"total epsilon {epsilon_text(self.epsilon)} for {whose}, if the files are about the same respondents{above}"
 
     def summary(self) -> dict[str, Any]:
         """Return the JSON object."""

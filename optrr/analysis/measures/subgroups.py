@@ -236,8 +236,8 @@ def check_work(sums: int, domain: Domain) -> None:
     cells = int(np.prod(domain.sizes))
     if sums * cells > MOST_WORK:
         raise InvalidInput(
-            f"{sums} shares of {cells} cells of {listed(domain.names)} are asked for, and at most {MOST_WORK} shares times "
-            "cells take a few seconds; ask for fewer, or restrict by fewer attributes"
+            f"{sums} proportions of {cells} cells of {listed(domain.names)} take too long, at most {MOST_WORK} "
+            "proportions times cells are allowed; ask for fewer, or restrict by fewer attributes"
         )
 
 

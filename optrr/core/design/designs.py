@@ -648,7 +648,7 @@ class Design(Labelled, FullRecords, TableResult):
         if categories > _MANY_CATEGORIES:
             out.append(
                 f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
-                "merge categories, or declare ranges, if they need not be told apart"
+                "merge categories, or declare ranges, if they need not be distinguished"
             )
         if self.law.automaton is None:
             lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))

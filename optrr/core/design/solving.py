@@ -201,7 +201,8 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
         raise InvalidInput(
-            f"the proportions reach from {asked.min():g} to {asked.max():g}; their ratio can be at most {high / low:g}"
+            f"the proportions range from {asked.min():g} to {asked.max():g}; give proportions with a ratio of at most "
+            f"{high / low:g}"
         )
     # no ε_i is above its cap
     most = float(np.min(constraints.caps(declared) / asked)) * (1 - 2.0**-50)

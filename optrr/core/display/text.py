@@ -148,7 +148,7 @@ def records_enough(n: float) -> str:
     In words if it is unrealistic.
     """
     if not n <= _MOST_RECORDS:
-        return "more records than anybody has would be needed"
+        return "more records would be needed than any survey has"
     return f"about {two_digits_up(n)} records would do"
 
 

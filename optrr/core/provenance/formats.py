@@ -42,14 +42,16 @@ FORMATS: dict[str, dict[str, str]] = {
         "export": "optrr.allocation.sampled_uses:export_questions",
         "exports": "optrr.allocation.sampled_uses:exports_of_questions",
         "worksheet": "optrr.allocation.sampled_uses:questions_worksheet",
-        "instead": "people answer one question each, which randomize, estimate, test, model, export and verify take; "
+        "instead": "respondents answer one query each, which randomize, estimate, test, model, export and verify "
+        "support; "
         "this needs a design of whole records (protocol optimum of optrr allocate)",
     },
     SAMPLED_VARIANTS: {
         "load": f"{_VARIANTS}:load_sampled_variants",
         "save": f"{_VARIANTS}:save_sampled_variants",
         "verify": f"{_VARIANTS}:verify_sampled_variants",
-        "instead": "people answer about a few variants each, which gwas randomize, gwas scan and verify take; this needs a "
+        "instead": "respondents answer about a few variants each, which gwas randomize, gwas scan and verify support; "
+        "this needs a "
         "design of whole records (optrr gwas design)",
     },
     DEPLOYMENT: {
