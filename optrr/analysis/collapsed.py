@@ -51,22 +51,22 @@ class CollapsedMechanism(Randomizer):
 
     @property
     def epsilon(self) -> float:
-        """Of the records, which are randomized as before."""
+        """Total ε of the records, unchanged by collapsing."""
         return self.whole.epsilon
 
     @property
     def attribute_epsilons(self) -> FloatArray:
-        """Of the records."""
+        """Attribute ε of the records."""
         return self.whole.attribute_epsilons
 
     @property
     def conditional_epsilons(self) -> FloatArray:
-        """Of the records."""
+        """Conditional ε of the records."""
         return self.whole.conditional_epsilons
 
     @property
     def digest(self) -> str:
-        """Of the records' mechanism."""
+        """Digest of the records' mechanism."""
         return self.whole.digest
 
     def kernel(self, names: str | Iterable[str]) -> Kernel:
@@ -186,7 +186,7 @@ class CollapsedAsking:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is collapsed."""
+        """Notes on the collapsed categories."""
         domain = self.asking.domain
         return tuple(
             f"{name}: {', '.join(category_word(domain[name].texts[k]) for k in codes)} collapsed as {REST}{self.why}"
@@ -210,7 +210,7 @@ class CollapsedAsking:
 
     @cached_property
     def mechanism(self) -> CollapsedMechanism:
-        """As the collapsed records show it."""
+        """Mechanism of the collapsed records."""
         groups = []
         for attribute in self.asking.domain:
             codes = self.parts.get(attribute.name, ())
@@ -222,7 +222,7 @@ class CollapsedAsking:
 
     @property
     def public(self) -> PublicColumns:
-        """The design's."""
+        """Public columns of the design."""
         public: PublicColumns = self.asking.public
         return public
 

@@ -48,7 +48,7 @@ class CompleteSampling(Sampling):
 
     @cached_property
     def _cells(self) -> FloatArray:
-        """A: (R of complete cases, R of everybody)."""
+        """Matrix A, (R of complete cases, R of all people)."""
         return np.asarray(np.arange(self.kernel.cells)[:, None] == self.kept.place, dtype=np.float64)
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:

@@ -77,7 +77,7 @@ class Equations(ABC):
 
         @property
         def degrees(self) -> float:
-            """Of freedom of V, which are finite where it is a sample's."""
+            """Degrees of freedom of V, finite if it is a sample's."""
             ...
 
     else:

@@ -220,7 +220,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, columns: PublicColumns = NONE) -> bool:
-    """Check whether complete cases are requested and are not everybody.
+    """Check whether complete cases are requested and differ from all cases.
 
     Raises InvalidInput where no attribute of the design declares a missing value, for a sample, and for missing at random.
     """
@@ -243,7 +243,7 @@ def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, colu
 
 
 def estimated_table(reports: Reports, names: Sequence[str], complete: bool, partly: bool = False) -> EstimatedTable:
-    """Estimate a table with its covariance, of complete cases or everybody."""
+    """Estimate a table with its covariance, of complete cases or all people."""
     if reports.of_records:
         table = counted_table(reports.counted(names), reports.randomizer)
     else:

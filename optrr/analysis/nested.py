@@ -60,7 +60,7 @@ class Comparison(Result):
 
     @property
     def bic_difference(self) -> float | None:
-        """The same of BIC."""
+        """BIC of the larger model minus BIC of the smaller."""
         return None if self.ratio is None else self.score.df * self.larger.log_records - self.ratio
 
     @property

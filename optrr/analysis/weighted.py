@@ -68,7 +68,7 @@ class RaoScott:
 
     @property
     def clear(self) -> NDArray[np.bool_]:
-        """Where every category's share is clear of 0, (B,)."""
+        """Whether every category's proportion is clear of 0, (B,)."""
         return np.asarray(np.all(self.ratios >= CLEAR_OF_ZERO, axis=1))
 
 

@@ -80,7 +80,7 @@ class LogLinear(TableResult):
 
     @property
     def labels(self) -> list[str]:
-        """What each coefficient is about."""
+        """Names of the coefficients."""
         return self.terms.labels()
 
     @cached_property

@@ -247,7 +247,7 @@ class NullModel:
 
     @cached_property
     def _reading(self) -> FloatArray:
-        """What of the logarithms of a table of the model makes its coefficients, (R, p)."""
+        """Linear map from the logarithms of a fitted table to its coefficients, (R, p)."""
         flat = self.columns.reshape(-1, self.kernel.cells)
         return np.asarray(np.linalg.pinv(np.vstack([np.ones(flat.shape[1]), flat]))[:, 1:])
 
@@ -419,7 +419,7 @@ class LogLinearState:
 
     @cached_property
     def information(self) -> FloatArray:
-        """Of one record on β, (B, p, p)."""
+        """Information of one record on β, (B, p, p)."""
         return np.asarray((self.derivative / self.expected[:, None]) @ np.swapaxes(self.derivative, 1, 2))
 
 

@@ -385,7 +385,7 @@ def p_value(deviate: float, below: float, above: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
-    """What observed proportions (R,) of n reports say about one measure."""
+    """Test of the values of one measure by observed proportions (R,) of n reports."""
 
     odds: Odds
     sampling: Sampling
@@ -445,7 +445,7 @@ class Inversion:
         return self._solved[position]
 
     def _turned(self, position: float, start: Null) -> Null | None:
-        """Alternate between tangent plane and likeliest reports; None if divergent."""
+        """Alternate between tangent plane and maximum likelihood; None if divergent."""
         sampling, reports, sums, before, step, part = self.sampling, start.reports, start.sums, inf, 0.0, 1.0
         for _ in range(_TURNS):
             equation = self.odds.equation(position, sums)

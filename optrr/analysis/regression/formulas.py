@@ -161,7 +161,7 @@ class Predictors:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each column is called."""
+        """Names of the columns."""
         return tuple(_named(str(self.spec.column_names[c]), self.aliases) for c in self._estimated)
 
     @cached_property
@@ -172,12 +172,12 @@ class Predictors:
 
     @cached_property
     def _estimated(self) -> list[int]:
-        """The others."""
+        """Positions of the columns other than offsets."""
         return [c for c in range(len(self.spec.column_names)) if c not in self._offsets]
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """In the order of the columns; those without columns left out."""
+        """Terms in the order of the columns; terms without columns are left out."""
         out = []
         for term, columns in self.spec.term_indices.items():
             places = tuple(self._estimated.index(c) for c in columns if c in self._estimated)

@@ -281,19 +281,19 @@ class LikelihoodEquations(Equations):
 
     @property
     def parameters(self) -> int:
-        """By level and coefficient, or by category and column."""
+        """Number of parameters, by level and coefficient or category and column."""
         return int(self.columns.shape[-1])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of groups with few records a cell."""
+        """Notes on groups with few records a cell."""
         groups, cells = self.x.shape[:2]
         few = min(groups, cells) > 1 and self._records < _MANY_IN_LAWS * groups * cells
         return (_FEW_IN_LAWS,) if few else ()
 
     @property
     def _records(self) -> float:
-        """Records of equal weights that say as much."""
+        """Number of equally weighted records with as much information."""
         return float(self.n.min())
 
     @cached_property
@@ -339,7 +339,7 @@ class LikelihoodEquations(Equations):
 
     @cached_property
     def _outcome(self) -> FloatArray:
-        """About the outcome's shares, (B, r), all above 0."""
+        """Approximate proportions of the outcome, (B, r), all above 0."""
         r = self.categories
         own = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=2).mean(axis=0)
         seen = self.shares.reshape(len(self.shares), -1, r).sum(axis=1)
@@ -688,7 +688,7 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
 
     @property
     def degrees(self) -> float:
-        """Of freedom of the sample's variances."""
+        """Degrees of freedom of the sample's variances."""
         return self.sample.degrees
 
     def spread(self, theta: FloatArray) -> FloatArray:

@@ -156,7 +156,7 @@ class Synthetic(TableResult):
 
     @property
     def kept(self) -> float:
-        """The share of its association that the median pair keeps."""
+        """Proportion of its association that the median pair keeps."""
         return float(np.median([p.kept for p in self.pairs]))
 
     @property

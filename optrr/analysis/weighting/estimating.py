@@ -71,7 +71,7 @@ class GroupTable:
 
     @property
     def design_effect(self) -> FloatArray:
-        """By how much the sample's design and the weights multiply each variance."""
+        """Factor of the sample's design and the weights on each variance."""
         return self.n / self.effective_n
 
     def columns(self) -> dict[str, FloatArray]:

@@ -232,7 +232,7 @@ class WeightedReports:
 
     @property
     def weighting(self) -> float:
-        """By how much unequal weights alone make records fewer."""
+        """Factor by which unequal weights alone reduce the effective number of records."""
         return self.n / self.kish
 
     @cached_property

@@ -93,7 +93,7 @@ class Asking(ABC):
 
         @property
         def domain(self) -> Domain:
-            """The attributes asked for."""
+            """Requested attributes."""
             ...
 
     @property
@@ -124,7 +124,7 @@ class Asking(ABC):
 
     @abstractmethod
     def randomize_frame(self, data: Any, random_state: RandomState = None) -> Any:
-        """Draw everybody's report of records in a data frame.
+        """Draw a report for each record of a data frame.
 
         The order is kept, which no ε covers.
 
@@ -173,7 +173,7 @@ class Asking(ABC):
 
     @property
     def earlier(self) -> tuple[Release, ...]:
-        """Releases of the same people that this protocol follows."""
+        """Earlier releases of the same respondents."""
         return ()
 
     @property
@@ -332,7 +332,7 @@ class Asking(ABC):
 
 
 class FullRecords(Asking):
-    """Protocol that randomizes everybody's whole record by one mechanism.
+    """Protocol that randomizes every whole record by one mechanism.
 
     Any table can be estimated from the reports, now or later.
     """
@@ -375,13 +375,13 @@ class FullRecords(Asking):
 
     @property
     def digest(self) -> str:
-        """The mechanism's."""
+        """Digest of the mechanism."""
         digest: str = self.mechanism.digest
         return digest
 
     @property
     def mechanism_name(self) -> str:
-        """The mechanism's."""
+        """Name of the mechanism."""
         return self.mechanism.mechanism_name
 
     def release_file(
@@ -577,7 +577,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def requested_epsilons(self) -> FloatArray:
-        """ε_i asked for, in nats, shape (m,)."""
+        """Requested ε_i in nats, shape (m,)."""
         return self.solution.problem.epsilons
 
     @property
@@ -696,7 +696,7 @@ def requirements(design: Design) -> str:
 
 
 def _how_to_keep(design: Design, first: str, second: str) -> str:
-    """Advise how to keep a pair visible, given the present requirements."""
+    """Advise how to avoid a pair's attenuation, given the present requirements."""
     problem = design.solution.problem
     if design.solution.status is Status.BASELINE:
         return "use ``method='auto'`` and ``preserve='pairs'``"

@@ -93,7 +93,7 @@ def _asked(design: Design) -> Section:
 
 
 def _pairs(design: Design) -> list[Section]:
-    """List visible pairs; empty for one attribute or too many."""
+    """List the attenuation of pairs; empty for one attribute or too many."""
     if design.faintest_pair is None:
         return []
     ratio, first, second = design.faintest_pair

@@ -34,7 +34,7 @@ Limits = float | Mapping[str, float] | None
 
 @dataclass(frozen=True)
 class Constraints:
-    """What to require beside accuracies or a total.
+    """Requirements in addition to accuracies or a total.
 
     Parameters
     ----------

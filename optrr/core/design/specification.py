@@ -41,7 +41,7 @@ from optrr_solvers.problem import SIZE_RANGE
 
 
 class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One attribute, as the file says it."""
+    """One attribute, as in the file."""
 
     name: str
     size: int | None = None
@@ -57,7 +57,7 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True):
-    """A whole file, as it says it."""
+    """Content of a specification file."""
 
     attributes: list[AttributeSpec]
     epsilon: float | None = None

@@ -150,7 +150,7 @@ class Page:
 
     @property
     def footer(self) -> str:
-        """What made the page."""
+        """Name of the software that made the report."""
         return f"{SOFTWARE}; epsilons in nats."
 
 
@@ -161,7 +161,7 @@ FOREST = (
 
 @dataclass(frozen=True)
 class OneTable:
-    """What stands on the page of a result that is one table.
+    """Texts around the table in the report of a result that is one table.
 
     Parameters
     ----------

@@ -313,7 +313,7 @@ def _as_fraction(text: str, kind: pa.DataType) -> float | None:
 
 
 def _outside(cell: pa.Scalar, bins: Bins) -> str:
-    """Describe a value outside all bins, never on which side it lies.
+    """Describe a value outside all bins without its side.
 
     Empty for a text that is not a number or date.
     """

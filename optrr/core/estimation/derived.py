@@ -112,7 +112,7 @@ class ClearCategories:
 
     @cached_property
     def clear(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which categories of either attribute can be told from 0."""
+        """Categories of either attribute that are clear of 0."""
         return self.ratios[0] >= CLEAR_OF_ZERO, self.ratios[1] >= CLEAR_OF_ZERO
 
     @property

@@ -104,7 +104,7 @@ class Estimate(CellsResult):
 
     @property
     def errors(self) -> Literal["unbiased", "none"]:
-        """Of which estimate the standard errors are."""
+        """Name of the estimate that the standard errors belong to."""
         return "none" if self.interval == "none" else "unbiased"
 
     @property

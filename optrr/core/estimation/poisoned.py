@@ -126,7 +126,7 @@ class Poisoning(CellsResult):
 
     @property
     def hundredth(self) -> str:
-        """One sentence: how few fake reports move some share by 0.01."""
+        """One sentence on the fewest fake reports that move a proportion by 0.01."""
         fewest = self.reports_to_move()
         if fewest == inf:
             return f"no number of fake reports moves a proportion of this table by {HUNDREDTH}"
@@ -250,7 +250,7 @@ def _bounds(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int,
 
 
 def check_fakes(fakes: int, n: int) -> None:
-    """Raise InvalidInput unless at least one of ``n`` reports is honest."""
+    """Raise InvalidInput unless at least one of ``n`` reports is genuine."""
     if not 1 <= fakes < n:
         raise InvalidInput(
             f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; give at least 1, and fewer than there are "

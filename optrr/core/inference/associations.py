@@ -110,7 +110,7 @@ class Association:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What must be known of the result, one line each."""
+        """Warnings about the result, one line each."""
         return ()
 
     def forms(self, tables: NDArray[np.number]) -> Iterator[tuple[IntArray, "Association"]]:

@@ -51,7 +51,7 @@ class LikelihoodRatio(Association):
 
     @cached_property
     def contrasts(self) -> FloatArray:
-        """Those of independence, which power looks at."""
+        """Contrasts of the test of independence, for its power."""
         return all_contrasts(*self.sizes)
 
     @property
@@ -117,7 +117,7 @@ def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
 
 
 def _likeliest(observed: FloatArray, kernel: Kernel) -> FloatArray:
-    """Compute expected outputs of the likeliest distribution.
+    """Compute expected outputs of the maximum-likelihood distribution.
 
     The observed ones if the unbiased estimate is proper.
     """

@@ -112,7 +112,7 @@ class TestResult(Result):
 
     @property
     def source(self) -> str:
-        """Where the p-value comes from, in words."""
+        """Source of the p-value, in words."""
         return _SOURCES.get(self.calibration, self.calibration)
 
     @property

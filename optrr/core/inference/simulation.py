@@ -170,7 +170,7 @@ class LimitOrDrawn:
 
     @property
     def simulated(self) -> NDArray[np.bool_]:
-        """Where statistics were drawn."""
+        """Whether each p-value comes from drawn statistics."""
         return np.asarray(self.source == "bootstrap")
 
     @classmethod

@@ -301,7 +301,7 @@ class ProductKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Those of a single part."""
+        """Probabilities of own and other reports of a single part."""
         return self.parts[0].own_and_other if len(self.parts) == 1 else None
 
     def check_invertible(self) -> None:
@@ -405,7 +405,7 @@ class EffectKernel(Kernel):
 
     @property
     def largest_weights(self) -> FloatArray:
-        """The same for all cells: the largest entry of the inverse."""
+        """Largest entry of the inverse, the same for all cells."""
         return np.full((1,) * len(self.sizes), self._inverse_entries.max())
 
     def own_moment(self, power: int) -> FloatArray:
@@ -418,7 +418,7 @@ class EffectKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Of one attribute."""
+        """Probabilities of own and other reports of one attribute."""
         if len(self.sizes) > 1 or self.batch:
             return None
         own, other = self.cell_probabilities
@@ -583,7 +583,7 @@ class MatrixKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Of columns of P that are alike but for the diagonal."""
+        """Probabilities of own and other reports, if P is constant off the diagonal."""
         own = np.diag(self.p)
         other = (self.p.sum(axis=0) - own) / max(self.cells - 1, 1)
         alike = np.allclose(self.p, np.where(np.eye(self.cells, dtype=bool), self.p, other), rtol=0, atol=_SAME)

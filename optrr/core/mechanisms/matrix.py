@@ -255,7 +255,7 @@ class MatrixMechanism(Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Of the domain and the matrices' whole numbers."""
+        """Digest of the domain and the matrices' whole numbers."""
         weights = [hashlib.sha256(m.weights.astype("<u8").tobytes()).hexdigest() for m in self.matrices]
         return digest_of(self.domain, {"matrices": weights})
 
@@ -265,6 +265,6 @@ class MatrixMechanism(Randomizer):
         return parts[0] if len(parts) == 1 else ProductKernel(parts)
 
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Randomize valid codes where they stand, shape (n, m)."""
+        """Randomize valid codes in place, shape (n, m)."""
         for i, matrix in enumerate(self.matrices):
             codes[:, i] = matrix.sample(codes[:, i], source)

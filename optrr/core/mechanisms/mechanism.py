@@ -303,7 +303,7 @@ class Randomizer(ABC):
 
     @abstractmethod
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Randomize valid codes where they stand, shape (n, m)."""
+        """Randomize valid codes in place, shape (n, m)."""
 
     def matrix(self, names: str | Iterable[str] | None = None) -> FloatArray:
         """Build the distortion matrix P[u, v] = Pr(output v | input u).
@@ -439,12 +439,12 @@ class Mechanism(Labelled, Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Of the domain and the law's record."""
+        """Digest of the domain and the law's record."""
         return digest_of(self.domain, {"law": record_of(self.law)})
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """The law's."""
+        """Blocks of the law."""
         return tuple(members for members, _ in self.law.blocks)
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
@@ -466,7 +466,7 @@ class Mechanism(Labelled, Randomizer):
         return EffectKernel(sizes, effect_transform(changes, sizes), called, changes)
 
     def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Randomize valid codes where they stand, shape (n, m)."""
+        """Randomize valid codes in place, shape (n, m)."""
         flip(codes, self.law, source)
 
 

@@ -309,11 +309,11 @@ class Asked(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """The attributes asked for."""
+        """Requested attributes."""
 
     @property
     def digest(self) -> str:
-        """What its records say that they were randomized by."""
+        """Digest of the design in the records' provenance."""
 
     @property
     def public(self) -> PublicColumns:
@@ -433,7 +433,7 @@ class OpenedRecords:
         return known
 
     def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
-        """Return the public columns if all releases agree on those not ``asked`` for.
+        """Return the public columns if all releases agree on those not in ``asked``.
 
         Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
         """
