@@ -583,7 +583,7 @@ class MatrixKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Probabilities of own and other reports, if P is constant off the diagonal."""
+        """Probabilities of own and other reports, if P has flat off-diagonal columns."""
         own = np.diag(self.p)
         other = (self.p.sum(axis=0) - own) / max(self.cells - 1, 1)
         alike = np.allclose(self.p, np.where(np.eye(self.cells, dtype=bool), self.p, other), rtol=0, atol=_SAME)
