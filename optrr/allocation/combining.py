@@ -74,7 +74,7 @@ _FEW = 3
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What was counted of one question's reports for one table.
+    """Counted reports of one query for one table.
 
     ``shared`` are the places in the question's table of the attributes that the wanted table shares with it, ``axes`` theirs in
     the wanted table. ``supports`` counts, for every cell over the shared attributes, the named cells; of a report on subsets
@@ -396,7 +396,7 @@ def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = 
 
 @dataclass(frozen=True, eq=False)
 class AnsweredLaw:
-    """What the covariance is made of.
+    """Components of the covariance of an estimated table.
 
     ``second`` (5,)*m are the coefficients of Σ E z zᵀ/N; ``means`` (2^m, 2^m) those of Σ E z E zᵀ/N, by the attributes of both
     margins, the first one's bit the highest.
@@ -421,7 +421,7 @@ class AnsweredLaw:
 
     @cached_property
     def _operator(self) -> FloatArray:
-        """(R, R²): what each record adds."""
+        """Contribution of each record, shape (R, R²)."""
         return np.stack([self._seconds(each).ravel() for each in np.eye(math.prod(self.sizes))])
 
     def _margins(self, table: FloatArray) -> FloatArray:

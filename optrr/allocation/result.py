@@ -55,7 +55,7 @@ _EQUAL = 0.01
 
 @dataclass(frozen=True)
 class Prediction:
-    """What to expect of one table.
+    """Predicted error of one table.
 
     ``error`` is G_U, an upper bound of n E‖π̂_U − π_U‖² for every population; ``sampling_error`` the part of it that is left
     without any randomization; ``standard_error`` the root mean square over cells with n people, None without n.
@@ -220,12 +220,12 @@ class Allocation(TableResult):
 
     @property
     def design(self) -> Design:
-        """That law's design."""
+        """Design of the best noise distribution."""
         return self.best_law.design
 
     @cached_property
     def asking(self) -> Asking:
-        """What to save, randomize and estimate with: the chosen protocol."""
+        """The chosen protocol, to save, randomize and estimate with."""
         return self.protocol.asking.beside(self.asked.public)
 
     def certified(self) -> Asking:
@@ -243,7 +243,7 @@ class Allocation(TableResult):
 
     @property
     def error(self) -> float:
-        """Σ weight G_U of the chosen protocol."""
+        """Workload error Σ weight G_U of the chosen protocol."""
         return self.protocol.error
 
     @cached_property
@@ -445,7 +445,7 @@ class Allocation(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using it."""
+        """Warnings to read before using the result, one line each."""
         said = [w for w in self.asking.warnings if not w.startswith(NOTE)]
         if not self.asking.budgets:
             said += self.asked.public.left_out("an answer to one question")

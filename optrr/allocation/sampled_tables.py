@@ -150,7 +150,7 @@ class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What the file holds."""
+    """Content of a file of sampled tables."""
 
     format: str
     software: str
@@ -338,7 +338,7 @@ class SampledTables(Asking, TableResult):
 
     @cached_property
     def digest(self) -> str:
-        """Of the domain, the tables, their shares and reports, and the answers' ε."""
+        """Digest of the domain, tables, proportions, reports and ε."""
         tables = [
             {"attributes": [*names], "share": share, "subset_sizes": report.subset_sizes, "likely": report.likely}
             for names, share, report in zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)

@@ -75,7 +75,7 @@ class Strategy:
 
     @cached_property
     def asking(self) -> Asking:
-        """What can be saved, asked and estimated from."""
+        """Protocol to save, randomize and estimate with."""
         return self.build()
 
     @property

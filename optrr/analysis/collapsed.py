@@ -51,17 +51,17 @@ class CollapsedMechanism(Randomizer):
 
     @property
     def epsilon(self) -> float:
-        """Total ε of the records, unchanged by collapsing."""
+        """Total ε of the records, which are randomized as before, in nats."""
         return self.whole.epsilon
 
     @property
     def attribute_epsilons(self) -> FloatArray:
-        """Attribute ε of the records."""
+        """Attribute ε of the records, in nats."""
         return self.whole.attribute_epsilons
 
     @property
     def conditional_epsilons(self) -> FloatArray:
-        """Conditional ε of the records."""
+        """Conditional ε of the records, in nats."""
         return self.whole.conditional_epsilons
 
     @property
@@ -186,7 +186,7 @@ class CollapsedAsking:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the collapsed categories."""
+        """Statement of the collapsed categories."""
         domain = self.asking.domain
         return tuple(
             f"{name}: {', '.join(category_word(domain[name].texts[k]) for k in codes)} collapsed as {REST}{self.why}"

@@ -54,7 +54,7 @@ _PRECISION = 1e-6
 
 
 class Equations(ABC):
-    """Ψ(θ) = 0 of B data sets of ``n`` records each, (B,)."""
+    """Estimating equations Ψ(θ) = 0 of B data sets of ``n`` records each, (B,)."""
 
     # description of the estimation in results
     method: str
@@ -77,7 +77,7 @@ class Equations(ABC):
 
         @property
         def degrees(self) -> float:
-            """Degrees of freedom of V, finite if it is a sample's."""
+            """Degrees of freedom of V, finite for a sample's."""
             ...
 
     else:
@@ -197,7 +197,7 @@ class Equations(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """θ (B, p), and in which data sets it solves the equations at a maximum, (B,)."""
+    """Solutions θ (B, p), and in which data sets they are maxima, (B,)."""
 
     theta: FloatArray
     converged: NDArray[np.bool_]

@@ -80,7 +80,7 @@ class Whitened:
 
     @cached_property
     def _root(self) -> FloatArray:
-        """(R − 1, R − 1)."""
+        """Root of the inverse covariance, shape (R − 1, R − 1)."""
         covariance = self.sampling.covariance(self.table)[:-1, :-1]
         scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float64).tiny))
         root = np.linalg.cholesky(covariance / np.outer(scale, scale) + _RIDGE * np.eye(scale.size))

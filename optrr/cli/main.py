@@ -200,7 +200,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _plainly(message: str) -> str:
-    """What click says of a value, without its names of types."""
+    """Rewrite click's message on a value without its names of types."""
     plain = re.sub(
         r"a valid (integer|float)( range)?\b",
         lambda of: "a whole number" if of[1] == "integer" else "a number",

@@ -53,7 +53,7 @@ _SECTION = {f"--{name}": title for title, names in _SECTIONS.items() for name in
 
 @dataclass(frozen=True, eq=False)
 class _Declared:
-    """What the default of a parameter says of its option or argument."""
+    """Option or argument that the default of a parameter declares."""
 
     kind: type[click.Parameter]
     flags: tuple[str, ...]

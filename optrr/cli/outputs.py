@@ -202,7 +202,7 @@ class Analysis:
 
     @cached_property
     def asking(self) -> Design | SampledTables:
-        """What people were asked by."""
+        """Protocol of the records."""
         return load_asking(self.design_file)
 
     def open(

@@ -109,7 +109,7 @@ class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _FrameRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What every deployment file holds, whatever draws."""
+    """Common content of all deployment files."""
 
     format: str
     software: str
@@ -228,7 +228,7 @@ class DeploymentFile(ABC):
     @property
     @abstractmethod
     def drawn_by(self) -> str:
-        """What a client does for one record, in a few words."""
+        """Short description of a client's work for one record."""
 
     @abstractmethod
     def recomputed(self) -> list[tuple[str, Sequence[str], Sequence[Decimal], str]]:
@@ -317,7 +317,7 @@ class Deployment(DeploymentFile):
 
     @property
     def is_heavy(self) -> bool:
-        """By the states and bits of the automaton."""
+        """Whether checks may be slow, by the states and bits of the automaton."""
         return work(self.automaton) > _MOST_HERE
 
     @classmethod
@@ -381,7 +381,7 @@ class DeployedTrials(DeploymentFile):
 
     @property
     def is_heavy(self) -> bool:
-        """By attributes times totals."""
+        """Whether checks may be slow, by attributes times totals."""
         return self.trials.work > _MOST_SUMS_HERE
 
     @classmethod
@@ -488,7 +488,7 @@ class DeployedQuestions(DeploymentFile):
 
     @property
     def is_heavy(self) -> bool:
-        """By the bits of all thresholds."""
+        """Whether checks may be slow, by the bits of all thresholds."""
         return len(self.questions) * self.bits > _MOST_BITS_HERE
 
     def _digits(self, threshold: int) -> str:

@@ -100,12 +100,12 @@ class AnswersToOne:
 
     @property
     def title(self) -> str:
-        """What findings call it."""
+        """Name of the query in findings."""
         return f"query {self.number + 1}"
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """Of how many categories, or cells, each subset is."""
+        """Number of categories, or cells, of each subset."""
         return self.question.report.parts(self.shape)
 
     @cached_property

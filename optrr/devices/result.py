@@ -177,7 +177,7 @@ class Audit(TableResult):
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What no audit from outside can see, and what this one had too few queries for."""
+        """Violations that no audit, or this one, could detect."""
         return (
             f"{self.n} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or to fewer with "
             f"probability {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer without changes",

@@ -68,7 +68,7 @@ class AdjustedEffects:
 
     @property
     def columns(self) -> dict[str, FloatArray]:
-        """As columns of a scan's table: slopes of a trait, odds ratios of a status."""
+        """Columns of a scan's table: slopes of a trait, odds ratios of a status."""
         test = self.beta / self.error
         if self.of_trait:
             first = {"A1_FREQ": self.frequency, "BETA": self.beta}

@@ -98,7 +98,7 @@ class AdjustedScan:
 
     @cached_property
     def pair_kernel(self) -> EffectKernel:
-        """Of genotype and y, which is not randomized if it is a trait."""
+        """Kernel of genotype and y; y is not randomized if it is a trait."""
         if self.values.trait is None:
             return self.kernel
         eigenvalues = self.kernel.eigenvalues.copy()
@@ -107,13 +107,13 @@ class AdjustedScan:
 
     @cached_property
     def groups(self) -> dict[str, _Together]:
-        """By kind of chromosome."""
+        """Variants grouped by kind of chromosome."""
         male = None if self.cohort.male is None else self.cohort.male[self.values.rows]
         return {kind: _Together.of(kind, self.values, male) for kind in map(str, set(self.kinds))}
 
     @cached_property
     def kinds(self) -> NDArray[np.object_]:
-        """Of every variant."""
+        """Kind of chromosome of every variant."""
         return single_copy_chromosomes(self.cohort.variants.chromosome)
 
     @cached_property

@@ -149,12 +149,12 @@ class GenomicDesign(_FileDesign):
 
     @property
     def max_conditional_epsilon(self) -> float:
-        """As :class:`ReportedDesign`."""
+        """Largest conditional ε; see :class:`ReportedDesign`."""
         return float(self.design.conditional_epsilons.max())
 
     @property
     def spent_said(self) -> str:
-        """As :class:`ReportedDesign`."""
+        """Statement of a report's ε; see :class:`ReportedDesign`."""
         return (
             f"Total epsilon of a person's record {epsilon_text(self.design.epsilon)} nats "
             f"(certified at least {bound_text(self.design.lower_bound)}), largest conditional epsilon "
@@ -163,7 +163,7 @@ class GenomicDesign(_FileDesign):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user must know before using it, one line each."""
+        """Warnings to read before using the design, one line each."""
         return (*self.design.warnings, *association_warnings(self.design))
 
     def randomize(
@@ -458,7 +458,7 @@ class AssociationDesign(_FileDesign):
 
     @property
     def spent_said(self) -> str:
-        """As :class:`ReportedDesign`."""
+        """Statement of a report's ε; see :class:`ReportedDesign`."""
         spent = epsilon_text(self.design.epsilon)
         return f"Everybody gave one answer, of total epsilon {spent} nats: {self.design.questions_asked}."
 

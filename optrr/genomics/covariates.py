@@ -77,7 +77,7 @@ class CovariateValues:
 
     @property
     def names(self) -> list[str]:
-        """Of all public columns that are used."""
+        """Names of all public columns that are used."""
         return [*self.labels, *(name for name in (self.strata_name, self.trait_name) if name is not None)]
 
     @property

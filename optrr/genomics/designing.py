@@ -52,7 +52,7 @@ _LEAST_STATUS = 0.5
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent.
+    """Accuracies or total ε available to a design.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Genotypic(Association):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That a genotype is absent."""
+        """Warning that a genotype is absent."""
         return () if self.absent < 0 else (ABSENT,)
 
     def forms(self, tables: NDArray[np.number]) -> Iterator[tuple[IntArray, Association]]:

@@ -208,7 +208,7 @@ class OddsRatios:
 
     @property
     def columns(self) -> dict[str, FloatArray]:
-        """As columns of a scan's table."""
+        """Columns of a scan's table."""
         first = {"F_A": self.cases, "F_U": self.controls, "OR": self.ratio}
         return first | {"SE": self.standard_error, "L95": self.low, "U95": self.high}
 

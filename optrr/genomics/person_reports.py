@@ -122,7 +122,7 @@ class ReportedDesign(ABC):
     @property
     @abstractmethod
     def spent_said(self) -> str:
-        """What a person's report costs, in a sentence or two."""
+        """Statement of the ε of one person's report, in a sentence or two."""
 
     @property
     def layout(self) -> Layout:

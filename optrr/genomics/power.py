@@ -274,7 +274,7 @@ def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
 
 @dataclass(frozen=True)
 class SightRow:
-    """What one ``way`` to ask sees of a risk allele of this ``frequency``.
+    """Power of one protocol for a risk allele of this ``frequency``.
 
     ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are planned
     (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true records would have

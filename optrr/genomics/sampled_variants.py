@@ -69,7 +69,7 @@ _LEAST_CASES = 0.002
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What was answered about B variants, all through one channel.
+    """Counted answers about B variants, all through one channel.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Told:
 
     @property
     def all_counts(self) -> FloatArray:
-        """Of the answers about the variants and of those about the status, (B, Y + 2)."""
+        """Counts of answers about the variants and about the status, (B, Y + 2)."""
         return np.concatenate([self.counts, self.status], axis=1)
 
     @property
@@ -202,12 +202,12 @@ class SampledVariants(Result):
 
     @property
     def earlier(self) -> tuple[Release, ...]:
-        """None."""
+        """Earlier releases: none."""
         return ()
 
     @property
     def public(self) -> PublicColumns:
-        """None."""
+        """Public columns: none."""
         return NONE
 
     @property
@@ -217,7 +217,7 @@ class SampledVariants(Result):
 
     @cached_property
     def digest(self) -> str:
-        """Of the variants and everything that is drawn."""
+        """Digest of the variants and the drawn probabilities."""
         drawn = {
             "answer_epsilon": self.answer_epsilon,
             "each": self.each,
@@ -244,7 +244,7 @@ class SampledVariants(Result):
 
     @property
     def questions_asked(self) -> str:
-        """What one person is asked, in words."""
+        """Description of one person's query."""
         out = f"the status with {amount(self.each, 'variant')} of {len(self.names)}, drawn at random"
         if self.status_share > 0:
             out += f"; or, of {100 * self.status_share:.3g} % of the people, the status alone"
@@ -485,7 +485,7 @@ class _ReportRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SampledVariantsRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """What the file holds."""
+    """Content of a file of sampled variants."""
 
     format: str
     software: str

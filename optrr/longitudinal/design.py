@@ -124,12 +124,12 @@ class LongitudinalDesign(TableResult):
 
     @property
     def permanent(self) -> Mechanism:
-        """What a person draws once, and keeps."""
+        """Noise distribution of the memoized response, drawn once per person."""
         return self.mechanism.permanent
 
     @property
     def instantaneous(self) -> WholeOrUniform:
-        """What is drawn from the permanent answer for every report."""
+        """Noise distribution of each report, given the memoized response."""
         return self.mechanism.instantaneous
 
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
@@ -148,7 +148,7 @@ class LongitudinalDesign(TableResult):
 
     @property
     def digest(self) -> str:
-        """What identifies it wherever its reports go."""
+        """Identity of the design in its reports."""
         return self.mechanism.digest
 
     def headline(self) -> str:
@@ -190,7 +190,7 @@ class LongitudinalDesign(TableResult):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user must know before using this design, one line each."""
+        """Warnings to read before using the design, one line each."""
         return (
             *solution_warnings(self.optimum),
             f"a lifetime lasts while a person's record stays as it is: each further record that a person comes to have spends "

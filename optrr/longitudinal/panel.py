@@ -117,7 +117,7 @@ class Panel:
 
     @property
     def present(self) -> FloatArray:
-        """1 where a person reported, shape (n, R)."""
+        """Indicator of reports by person and wave, shape (n, R)."""
         return np.asarray(self.cells != ABSENT, dtype=np.float64)
 
     @cached_property
@@ -129,7 +129,7 @@ class Panel:
 
     @cached_property
     def _repeated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """For every cell, of people who keep their record, (C,) each.
+        """Variances and correlation of repeated reports of one person, (C,) each.
 
         Over the records that a person can have, the least variance of one report given y and that of y's mean; and the
         correlation of two reports of one person, where two people more have the cell and two more have not.

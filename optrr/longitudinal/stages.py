@@ -129,7 +129,7 @@ class WholeOrUniform(Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Of the domain and the threshold."""
+        """Digest of the domain and the threshold."""
         return digest_of(self.domain, {"threshold": str(self.threshold)})
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:
@@ -190,7 +190,7 @@ class ReportsEpsilon:
 
 @dataclass(frozen=True, eq=False)
 class TwoStage(Randomizer):
-    """``permanent``, then ``instantaneous``, on one record; both over one domain."""
+    """Two stages on one record, ``permanent`` then ``instantaneous``."""
 
     permanent: Mechanism
     instantaneous: WholeOrUniform
@@ -226,7 +226,7 @@ class TwoStage(Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Of both stages."""
+        """Digest of both stages."""
         return digest_of(self.domain, {"permanent": self.permanent.digest, "instantaneous": self.instantaneous.digest})
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:

@@ -108,12 +108,12 @@ class Meaning:
 
     @property
     def people(self) -> tuple[int, int]:
-        """``bounds`` as whole people of ``out_of``, rounded outwards."""
+        """Bounds as whole people of ``out_of``, rounded outwards."""
         return self._whole(self.bounds)
 
     @property
     def conditional_people(self) -> tuple[int, int] | None:
-        """``conditional_bounds`` as whole people of ``out_of``, rounded in the same way."""
+        """Conditional bounds as whole people of ``out_of``, rounded outwards."""
         return None if self.conditional_bounds is None else self._whole(self.conditional_bounds)
 
     def sentences(self) -> tuple[str, ...]:

@@ -86,12 +86,12 @@ class Plan(Result):
 
     @property
     def asking(self) -> Asking:
-        """What to save, ask and estimate with."""
+        """Protocol to save, randomize and estimate with."""
         return self.allocation.asking
 
     @cached_property
     def preview(self) -> Preview:
-        """What the choice buys with n people."""
+        """Errors and intervals of the choice with n people."""
         return Preview(self.question, self.point)
 
     def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
@@ -105,12 +105,12 @@ class Plan(Result):
 
     @property
     def meaning(self) -> Meaning:
-        """What the total means for one person."""
+        """Effect of the total on an attacker's belief about one person."""
         return meaning_of(self.preview)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using it."""
+        """Warnings to read before using the plan, one line each."""
         wished = self.question.margin
         largest = max((table.margin for table in self.preview.tables), default=0.0)
         if wished is None or largest <= wished * (1 + _REACHED):

@@ -52,7 +52,7 @@ class TableErrors:
 
     @property
     def cells(self) -> int:
-        """Π r_i."""
+        """Number of cells, Π r_i."""
         return math.prod(self.sizes)
 
 
@@ -194,7 +194,7 @@ def nearest(points: Sequence[Point], question: Question) -> Point | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """What to expect of one table with n people.
+    """Predicted errors of one table with n people.
 
     ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 % interval
     in percentage points; ``sampling_margin`` what it would be without any randomization. Of a pair, ``difference`` is the
@@ -226,7 +226,7 @@ class Preview:
 
     @cached_property
     def tables(self) -> tuple[Expected, ...]:
-        """What to expect of every wanted table, in their order."""
+        """Predicted errors of every required table, in their order."""
         return tuple(expected(table, self.n) for table in self.point.tables)
 
     @property

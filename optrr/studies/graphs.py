@@ -249,7 +249,7 @@ def _channel(flip: Fraction) -> EdgeChannel:
 
 @dataclass(frozen=True, eq=False)
 class RandomizedGraph:
-    """What the collector sees: the reported edges, and the channel they went through."""
+    """Reported edges, with the channel that randomized them."""
 
     reported: Graph
     channel: EdgeChannel

@@ -62,7 +62,7 @@ class Survey:
 
     @cached_property
     def files(self) -> SurveyFiles:
-        """What the database keeps beside the reports."""
+        """Files that the database keeps in addition to the reports."""
         # each person's device draws once, from its own randomness
         released = Provenance(Release.drawn(self.design))
         return SurveyFiles(

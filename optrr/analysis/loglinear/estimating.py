@@ -85,7 +85,7 @@ class LogLinear(TableResult):
 
     @cached_property
     def coefficients(self) -> FloatArray:
-        """β, (p,).
+        """Estimated coefficients β, shape (p,).
 
         Infinite if vanishing proportions take a coefficient there, NaN if it has no limit.
         """
@@ -111,7 +111,7 @@ class LogLinear(TableResult):
 
     @property
     def standard_errors(self) -> FloatArray:
-        """(p,)."""
+        """Standard errors of the coefficients, shape (p,)."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     @property
@@ -127,7 +127,7 @@ class LogLinear(TableResult):
 
     @property
     def aic(self) -> float | None:
-        """−2 log-likelihood + 2 parameters; smaller is better.
+        """Akaike's criterion, −2 log-likelihood + 2 parameters; smaller is better.
 
         Akaike, IEEE Trans. Automat. Contr. 19, 1974.
         """
@@ -135,7 +135,7 @@ class LogLinear(TableResult):
 
     @property
     def bic(self) -> float | None:
-        """−2 log-likelihood + parameters · ln n; smaller is better.
+        """Schwarz's criterion, −2 log-likelihood + parameters · ln n.
 
         Schwarz, Ann. Stat. 6, 1978.
         """

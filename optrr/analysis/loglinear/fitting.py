@@ -247,7 +247,7 @@ class NullModel:
 
     @cached_property
     def _reading(self) -> FloatArray:
-        """Linear map from the logarithms of a fitted table to its coefficients, (R, p)."""
+        """Linear map from logarithms of the model's table to coefficients, (R, p)."""
         flat = self.columns.reshape(-1, self.kernel.cells)
         return np.asarray(np.linalg.pinv(np.vstack([np.ones(flat.shape[1]), flat]))[:, 1:])
 

@@ -148,7 +148,7 @@ class _Turns:
 
     @property
     def table(self) -> FloatArray:
-        """(B, r_a, r_b, S), summing to 1."""
+        """Fitted proportions, (B, r_a, r_b, S), with sum 1."""
         table = np.einsum("zac,zbc,zab->zabc", *self.factors)
         return np.asarray(table / table.sum(axis=(1, 2, 3), keepdims=True))
 

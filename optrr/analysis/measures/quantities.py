@@ -385,7 +385,7 @@ def p_value(deviate: float, below: float, above: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
-    """Test of the values of one measure by observed proportions (R,) of n reports."""
+    """Test inversion of one measure, from observed proportions (R,) of n reports."""
 
     odds: Odds
     sampling: Sampling

@@ -93,7 +93,7 @@ class Regression(TableResult):
 
     @property
     def aic(self) -> float | None:
-        """−2 log-likelihood + 2 parameters; None without a likelihood.
+        """Akaike's criterion, −2 log-likelihood + 2 parameters.
 
         Smaller is better.
         """
@@ -101,7 +101,7 @@ class Regression(TableResult):
 
     @property
     def bic(self) -> float | None:
-        """−2 log-likelihood + parameters · ln n; None without a likelihood.
+        """Schwarz's criterion, −2 log-likelihood + parameters · ln n.
 
         Smaller is better.
         """
@@ -158,7 +158,7 @@ class Regression(TableResult):
 
     @property
     def estimates(self) -> FloatArray:
-        """(p,)."""
+        """Estimated parameters, shape (p,)."""
         return np.array([c.estimate for c in self.coefficients])
 
     def headline(self) -> str:

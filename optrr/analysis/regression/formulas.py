@@ -177,7 +177,7 @@ class Predictors:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """Terms in the order of the columns; terms without columns are left out."""
+        """Terms that have columns, in the order of the columns."""
         out = []
         for term, columns in self.spec.term_indices.items():
             places = tuple(self._estimated.index(c) for c in columns if c in self._estimated)

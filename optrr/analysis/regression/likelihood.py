@@ -170,7 +170,7 @@ class Levels:
 
     @property
     def _steps(self) -> FloatArray:
-        """(r, r−1): p_c is level c less level c + 1."""
+        """Differences of levels: p_c is level c less level c + 1, shape (r, r−1)."""
         r = self.p.shape[-1]
         return np.eye(r)[:, 1:] - np.eye(r)[:, :-1]
 
@@ -221,7 +221,7 @@ class State:
 
     @cached_property
     def moved(self) -> FloatArray:
-        """∂λ/∂θ, (B, G, V, p)."""
+        """Derivatives ∂λ/∂θ, (B, G, V, p)."""
         weighted = (self.law[..., None] * self.levels.p)[..., None] * self.scores
         return np.asarray(self.channel.T @ weighted.reshape(*self.law.shape[:2], len(self.channel), -1))
 
@@ -281,12 +281,12 @@ class LikelihoodEquations(Equations):
 
     @property
     def parameters(self) -> int:
-        """Number of parameters, by level and coefficient or category and column."""
+        """Names of the parameters, by level and coefficient or category and column."""
         return int(self.columns.shape[-1])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on groups with few records a cell."""
+        """Warnings about groups with few records per cell."""
         groups, cells = self.x.shape[:2]
         few = min(groups, cells) > 1 and self._records < _MANY_IN_LAWS * groups * cells
         return (_FEW_IN_LAWS,) if few else ()
@@ -303,7 +303,7 @@ class LikelihoodEquations(Equations):
 
     @cached_property
     def shares(self) -> FloatArray:
-        """λ̂, (B, G, V)."""
+        """Observed proportions λ̂, (B, G, V)."""
         return np.asarray(self.reports.reshape(*self.reports.shape[:2], -1))
 
     @cached_property

@@ -71,7 +71,7 @@ class GroupTable:
 
     @property
     def design_effect(self) -> FloatArray:
-        """Factor of the sample's design and the weights on each variance."""
+        """Design effect of each cell: the factor of its variance due to the sample."""
         return self.n / self.effective_n
 
     def columns(self) -> dict[str, FloatArray]:
@@ -109,7 +109,7 @@ class WeightedEstimate(TableResult):
 
     @property
     def method(self) -> str:
-        """``weighted``, or ``unbiased`` where the columns make groups alone."""
+        """Name of the method: ``weighted``, or ``unbiased`` if there are only groups."""
         return "weighted" if self.columns.samples else "unbiased"
 
     @property

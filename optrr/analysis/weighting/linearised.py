@@ -232,7 +232,7 @@ class WeightedReports:
 
     @property
     def weighting(self) -> float:
-        """Factor by which unequal weights alone reduce the effective number of records."""
+        """Design effect of unequal weights alone."""
         return self.n / self.kish
 
     @cached_property

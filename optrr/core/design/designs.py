@@ -341,7 +341,7 @@ class FullRecords(Asking):
 
         @property
         def mechanism(self) -> Mechanism:
-            """What randomizes each record."""
+            """Mechanism that randomizes each record."""
             ...
 
     @property
@@ -582,7 +582,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def kronecker_epsilon(self) -> float:
-        """Σ ε_i: the total of randomizing every attribute on its own."""
+        """Total Σ ε_i of independent randomized response per attribute, in nats."""
         return self.solution.problem.kronecker_epsilon
 
     @cached_property

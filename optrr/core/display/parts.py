@@ -150,7 +150,7 @@ class Page:
 
     @property
     def footer(self) -> str:
-        """Name of the software that made the report."""
+        """Name and version of the software, for the end of the page."""
         return f"{SOFTWARE}; epsilons in nats."
 
 
@@ -161,7 +161,7 @@ FOREST = (
 
 @dataclass(frozen=True)
 class OneTable:
-    """Texts around the table in the report of a result that is one table.
+    """Content of the HTML report of a result that is one table.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class ClearCategories:
 
     @property
     def cells(self) -> NDArray[np.bool_]:
-        """(r_a, r_b): cells of two clear categories."""
+        """Mask of the cells of two clear categories, (r_a, r_b)."""
         return np.outer(*self.clear)
 
     @property

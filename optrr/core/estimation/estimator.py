@@ -104,7 +104,7 @@ class Estimate(CellsResult):
 
     @property
     def errors(self) -> Literal["unbiased", "none"]:
-        """Name of the estimate that the standard errors belong to."""
+        """Name of the estimator whose standard errors are given."""
         return "none" if self.interval == "none" else "unbiased"
 
     @property

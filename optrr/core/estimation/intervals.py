@@ -346,7 +346,7 @@ class _Logarithms(TracedPath):
 
 
 class NegativeEntropy(_Logarithms):
-    """−H in nats."""
+    """Path of the negative entropy −H, in nats."""
 
     def __init__(self, sampling: Sampling, observed: FloatArray) -> None:
         cells = observed.size

@@ -46,7 +46,7 @@ class Sampling:
 
     @cached_property
     def influence(self) -> FloatArray:
-        """(R, K) contribution of a report of each output to each estimate."""
+        """Contribution of a report of each output to each estimate, (R, K)."""
         if self.sums is None:
             return self.kernel.inverse()
         return np.stack(

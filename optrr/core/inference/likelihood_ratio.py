@@ -51,7 +51,7 @@ class LikelihoodRatio(Association):
 
     @cached_property
     def contrasts(self) -> FloatArray:
-        """Contrasts of the test of independence, for its power."""
+        """Contrasts of independence, which power uses."""
         return all_contrasts(*self.sizes)
 
     @property

@@ -301,7 +301,7 @@ class ProductKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Probabilities of own and other reports of a single part."""
+        """Probabilities of the single part; None for several."""
         return self.parts[0].own_and_other if len(self.parts) == 1 else None
 
     def check_invertible(self) -> None:
@@ -418,7 +418,7 @@ class EffectKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Probabilities of own and other reports of one attribute."""
+        """Probabilities of a single attribute; None for several."""
         if len(self.sizes) > 1 or self.batch:
             return None
         own, other = self.cell_probabilities
@@ -583,7 +583,7 @@ class MatrixKernel(Kernel):
 
     @property
     def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
-        """Probabilities of own and other reports, if P has flat off-diagonal columns."""
+        """Probabilities if all columns of P are alike except for the diagonal."""
         own = np.diag(self.p)
         other = (self.p.sum(axis=0) - own) / max(self.cells - 1, 1)
         alike = np.allclose(self.p, np.where(np.eye(self.cells, dtype=bool), self.p, other), rtol=0, atol=_SAME)

@@ -80,7 +80,7 @@ class DistortionMatrix:
 
     @cached_property
     def epsilon(self) -> float:
-        """ε of the matrix as drawn, in nats, exact and rounded up (Result 3).
+        """Total ε of the rounded matrix, in nats, exact and rounded up (Result 3).
 
         Infinite if some output excludes an input.
         """
@@ -101,7 +101,7 @@ class DistortionMatrix:
 
     @cached_property
     def attribute_epsilon(self) -> float:
-        """ε of the randomized response that is as often true, in nats (POR eq. 2).
+        """Attribute ε of the randomized response that is as often true (POR eq. 2).
 
         0 if the report is less often true than a uniform one.
         """
@@ -255,7 +255,7 @@ class MatrixMechanism(Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the domain and the matrices' whole numbers."""
+        """Digest of the domain and the matrices' integers."""
         weights = [hashlib.sha256(m.weights.astype("<u8").tobytes()).hexdigest() for m in self.matrices]
         return digest_of(self.domain, {"matrices": weights})
 

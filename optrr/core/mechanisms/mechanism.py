@@ -439,7 +439,7 @@ class Mechanism(Labelled, Randomizer):
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the domain and the law's record."""
+        """Digest of the domain and the stored noise distribution."""
         return digest_of(self.domain, {"law": record_of(self.law)})
 
     @property

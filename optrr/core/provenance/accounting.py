@@ -41,7 +41,7 @@ class Releasing(Protocol):
 
     @property
     def digest(self) -> str:
-        """``sha256:`` and the SHA-256 of the domain and the drawn probabilities."""
+        """Digest of the domain and the drawn probabilities, ``sha256:`` and hex."""
         ...
 
     @property

@@ -313,7 +313,7 @@ class Asked(Protocol):
 
     @property
     def digest(self) -> str:
-        """Digest of the design in the records' provenance."""
+        """Digest of the mechanism that the records name."""
 
     @property
     def public(self) -> PublicColumns:

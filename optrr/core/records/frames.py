@@ -118,7 +118,7 @@ class FrameCodec:
 
     @cached_property
     def written_schema(self) -> pa.Schema:
-        """The ``output_schema`` with dictionaries for all attributes, for files."""
+        """Schema of written files, with dictionaries for all attributes."""
         return self._schema({name: column.written for name, column in self.released.items()})
 
     def _schema(self, own: dict[str, pa.DataType]) -> pa.Schema:
@@ -253,7 +253,7 @@ class PublicNames:
 
     @property
     def texts(self) -> list[str | None]:
-        """Texts of the names, in the order of their numbers."""
+        """Texts by their number."""
         return list(self._numbers)
 
     def codes(self) -> IntArray:

@@ -17,7 +17,7 @@ _FEWEST, _FEWEST_RANKED = 10, 3
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What to compare.
+    """Settings of a study.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class StudyOptions:
 
     @property
     def errors_said(self) -> str:
-        """What the standard errors are over, in one sentence."""
+        """Statement of the repeats that the standard errors are over."""
         over = (
             "each with people drawn anew and randomized anew, so over people and randomizations"
             if self.draws_people

@@ -59,7 +59,7 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What one randomized copy shows.
+    """Results of one randomized copy.
 
     The tests, those that take it for true records where that has a meaning, an estimate of each true χ², (V,), and odds ratios
     of the variants of these numbers.

@@ -49,7 +49,7 @@ class Population:
 
     @property
     def chances(self) -> FloatArray:
-        """Of the cells, genotype by genotype, control before case, shape (6,)."""
+        """Probabilities of the cells, by genotype, control before case, (6,)."""
         f = self.frequency
         genotypes = np.asarray([(1 - f) ** 2, 2 * f * (1 - f), f * f])
         return np.outer(genotypes, [1 - self.cases, self.cases]).ravel()
@@ -67,7 +67,7 @@ class Population:
 
     @property
     def whole(self) -> float:
-        """What a true record tells about the log odds ratio."""
+        """Information of a true record about the log odds ratio."""
         return 2 * self.frequency * (1 - self.frequency) * self.cases * (1 - self.cases)
 
     def information(self, likelihoods: FloatArray) -> FloatArray:

@@ -230,7 +230,7 @@ class DelsarteProgram:
 
     @cached_property
     def root(self) -> FloatArray:
-        """√a_S summed over alike effects, shape (effects,)."""
+        """Sums of √a_S over alike effects, shape (effects,)."""
         return roots(self.workload)
 
     @property

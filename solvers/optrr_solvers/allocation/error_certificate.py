@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ShareMultipliers:
-    """β and the y of each pattern, for all shares p or for one p = j/N.
+    """Multipliers β and y of each pattern, for all p or for one p = j/N.
 
     A pattern is given by its number of members in every group.
     """

@@ -109,7 +109,7 @@ def effect_usage(workload: TableWorkload) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Cells(ABC):
-    """What laws of one kind distinguish, with the workload's effects among them."""
+    """Cells on which noise distributions of one kind are constant."""
 
     workload: TableWorkload
 
@@ -161,7 +161,7 @@ class EffectLattice(Cells):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(m_1+1, …, m_G+1)."""
+        """Numbers of counts by class, (m_1+1, …, m_G+1)."""
         return tuple(c.size + 1 for c in self.classes)
 
     @property
@@ -396,7 +396,7 @@ class Mixture:
 
     @property
     def effects(self) -> FloatArray:
-        """λ of the mixture, shape (rows,)."""
+        """Eigenvalues λ of the mixture, shape (rows,)."""
         return np.asarray(np.stack([c.effects for c in self.corners], axis=1) @ self.weights)
 
     def of_cells(self) -> Atom:
@@ -438,7 +438,7 @@ class Descent:
 
     @property
     def lam(self) -> FloatArray:
-        """λ of the current mixture."""
+        """Eigenvalues λ of the current mixture."""
         return np.asarray(self._matrix @ self.weights)
 
     def run(self, tolerance: float, rounds: int) -> Mixture:

@@ -217,7 +217,7 @@ class Task:
 
     @cached_property
     def widest(self) -> int:
-        """Of how many attributes the largest effect of the workload is."""
+        """Number of attributes of the workload's largest effect."""
         return max(map(len, self.workload.effects))
 
     @cached_property
