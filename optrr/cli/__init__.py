@@ -2,8 +2,8 @@
 
 import os
 
-# Our matrices are small: threads that share one wait for each other longer than they compute, many times longer where the
-# processor is busy. It is read when numpy is loaded; whoever has set it keeps what is set.
+# Matrices are small, so that BLAS threads would wait for each other longer than they compute, much longer on a busy processor.
+# The variable is read when numpy is loaded; a value set by the user is kept.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
 
 from optrr.cli.main import main

@@ -1,4 +1,4 @@
-"""optrr gwas scan and variants: what randomized genotypes say of diseases, and of themselves."""
+"""optrr gwas scan and variants: association tests and allele frequencies from randomized genotypes."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -32,27 +32,34 @@ def scan(
     output: Path | None = RESULTS,
     report: Path | None = REPORT,
     test: str = TEST,
-    maf: float = option("Leave out variants whose estimated minor allele frequency is below this.", default=0.0),
-    hwe: float = option("Leave out variants whose p-value of Hardy-Weinberg in controls is below this.", default=0.0),
+    maf: float = option("Minimum estimated minor allele frequency of a variant; others are left out.", default=0.0),
+    hwe: float = option("Minimum Hardy-Weinberg p-value of a variant in controls; others are left out.", default=0.0),
     covariates: Path | None = option(
-        "Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them."
+        "Public covariates of the people, by name, as CSV, Parquet or PLINK file; no epsilon protects them."
     ),
     covariate: tuple[str, ...] = option(
-        "Column of it that is a covariate; default: all, or none with --strata or --trait. Repeatable.",
+        (
+            "Column of the public values that is a covariate; default: all, or none with --strata or --trait. "
+            "Repeatable."
+        ),
         needs="covariates",
     ),
     strata: str | None = option(
-        "Column of it whose values each have their own share of cases; alone: Mantel-Haenszel.", needs="covariates"
+        (
+            "Column of the public values whose values are strata with separate proportions of cases; without "
+            "covariates: Mantel-Haenszel test."
+        ),
+        needs="covariates",
     ),
     trait: str | None = option(
-        "Column of it, of numbers, in place of the status: linear regression.", needs="covariates"
+        "Numeric column of the public values to use instead of the status: linear regression.", needs="covariates"
     ),
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Test every variant of randomized INPUT for association with the status.
 
-    INPUT is a file that gwas randomize wrote, a folder of reports of single people, or a file .jsonl of them.
-    P-values are valid under the design's mechanism; every variant that varies has an interval of its odds ratio.
+    INPUT is a file from gwas randomize, a folder of reports of single people, or a .jsonl file of them. P-values are
+    valid under the mechanism of the design; every polymorphic variant has a confidence interval of its odds ratio.
 
     Example: optrr gwas scan randomized-genotypes.csv --design gwas.json -o results.tsv
     """
@@ -72,7 +79,7 @@ def variants(
     design_file: Path = DESIGN_FILE,
     output: Path | None = RESULTS,
     report: Path | None = REPORT,
-    by_status: bool = option("Add frequencies in cases and in controls."),
+    by_status: bool = option("Add allele frequencies in cases and in controls."),
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Estimate allele frequencies, call rates and Hardy-Weinberg proportions.

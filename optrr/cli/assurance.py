@@ -1,4 +1,4 @@
-"""optrr verify, sign and audit: why a file, and a client, can be believed."""
+"""optrr verify, sign and audit: check files and clients."""
 
 import sys
 from pathlib import Path
@@ -18,11 +18,11 @@ _SHEET = Target("a worksheet", ".md", ".txt")
 @command
 def verify(
     file: Path = argument(),
-    design_file: Path | None = option("Design that a deployment file should belong to.", "--design"),
+    design_file: Path | None = option("Design that the deployment file should belong to.", "--design"),
     public_key: Path | None = option("Ed25519 public key of the owner who should have signed FILE.", metavar="KEY.PEM"),
     worksheet: Path | None = option("Write an evaluation worksheet of a design, in Markdown.", type=_SHEET),
     n: int = option(
-        "Number of respondents that the worksheet assumes.",
+        "Number of respondents assumed in the worksheet.",
         type=click.IntRange(min=1),
         default=10_000,
         needs="worksheet",
@@ -30,9 +30,9 @@ def verify(
 ) -> int:
     """Recompute every number of FILE.
 
-    Exit 1 if one does not hold. The numbers of a design follow from its law and its certificate alone, those of a deployment
-    file from its integers. A worksheet has an evaluator's questions by the topics of NIST SP 800-226, answered where the design
-    answers them.
+    Exit 1 if a number differs. The numbers of a design follow from its mechanism and its certificate alone, those of a
+    deployment file from its integers. A worksheet has the questions of an evaluator by the topics of NIST SP 800-226,
+    with the answers that the design gives.
 
     Example: optrr verify design.json --worksheet worksheet.md --n 2000
     """
@@ -53,15 +53,15 @@ def verify(
 def sign(
     file: Path = argument(),
     private_key: Path = option(
-        "Your Ed25519 private key, made by: openssl genpkey -algorithm ed25519 -out KEY.PEM.",
+        "Your Ed25519 private key; make one with: openssl genpkey -algorithm ed25519 -out KEY.PEM.",
         metavar="KEY.PEM",
         required=True,
     ),
 ) -> None:
     """Sign a design or a deployment file that verifies.
 
-    The signature in FILE.sig is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --public-key checks it,
-    and so does openssl pkeyutl.
+    The signature in FILE.sig is Ed25519 over a line with the kind of FILE and its SHA-256. Check it with optrr verify
+    --public-key, or with openssl pkeyutl.
 
     Example: optrr sign design.json --private-key key.pem
     """
@@ -79,16 +79,16 @@ def sign(
 def audit(
     label: Path = argument(metavar="LABEL"),
     client: str | None = option(
-        "Program to audit, which reads lines from standard input and answers each with a line.", "--command"
+        "Command of the client to audit; it answers each line of standard input with one line.", "--command"
     ),
-    n: int = option("Number of records to plant.", type=click.IntRange(min=200), default=100_000),
+    n: int = option("Number of records sent to the client.", type=click.IntRange(min=200), default=100_000),
     alpha: float = option("Maximum probability of a false alarm.", default=1e-6),
 ) -> int:
     """Test a client from outside against LABEL.
 
-    Exit 1 if it violates LABEL, a design or deployment file. The client is a command, or optrr's own randomizer. A record is a
-    line {"person": 17, "values": ["F", null]}; an answer is {"values": […]} or the list alone; for local queries it is
-    {"table": 1, "cells": "0 2|1"}.
+    Exit 1 if it violates LABEL, a design or deployment file. The client is a command; without one, optrr's own
+    randomizer is audited. A record is a line {"person": 17, "values": ["F", null]}; an answer is {"values": […]} or the
+    list alone; for local queries it is {"table": 1, "cells": "0 2|1"}.
 
     Example: optrr audit sampler.json --n 2000
     """

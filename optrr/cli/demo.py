@@ -1,4 +1,4 @@
-"""optrr demo: the main job on the bundled Adult data."""
+"""optrr demo: design, randomize and estimate on the bundled Adult data."""
 
 from optrr.cli.inputs import RANDOM_STATE
 from optrr.cli.options import command

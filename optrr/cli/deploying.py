@@ -1,4 +1,4 @@
-"""optrr export and serve: what clients need to randomize by a design, and surveys."""
+"""optrr export and serve: deployment files for clients, and surveys."""
 
 import os
 from pathlib import Path
@@ -22,21 +22,27 @@ def export(
     design_file: Path = argument(metavar="DESIGN"),
     output: Path = option("File to write.", "-o", required=True, type=OUTPUT),
     max_bytes: int = option(
-        "Maximum size of a deployment file, compressed.", type=click.IntRange(min=256), default=files.MOST_BYTES
+        "Maximum compressed size of a deployment file, in bytes.",
+        type=click.IntRange(min=256),
+        default=files.MOST_BYTES,
     ),
     form: Literal["deployment", "matrix", "events", "program"] = option(
-        "What to write; for other software the distortion matrix, the probability of each change set, or POR's linear program.",
+        (
+            "Content of the file; for other software: the distortion matrix, the probability of each change set, or "
+            "POR's linear program."
+        ),
         default="deployment",
     ),
     attributes: str | None = option(
-        "Attributes of a matrix or of change sets; a comma inside a name is written twice.", metavar="A,B"
+        "Attributes of a matrix or of change sets; write a comma in a name twice.", metavar="A,B"
     ),
     public_key: Path | None = PUBLIC_KEY,
 ) -> None:
     """Write the deployment file of DESIGN for clients.
 
-    If the weights of the mechanism are too fine for a client, coarser ones take their place; the design to estimate with
-    is then written beside OUTPUT. DESIGN may be sampled tables, one of which each client answers.
+    If the weights of the mechanism are too fine for a client, coarser ones replace them; a design with these weights is
+    then written to the folder of OUTPUT, for estimation. DESIGN may be sampled tables, of which each client answers
+    one.
 
     Example: optrr export design.json -o sampler.json
     """
@@ -54,20 +60,21 @@ _TOKEN, _DATABASE = "OPTRR_RESULTS_TOKEN", "OPTRR_DATABASE"
 def serve(
     source: Path = argument(metavar="SPEC_OR_DESIGN"),
     database: str | None = option(
-        "postgresql://… or the path of a SQLite file; by default NAME.db beside SPEC_OR_DESIGN.",
+        "Database: postgresql://… or the path of a SQLite file; default: NAME.db in the folder of SPEC_OR_DESIGN.",
         metavar="URL",
         envvar=_DATABASE,
     ),
     host: str = option("Address to listen on.", default="127.0.0.1"),
-    port: int = option("Port to listen on; 0 takes a free one.", type=click.IntRange(0, 65535), default=8000),
-    wording: Path | None = option("Specification whose texts are shown with a design."),
-    public_url: str | None = option("Address that people use, of a proxy in front: https://…", metavar="URL"),
+    port: int = option("Port to listen on; use 0 for a free one.", type=click.IntRange(0, 65535), default=8000),
+    wording: Path | None = option("Specification with the texts to show for a design."),
+    public_url: str | None = option("Public address of the survey behind a proxy: https://…", metavar="URL"),
     public_key: Path | None = PUBLIC_KEY,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
 
-    Answers are randomized in the browser; only the result is sent, and it is on disk before it is acknowledged. SPEC is
-    designed first, and the design saved beside it. The results' token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
+    Answers are randomized in the browser. Only the result is sent, and it is on disk before it is acknowledged. For
+    SPEC, a design is made first and saved in the same folder. The results need a token, which is drawn at random or
+    taken from OPTRR_RESULTS_TOKEN.
 
     Example: optrr serve spec.toml --port 8000
     """
@@ -93,5 +100,5 @@ def serve(
     if loss is None:
         click.echo("stopped; every acknowledged report is kept", err=True)
         return
-    click.echo(f"stopped; acknowledged reports are in the files that were opened, or lost with them: {loss}", err=True)
+    click.echo(f"stopped; acknowledged reports may be lost, because a file {loss}", err=True)
     raise click.exceptions.Exit(1)

@@ -31,14 +31,19 @@ from optrr.core.records import RecordsAt, held_back, refuse_replacing
 from optrr_solvers import METHODS
 
 SPEC = argument(required=False)
-ATTRIBUTE = option("An attribute, instead of SPEC; repeatable.", "--attribute", metavar="NAME=SIZE:EPSILON")
-PRESERVE = option("pairs: every pair stays at least as visible as under Kronecker.", default="marginals")
+ATTRIBUTE = option(
+    "Attribute name=size:epsilon, instead of SPEC; repeatable.", "--attribute", metavar="NAME=SIZE:EPSILON"
+)
+PRESERVE = option(
+    ("pairs: keep the association of every pair at least as strong as with independent randomized response."),
+    default="marginals",
+)
 PEOPLE: Any = option("Number of respondents.")
 WORKLOAD = option(
-    "Tables to be learned; FILE (.toml or .json) lists them.", default="marginals", metavar="marginals|pairs|FILE"
+    "Tables to estimate; FILE (.toml or .json) lists them.", default="marginals", metavar="marginals|pairs|FILE"
 )
-RECORDS_ONLY = option("Only protocols after which any table can be estimated; limits imply it.")
-PROTOCOL = option("Protocol to take instead of the best, by its name in the table.", metavar="NAME")
+RECORDS_ONLY = option("Use only protocols from which any table can be estimated; limits imply it.")
+PROTOCOL = option("Protocol to use instead of the best, by its name in the table.", metavar="NAME")
 EPSILON_EACH = "[NAME=]EPSILON"
 
 
@@ -88,19 +93,22 @@ def design(
     wanted: Specification = WANTED,
     output: Path | None = DESIGN_OUTPUT,
     total: float | None = option(
-        "Total epsilon to spend, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
+        "Total privacy budget epsilon, in nats; the epsilons of SPEC then set proportions (equal by default).",
         "--total-epsilon",
     ),
-    method: str = method_option("Solver, the best one by default; por, inductive and kronecker are baselines."),
+    method: str = method_option("Solver; default: the best one. por, inductive and kronecker are baselines."),
     preserve: Preserve = PRESERVE,
-    conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 10 attributes)."),
+    conditional_cap: float | None = option("Maximum conditional epsilon, in nats (up to 10 attributes)."),
     tolerance: float | None = option(
-        "Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1."
+        "Maximum gap between the bounds, in nats; default: 1e-9 (ball: 1e-3), times the total if that is more than 1."
     ),
-    time_limit: float | None = option("Seconds after which methods auto and ball return the best bracket so far."),
+    time_limit: float | None = option("Seconds after which the methods auto and ball return the best bracket so far."),
     public: tuple[str, ...] = PUBLIC,
     purpose: Literal["records", "device"] = option(
-        "device: print what a person's device spends, and write the design that it draws (weights may be coarser).",
+        (
+            "device: print the epsilon of a respondent's device, and write the design that it uses (weights may be "
+            "coarser)."
+        ),
         "--for",
         default="records",
     ),
@@ -108,8 +116,8 @@ def design(
 ) -> None:
     """Find the mechanism with the smallest total epsilon.
 
-    It has the accuracies in SPEC (TOML or JSON). With --total-epsilon it is the most accurate one of that total, with the
-    accuracies in the proportions of SPEC.
+    The mechanism has the accuracies in SPEC (TOML or JSON). With --total-epsilon, it is the most accurate mechanism of
+    that total, with accuracies in the proportions of SPEC.
 
     Example: optrr design spec.toml --preserve pairs -o design.json
     """
@@ -145,26 +153,28 @@ def compare(wanted: Specification = WANTED, preserve: Preserve = PRESERVE) -> No
 def allocate(
     wanted: Specification = WANTED,
     total: float | None = option(
-        "Total epsilon to spend, in nats; by default the least for the standard errors.",
+        "Total privacy budget epsilon, in nats; default: the smallest for the standard errors.",
         "--total-epsilon",
     ),
     workload: str = WORKLOAD,
     n: int | None = PEOPLE,
-    standard_error: float | None = option("Standard error that every table must reach (needs --n)."),
+    standard_error: float | None = option("Required standard error of every table (needs --n)."),
     records_only: bool = RECORDS_ONLY,
-    min_epsilon: tuple[str, ...] = option("Smallest epsilon, of all or of one; repeatable.", metavar=EPSILON_EACH),
-    max_epsilon: tuple[str, ...] = option("Largest epsilon, of all or of one; repeatable.", metavar=EPSILON_EACH),
-    conditional_cap: float | None = option("Largest conditional epsilon, in nats (up to 9 attributes)."),
+    min_epsilon: tuple[str, ...] = option(
+        "Minimum epsilon of all attributes, or of one; repeatable.", metavar=EPSILON_EACH
+    ),
+    max_epsilon: tuple[str, ...] = option(
+        "Maximum epsilon of all attributes, or of one; repeatable.", metavar=EPSILON_EACH
+    ),
+    conditional_cap: float | None = option("Maximum conditional epsilon, in nats (up to 9 attributes)."),
     preserve: Preserve = PRESERVE,
     protocol: str | None = PROTOCOL,
-    output: Path | None = option(
-        "File of the protocol to write, for optrr randomize and optrr estimate.", "-o", type=DESIGN
-    ),
+    output: Path | None = option("Protocol file to write, for optrr randomize and optrr estimate.", "-o", type=DESIGN),
     html: Path | None = REPORT,
 ) -> None:
     """Compare protocols for a workload at a total epsilon.
 
-    Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored.
+    Without --total-epsilon, find the smallest total for the required standard errors. Epsilons in SPEC are ignored.
 
     Example: optrr allocate spec.toml --total-epsilon 2 --workload pairs --n 1000
     """
@@ -212,25 +222,27 @@ def cluster(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     max_combinations: int = option(
-        "Maximum number of combinations of categories of a cluster, 2 or more.", required=True, metavar="T_V"
+        "Maximum number of category combinations of a cluster, 2 or more.", required=True, metavar="T_V"
     ),
     min_dependence: float = option(
-        "Weakest dependence, 0 to 1, at which attributes are put into one cluster.", required=True, metavar="T_D"
+        "Minimum dependence, 0 to 1, of attributes in one cluster.", required=True, metavar="T_D"
     ),
-    algorithm: Algorithm = option("How attributes are clustered.", default="greedy"),
-    clusters: int | None = option("Number of groups of the algorithm pic, by default 3."),
+    algorithm: Algorithm = option("Clustering algorithm.", default="greedy"),
+    clusters: int | None = option("Number of groups of the algorithm pic; default: 3."),
     ordinal: str | None = option(
-        "Attributes whose categories are in order; pairs of them are measured by correlation.", metavar="A,B"
+        "Attributes with ordered categories; dependence of a pair of them is measured by correlation.", metavar="A,B"
     ),
-    attenuated: bool = option("Measure dependence in the randomized records, without undoing the noise (MDR §4.1)."),
-    matrix: ClusterMatrix = option("How a cluster is randomized in the second release.", default="joint"),
+    attenuated: bool = option(
+        "Measure dependence in the randomized records, without correction for the noise (MDR §4.1)."
+    ),
+    matrix: ClusterMatrix = option("Mechanism of a cluster in the second release.", default="joint"),
     output: Path | None = option("Design file to write, for the second release.", "-o", type=DESIGN),
 ) -> None:
     """Cluster attributes by their dependences.
 
-    INPUT holds records randomized by the design (first release). The design written by -o randomizes each cluster jointly
-    and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix least-epsilon less. A person
-    who takes part in both releases spends both totals.
+    INPUT has records randomized by the design (first release). The design written by -o randomizes each cluster
+    jointly. It consumes the sum of the first design's attribute epsilons, the total of independent randomized response;
+    with --matrix least-epsilon it consumes less. A person in both releases consumes both totals.
 
     Example: optrr cluster randomized.csv --design design.json --max-combinations 12 --min-dependence 0.1
     """

@@ -1,4 +1,4 @@
-"""optrr estimate: a table of the true records, or a statistic of one."""
+"""optrr estimate: a table of the true records, or a statistic of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from optrr.core.display import Given, Page
 
-# Statistics of a table that are methods of their own.
+# Statistics of a table with separate methods.
 _METHODS = {"proportion": "proportion", "contrast": "contrast", "quantile": "quantiles"}
 
 
@@ -29,39 +29,44 @@ _METHODS = {"proportion": "proportion", "contrast": "contrast", "quantile": "qua
 def estimate(
     run: TableAnalysis = group(TableAnalysis),
     attributes: str | None = option(
-        "Attributes of the table; for a statistic of two, groups before outcomes. A comma inside a name is written twice.",
+        "Attributes of the table; for a statistic of two, groups before outcomes. Write a comma in a name twice.",
         metavar="A,B",
     ),
     statistic: str | None = option(
-        "Statistic of the table, in place of the table.", type=click.Choice([*MEASURES, *STATISTICS, *_METHODS])
+        "Statistic of the table to estimate, instead of the table.",
+        type=click.Choice([*MEASURES, *STATISTICS, *_METHODS]),
     ),
     of: tuple[str, ...] = option(
-        "For a proportion: one of these categories of A; repeatable, where several attributes must all hold.",
+        "Categories of A that a proportion counts; repeatable, and then all attributes must match.",
         metavar="A=CATEGORY,…",
     ),
     terms: tuple[str, ...] = option(
-        'For a contrast: a proportion, {"of": {"income": "high"}, "where": {"sex": "F"}, "weight": -1}; repeatable.',
+        'Proportion in a contrast: {"of": {"income": "high"}, "where": {"sex": "F"}, "weight": -1}; repeatable.',
         "--term",
         metavar="JSON",
     ),
-    probabilities: str | None = option("For quantiles: numbers between 0 and 1, 0.5 unless given.", metavar="Q,…"),
+    probabilities: str | None = option("Quantile levels between 0 and 1; default: 0.5.", metavar="Q,…"),
     coding: tuple[tuple[str, ...], tuple[str, ...]] = group(inputs.coding),
-    method: Method | None = option("Method of the table; unbiased unless given."),
+    method: Method | None = option("Estimation method of the table; default: unbiased."),
     fakes: int | None = option(
-        "Also how far K fake reports, or fewer, can move each cell.", type=click.IntRange(min=1), metavar="K"
+        "Number K of fake reports; also report how far up to K of them can move each cell.",
+        type=click.IntRange(min=1),
+        metavar="K",
     ),
     where: tuple[str, ...] = inputs.WHERE,
     missing: Missing | None = group(inputs.missing),
     collapse: tuple[str, ...] = inputs.COLLAPSE,
     sample: GivenSample = group(inputs.sample),
-    by: str | None = option("Public columns whose combinations make groups: a table for each.", metavar="C,D"),
+    by: str | None = option(
+        ("Public columns that form groups; estimate one table for each combination of their values."), metavar="C,D"
+    ),
     confidence: float = inputs.CONFIDENCE,
     simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
     """Estimate a table of the true records, or a statistic of one.
 
-    Where the design, the release or options name public columns of weights, strata or sampling units, the estimate is weighted
-    and its errors are those of the sample.
+    If the design, the release or options name public columns of weights, strata or sampling units, the estimate is
+    weighted and its standard errors account for the sampling design.
 
     Example: optrr estimate randomized.csv --design design.json --attributes sex,income --statistic odds-ratio
     """

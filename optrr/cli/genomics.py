@@ -30,7 +30,7 @@ from optrr.genomics.power import PlannedScan, sight
 from optrr.genomics.randomize import MissingPolicy
 from optrr.genomics.sampled_variants import SampledVariants
 
-# Options of one person's file.
+# Options for the file of one person.
 _Person = tuple[Absent, MissingPolicy, float | None]
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -40,41 +40,44 @@ def design(
     input: Path = argument(),
     output: Path | None = DESIGN_OUTPUT,
     total: float | None = option(
-        "Total epsilon of a person's record; variants and status are scaled to it.", "--total-epsilon"
+        "Total epsilon of a person's record; the epsilons of variants and status are scaled to it.", "--total-epsilon"
     ),
     variants: str | None = option(
-        "Epsilon of every variant, or a CSV of columns variant and epsilon, of which with a total only the ratios count.",
+        ("Epsilon of every variant, or a CSV with columns variant and epsilon; with a total, only their ratios count."),
         "--variant-epsilon",
         metavar="NUMBER|FILE",
     ),
     status: float | None = option(
-        "Epsilon of the status; default: the most useful one at the total, else 1.", "--status-epsilon"
+        "Epsilon of the status; default: the most powerful one at the total, otherwise 1.", "--status-epsilon"
     ),
-    missing: Literal["refuse", "category"] = option("category: randomize missing calls too.", default="refuse"),
+    missing: Literal["refuse", "category"] = option("category: randomize missing calls, too.", default="refuse"),
     method: str = option("Any method of optrr design; kronecker and inductive are baselines.", default="auto"),
     preserve: Preserve = option(
-        "pairs: every pair of variant and status stays at least as visible as by independent randomized response.",
+        (
+            "pairs: keep the association of every variant and status at least as strong as with independent randomized "
+            "response."
+        ),
         default="marginals",
     ),
     purpose: Literal["genotypes", "association"] = option(
-        "association: everybody answers about a few variants, drawn at random; it serves tests of association.",
+        "association: each respondent answers about a few random variants, which is for association tests only.",
         "--for",
         default="genotypes",
     ),
-    case_share: float | None = option("Expected share of cases, for association and --n."),
+    case_share: float | None = option("Expected proportion of cases, for association and --n."),
     frequencies: Path | None = option(
-        "CSV with columns variant and frequency, of A1, from public sources; default: A1 is rarer."
+        "CSV with columns variant and frequency (of A1), from public sources; default: A1 is the rarer allele."
     ),
-    n: int | None = option("How many people will be asked: print which odds ratios a scan of them finds."),
-    odds_ratio: float = option("Odds ratio per copy whose number of people is printed.", default=1.3, needs="n"),
-    alpha: float | None = option("Level of the tests.  [default: 5 % by the number of variants]", needs="n"),
+    n: int | None = option("Number of respondents; print which odds ratios a scan of them detects."),
+    odds_ratio: float = option(
+        "Odds ratio per allele copy for which to print the required number of people.", default=1.3, needs="n"
+    ),
+    alpha: float | None = option("Level of the tests.  [default: 5 % divided by the number of variants]", needs="n"),
     phenotype: PhenotypeColumns = PHENOTYPE,
 ) -> None:
     """Design for the variants of INPUT and a case/control status.
 
-    INPUT is bed, pgen, VCF, CSV or Parquet.
-
-    No genotype is looked at.
+    INPUT is bed, pgen, VCF, CSV or Parquet. Its genotypes are not used.
 
     Example: optrr gwas design genotypes.csv --phenotype-column status --total-epsilon 8 -o gwas.json
     """
@@ -83,7 +86,7 @@ def design(
         raise InvalidInput("no epsilon is given; add --total-epsilon or --variant-epsilon")
     if purpose == "genotypes" and total is not None and variants is not None and source is None:
         raise InvalidInput(
-            f"``variants`` {variants}: with a total only ratios count; name a file, or leave one of them out"
+            f"``variants`` {variants}: only ratios count with a total; name a file, or leave one of them out"
         )
     check_outputs([output], [input, source, frequencies, phenotype.table])
     share = 0.5 if case_share is None else case_share
@@ -94,11 +97,11 @@ def design(
     of_a1 = None if frequencies is None else designing.numbers_by_variant(frequencies, "frequency", wanted.names)
     made: Design | SampledVariants
     if purpose == "association":
-        why = "does not go with --for association, which finds out what to ask from a total; leave it out"
+        why = "cannot be combined with --for association, which derives it from the total; leave it out"
         refuse_options(why, "variants", "status", "missing", "method", "preserve")
         made, name = designing.sampled_variants(wanted, float(total or 0), case_share, of_a1), "association"
     else:
-        refuse_options("is for association; give --for association too, or leave it out", "frequencies")
+        refuse_options("requires --for association; give it too, or leave this option out", "frequencies")
         each = designing.numbers_by_variant(source, "epsilon", wanted.names) if source else float(variants or 1.0)
         with heard() as more:
             made = designing.genomic_design(wanted, designing.Budget(total, each, status))
@@ -132,26 +135,35 @@ def randomize(
         ".bed (with .bim and .fam), .csv or .parquet; of one person .json.", "-o", required=True, type=OUTPUT
     ),
     missing: MissingPolicy = option(
-        "Missing calls. exclude: they stay missing, and which ones are missing is not protected.", default="refuse"
+        "Treatment of missing calls. exclude: they stay missing, and their places are not protected.", default="refuse"
     ),
     after: tuple[Path, ...] = AFTER,
     limit: float | None = LIMIT,
     keep_order: bool = KEEP_ORDER,
     keep_names: bool = option(
-        "Keep the names of people in INPUT, which may tell their order, instead of numbering them anew."
+        "Keep the names of people in INPUT, which may reveal their order, instead of new numbers."
     ),
     random_state: int | None = SEED,
     status: str | None = option(
-        "INPUT is one person's file: write the person's one report. -: read the word from standard input (shells keep words).",
+        (
+            "Status of the person of INPUT: write that person's one report. Use - to read it from standard input "
+            "(shells save commands)."
+        ),
         metavar="case|control|-",
     ),
     absent: Absent = option(
-        "Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
+        (
+            "Genotype of variants that the person's file does not contain: two copies of the reference allele, or a "
+            "missing call."
+        ),
         default="refuse",
         needs="status",
     ),
     diary: Path | None = option(
-        "Folder that keeps what this person has sent, as the Python client does.  [default: INPUT.diary, beside INPUT]",
+        (
+            "Folder that remembers the person's reports, as the Python client does.  [default: INPUT.diary, in the "
+            "folder of INPUT]"
+        ),
         type=_FOLDER,
         needs="status",
     ),
@@ -159,11 +171,11 @@ def randomize(
 ) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each.
 
-    By a design for association, everybody's answer is randomized instead. People are written in random order and numbered anew,
-    because a place or a name may tell the status.
+    With a design for association, it randomizes everybody's answer instead. People are written in random order with new
+    numbers, because a position or a name may reveal the status.
 
-    With --status, INPUT is one person's file, and OUTPUT that person's report. It is drawn once for a design and remembered, so
-    that another run writes the same one again. optrr gwas scan takes a folder of such reports.
+    With --status, INPUT is the file of one person, and OUTPUT that person's report. The report is drawn once for a
+    design and remembered, so that another run writes the same one. optrr gwas scan reads a folder of such reports.
 
     Example: optrr gwas randomize genotypes.csv --phenotype-column status --case case --design gwas.json -o out.csv
     """
@@ -188,21 +200,21 @@ def _report_one_person(
     """Write the memoized report of this design, or draw and memoize one first."""
     (input, output, diary), (absent, missing, limit) = files, how
     if output.suffix.lower() != ENDING:
-        raise InvalidInput(f"cannot write {output}: one person's report is written as {ENDING}")
+        raise InvalidInput(f"cannot write {output}: the report of one person is written as {ENDING}; name such a file")
     word = sys.stdin.read(64) if status == "-" else status
     if word.strip().casefold() not in ("case", "control"):
         # the word may be a diagnosis, so it is not shown
-        raise InvalidInput("--status holds neither case nor control; write one of these words, and nothing else")
+        raise InvalidInput("--status: must be case or control; write one of these words")
     case = word.strip().casefold() == "case"
     if str(input) == STANDARD_INPUT and diary is None:
-        raise InvalidInput("standard input has no folder beside it that could remember; name one (--diary FOLDER)")
+        raise InvalidInput("--diary: missing, because standard input has no folder; name a folder (--diary FOLDER)")
     folder = diary or input.with_name(f"{input.name}.diary")
 
     def record() -> Codes:
         refuse_randomized(input)
         person, said = read_person(input, asked.layout, case, absent)
         true = asked.records(person, missing)
-        # before anything is drawn, because with --strict nothing is
+        # before anything is drawn, because --strict draws nothing
         warn([*said, *asked.exposed(true)])
         return true
 
@@ -213,7 +225,7 @@ def _report_one_person(
     made = {"records": 1, "variants": variants, "epsilon": epsilon, "new": new, "spent": spent}
     line = (
         f"one report about {amount(variants, 'variant')} at total epsilon {epsilon_text(epsilon)}, "
-        f"{'drawn now' if new else 'drawn before: the same report again'}; written to {output}, remembered in {folder} "
-        f"(epsilon {epsilon_text(spent)} spent in all)"
+        f"{'drawn now' if new else 'drawn before: the same report again'}; written to {output}, remembered in "
+        f"{folder} (total epsilon consumed: {epsilon_text(spent)})"
     )
     give(made | {"output": str(output), "diary": str(folder)}, line)

@@ -1,4 +1,4 @@
-"""What the commands on genotypes share: their options, and what is checked of files first."""
+"""Options and file checks that the commands on genotypes share."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,28 +16,34 @@ from optrr.genomics.score_tests import Progress, genotype_tests
 
 def _phenotype(
     table: Path | None = option(
-        "People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
+        (
+            "People and phenotypes: CSV, Parquet, or a PLINK file that begins with FID IID or #IID; default: the fam "
+            "file."
+        ),
         "--phenotype",
     ),
-    sample: str | None = option("Column of people's names.  [default: sample, or IID in PLINK's files]", "--id-column"),
-    column: str | None = option("Column of the phenotype table that tells cases from controls.", "--phenotype-column"),
+    sample: str | None = option("Column of people's names.  [default: sample, or IID in PLINK files]", "--id-column"),
+    column: str | None = option(
+        "Column of the phenotype table that distinguishes cases and controls.", "--phenotype-column"
+    ),
     sex: str | None = option(
-        "Column that says who is male, for variants of chromosomes X and Y; default: the fam file's.", "--sex-column"
+        "Column of people's sex, for variants on chromosomes X and Y; default: that of the fam file.", "--sex-column"
     ),
     cases: tuple[str, ...] = option(
-        "Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
+        (
+            "Value of cases, in the column or the fam file. Repeatable.  [default: 2 in PLINK files, with 1 for "
+            "controls]"
+        ),
         "--case",
     ),
-    controls: tuple[str, ...] = option(
-        "Value of controls; unless given, everyone with another value is one. Repeatable.", "--control"
-    ),
+    controls: tuple[str, ...] = option("Value of controls; default: every other value. Repeatable.", "--control"),
 ) -> PhenotypeColumns:
     return PhenotypeColumns(table, sample, column, cases, controls, sex)
 
 
 PHENOTYPE = group(_phenotype)
 DESIGN_FILE = option("Design file from optrr gwas design.", "--design", required=True)
-RESULTS = option("Table of results to write (tab separated; compressed where it ends in .gz).", "-o", type=TABBED)
+RESULTS = option("Table of results to write (tab-separated; compressed if its name ends in .gz).", "-o", type=TABBED)
 TEST = option(
     "; ".join(f"{name}: {text}" for name, text in genotype_tests().items()) + ".",
     type=click.Choice(list(genotype_tests())),
@@ -50,7 +56,7 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
     known = {file.resolve() for path in inputs if path is not None for file in _with_siblings(path)}
     for file in (file for path in outputs if path is not None for file in _with_siblings(path)):
         if file.resolve() in known:
-            raise InvalidInput(f"{file}: is an input, or another output, of this command; write to another file")
+            raise InvalidInput(f"{file}: is also an input, or another output, of this command; write to another file")
         known.add(file.resolve())
 
 

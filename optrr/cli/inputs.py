@@ -1,6 +1,6 @@
-"""What commands that read records ask alike: INPUT, the design, attributes, proportions, scores, and how sure intervals are.
+"""Options that commands on records share: INPUT, the design, attributes, proportions, scores, and confidence intervals.
 
-Options that say nothing of what is asked are refused rather than ignored.
+Options that a command does not use are refused rather than ignored.
 """
 
 from __future__ import annotations
@@ -37,20 +37,18 @@ if TYPE_CHECKING:
 def _records(
     input: tuple[str, ...] = argument(metavar="INPUT…", required=True),
     format: str | None = option(
-        f"Format of INPUT, where its name does not say it: {', '.join(file_formats())}.", metavar="FORMAT"
+        f"Format of INPUT, if its name does not state it: {', '.join(file_formats())}.", metavar="FORMAT"
     ),
     delimiter: str | None = option(
-        "Delimiter of CSV; by default the one under which the first line holds the declared names.", metavar="CHARACTER"
+        "Delimiter of CSV; default: the one with which the first line contains the declared names.", metavar="CHARACTER"
     ),
     encoding: str | None = option(
-        "Encoding of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8.", metavar="NAME"
+        "Encoding of CSV, such as latin-1; default: UTF-8, or windows-1252 if INPUT is not UTF-8.", metavar="NAME"
     ),
-    decimal: str | None = option("Decimal separator of CSV, such as a comma; by default a point.", metavar="CHARACTER"),
-    date_format: str | None = option(
-        "How CSV writes dates, such as %d.%m.%Y; by default 2024-03-01.", metavar="FORMAT"
-    ),
+    decimal: str | None = option("Decimal separator of CSV, such as a comma; default: a point.", metavar="CHARACTER"),
+    date_format: str | None = option("Date format of CSV, such as %d.%m.%Y; default: 2024-03-01.", metavar="FORMAT"),
     query: str | None = option(
-        "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record.", metavar="SQL"
+        "Query for databases (duckdb:FILE, sqlite:FILE, postgresql://…), with one row per record.", metavar="SQL"
     ),
 ) -> RecordsAt:
     """Build the places of records with their format options."""
@@ -67,20 +65,22 @@ def _records(
 
 INPUT = group(_records)
 DESIGN_FILE = option("Design file from optrr design.", "--design", required=True)
-CONFIDENCE = option("Confidence of each interval.", default=0.95)
-SIMULTANEOUS = option("Intervals that all hold together with that confidence.")
+CONFIDENCE = option("Confidence level of each interval.", default=0.95)
+SIMULTANEOUS = option("Make confidence intervals simultaneous: all are correct with that confidence.")
 TABLE_ATTRIBUTES = option(
-    "Attributes of the table, separated by commas; a comma inside a name is written twice.",
+    "Attributes of the table, separated by commas; write a comma in a name twice.",
     metavar="A,B",
     required=True,
 )
-TESTED = option("Attributes that the test is about; two for an association.", metavar="A,B", required=True)
-STRATA_OF = option("Attributes whose categories together are strata, for tests within them.", "--given", metavar="C,…")
+TESTED = option("Attributes of the test; two for an association.", metavar="A,B", required=True)
+STRATA_OF = option(
+    "Attributes whose combinations of categories are strata, for tests within strata.", "--given", metavar="C,…"
+)
 WHERE = option(
-    "Only people whose true answer to A, in the table or not, is one of these; repeatable.",
+    "Use only people whose true answer to A, in the table or not, is one of these; repeatable.",
     metavar="A=CATEGORY,…",
 )
-RANDOM_STATE = option("Seed of what is drawn.", type=click.IntRange(min=0))
+RANDOM_STATE = option("Seed of the random numbers.", type=click.IntRange(min=0))
 
 
 PUBLIC_KEY = option("Ed25519 public key; refuse a design that its owner did not sign.", metavar="KEY.PEM")
@@ -93,9 +93,8 @@ def by_name(
 ) -> dict[str, _Value]:
     """Parse values by name from texts such as ``age=18-29,30-39``.
 
-    If ``names`` are given, they may contain = themselves.
-
-    Raises InvalidInput for a text without one of the names, and for a name that is given twice.
+    With ``names``, the names may contain =. Raises InvalidInput for a text without one of the names, and for a repeated
+    name.
     """
     out: dict[str, _Value] = {}
     for text in texts:
@@ -124,14 +123,14 @@ def numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput(
-            f"``{option}`` {shown(text)}: not a number each; write numbers separated by commas"
+            f"``{option}`` {shown(text)}: not a list of numbers; write numbers separated by commas"
         ) from None
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
     """Raise InvalidInput if the output is a file of INPUT.
 
-    Randomized records cannot be made again without a second release.
+    Overwritten records could be replaced only by a second release.
     """
     said = f"{output} is an input of this command; write to another file"
     refuse_replacing(output, files_at(input.named) or [], said)
@@ -144,16 +143,18 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def proportions_option(purpose: str, required: bool = False) -> Any:
     """Create the option --proportions; its help starts with its purpose."""
-    form = "Numbers that sum to 1, the last attribute changing fastest, or a JSON file: a nested list or `estimate --json`."
+    form = (
+        "Use numbers that sum to 1, with the last attribute changing fastest, or a JSON file: a nested list or "
+        "`estimate --json`."
+    )
     return option(f"{purpose} {form}", metavar="P,P,…|FILE", required=required)
 
 
 def read_proportions(text: str, domain: Domain, option: str = "proportions") -> FloatArray:
     """Read proportions over the domain's cells, in its shape.
 
-    Whether they are a distribution is checked where they are used.
-
-    Raises InvalidInput for a file that cannot be read or holds another table, and for entries that are not one number a cell.
+    Whether they form a distribution is checked by their user. Raises InvalidInput for a file that cannot be read or has
+    another table, and for entries that are not one number per cell.
     """
     values, of = (
         (read_declared(text, "table", "shares"), domain) if text.endswith(".json") else (text.split(","), domain)
@@ -172,25 +173,30 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raise InvalidInput(f"``{option}`` {shown(text)}: not a number each; give {prod(shape)} proportions") from None
+        raise InvalidInput(
+            f"``{option}`` {shown(text)}: not a list of numbers; give {prod(shape)} proportions"
+        ) from None
     if given.shape not in (shape, (prod(shape),)):
         raise InvalidInput(
-            f"``{option}`` {shown(text)}: {given.size} numbers; the table of {listed(of.names)} has {prod(shape)} cells, "
-            "so give a number for each"
+            f"``{option}`` {shown(text)}: has {given.size} numbers; give one for each of the {prod(shape)} cells of "
+            f"the table of {listed(of.names)}"
         )
-    # the file's axes may stand in another order than the domain's
+    # the axes of the file may have another order than the domain's
     return given.reshape(shape).transpose(of.indices(domain.names))
 
 
 SCORES = option(
-    "Numbers for the categories of A, in their declared order, in place of their own (or of 0, 1, 2 …); repeatable.",
+    (
+        "Scores of the categories of A, in their declared order, instead of their own numbers (or 0, 1, 2 …); "
+        "repeatable."
+    ),
     metavar="A=S,S,…",
 )
 
 
 def coding(
     reference: tuple[str, ...] = option(
-        "Category that others are compared with, the first one unless given; repeatable.", metavar="A=CATEGORY"
+        "Reference category of an attribute; default: the first one. Repeatable.", metavar="A=CATEGORY"
     ),
     scores: tuple[str, ...] = SCORES,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -206,13 +212,15 @@ def scores_of(texts: Sequence[str], names: Sequence[str] = ()) -> dict[str, list
 def hypothesis_option(names: Sequence[str]) -> Any:
     """Create the option --hypothesis of a test."""
     return option(
-        "Hypothesis: independence, or conditional-independence with --given, goodness-of-fit with --proportions, homogeneity "
-        "of groups, unless given.",
+        "Hypothesis; default: independence, conditional-independence with --given, goodness-of-fit with "
+        "--proportions, or homogeneity of groups.",
         type=click.Choice(names),
     )
 
 
-_COMPLETE = option("Leave out people whose true record has a missing value in one of the attributes.")
+_COMPLETE = option(
+    "Use complete cases: leave out people whose true record has a missing value in one of the attributes."
+)
 
 
 def complete_cases(complete_cases: bool = _COMPLETE) -> Missing | None:
@@ -223,7 +231,11 @@ def complete_cases(complete_cases: bool = _COMPLETE) -> Missing | None:
 def missing(
     complete_cases: bool = _COMPLETE,
     missing_at_random: str | None = option(
-        "Everybody, if who answered about A depends on the other attributes alone, as you declare.", metavar="A"
+        (
+            "Estimate for all people, under the declared assumption that answering about A depends on the other "
+            "attributes only."
+        ),
+        metavar="A",
     ),
 ) -> Missing | None:
     """Return the treatment of missing values; raise InvalidInput for two."""
@@ -235,7 +247,7 @@ def missing(
 
 
 COLLAPSE = option(
-    "Count as one category those whose estimated proportions are below this, such as 1%, or those named; repeatable for "
+    "Collapse categories whose estimated proportions are below this, such as 1%, or the named ones; repeatable for "
     "several attributes.",
     metavar="SHARE|A=X,Y,…",
 )
@@ -244,7 +256,7 @@ COLLAPSE = option(
 def with_collapsed(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
     """Collapse categories of ``names`` as the option states.
 
-    Raises InvalidInput for names that are not there.
+    Raises InvalidInput for unknown names.
     """
     if not texts:
         return reports
@@ -256,23 +268,36 @@ def with_collapsed(reports: Reports, texts: Sequence[str], names: Sequence[str])
 
 
 PUBLIC = option(
-    "A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
+    "Column next to the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
     metavar="ROLE=COLUMN",
 )
 
 
 def sample(
-    weights: str | None = option("Public column of weights, beside the design's and the release's.", metavar="COLUMN"),
-    strata: str | None = option("Public column of strata, likewise.", metavar="COLUMN"),
-    psu: str | None = option("Public column of primary sampling units within the strata, likewise.", metavar="COLUMN"),
-    lonely_psu: LonelyPsu | None = option(
-        "Treatment of a stratum with one sampling unit: refuse it, as by default, or centre it at the mean of all."
+    weights: str | None = option(
+        "Public column of weights, in addition to those of the design and the release.", metavar="COLUMN"
     ),
-    unweighted: bool = option("Ignore the weights, strata and sampling units that the design or release names."),
+    strata: str | None = option(
+        "Public column of strata, in addition to those of the design and the release.", metavar="COLUMN"
+    ),
+    psu: str | None = option(
+        (
+            "Public column of primary sampling units within the strata, in addition to those of "
+            "the design and the release."
+        ),
+        metavar="COLUMN",
+    ),
+    lonely_psu: LonelyPsu | None = option(
+        "Treatment of a stratum with one primary sampling unit: refuse it (default), or center it at the overall mean."
+    ),
+    unweighted: bool = option("Ignore the weights, strata and sampling units named by the design or release."),
 ) -> GivenSample:
     """Build the sample; raise InvalidInput for details of one that is ignored."""
     named = {"weights": weights, "strata": strata, "psu": psu, "lonely_psu": lonely_psu}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if unweighted and given:
-        raise InvalidInput(f"``{next(iter(given))}``: excludes ``unweighted``, which ignores the sample; leave one out")
+        raise InvalidInput(
+            f"``{next(iter(given))}``: excludes ``unweighted``, which ignores the sampling design; "
+            "leave one of them out"
+        )
     return "ignore" if unweighted else Sample(**given) if given else None

@@ -1,4 +1,4 @@
-"""optrr waves: design, randomize and estimate for people who report in several waves."""
+"""optrr waves: design, randomize and estimate for respondents who report in several waves."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from optrr.longitudinal.panel import estimate_waves
 from optrr.longitudinal.rounds import Key, randomize_wave
 
 DESIGN_FILE = option("File from optrr waves design.", "--design", required=True)
-ID_COLUMN = option("Column that names each person, the same in every wave.", required=True, metavar="COLUMN")
+ID_COLUMN = option("Column that identifies each person, the same in every wave.", required=True, metavar="COLUMN")
 
 
 @command
@@ -26,15 +26,15 @@ def design(
     output: Path | None = DESIGN_OUTPUT,
     lifetime_epsilon: float = option("Maximum epsilon of all reports of a person, in nats.", required=True),
     report_epsilon: float | None = option(
-        "Maximum epsilon of one report, in nats: the epsilons of SPEC are then proportions, alike where it gives none."
+        "Maximum epsilon of one report, in nats; the epsilons of SPEC then set proportions (equal by default)."
     ),
-    method: str = designing.method_option("Solver of the optimum, the best one by default."),
+    method: str = designing.method_option("Solver of the optimum; default: the best one."),
     preserve: Preserve = designing.PRESERVE,
 ) -> None:
     """Design a memoized response and the reports drawn from it.
 
-    One report has the accuracies in SPEC at the smallest total epsilon; all reports of a person together never cost more than
-    --lifetime-epsilon, however many waves there are.
+    One report has the accuracies in SPEC at the smallest total epsilon. All reports of a person together never consume
+    more than --lifetime-epsilon, for any number of waves.
 
     Example: optrr waves design spec.toml --lifetime-epsilon 6
     """
@@ -59,7 +59,9 @@ def randomize(
     input: RecordsAt = INPUT,
     design_file: Path = DESIGN_FILE,
     output: Path = RECORDS_OUTPUT,
-    secret: Path = option("Secret that memoized responses are drawn from; stays with the true records.", required=True),
+    secret: Path = option(
+        "Secret from which memoized responses are drawn; keep it with the true records.", required=True
+    ),
     new_secret: bool = option("Make the secret first; its file must not exist yet."),
     id_column: str = ID_COLUMN,
     wave: str = option("Name of the wave; the same name gives the same reports.", required=True),
@@ -69,10 +71,11 @@ def randomize(
 ) -> None:
     """Write everybody's report of one wave.
 
-    Memoized responses are drawn from the secret, the person and the record, so that every wave starts from the same ones. What
-    is written is in random order, because a record's place may tell its value.
+    Memoized responses are drawn from the secret, the person and the record, so that they are the same in every wave.
+    Reports are written in random order, because the position of a record may reveal its value.
 
-    Example: optrr waves randomize people.csv --design waves.json --secret key --new-secret --id-column id --wave 1 -o wave1.csv
+    Example: optrr waves randomize people.csv --design waves.json --secret key --new-secret --id-column id --wave 1 -o
+    wave1.csv
     """
     protocol = load_longitudinal(design_file)
     options = ReleaseOptions.following((), after, limit=limit, keep_order=keep_order)
@@ -97,7 +100,8 @@ def estimate(
 ) -> None:
     """Estimate proportions from the reports of several waves.
 
-    Errors are computed from people, whose reports depend on each other through the memoized response.
+    Standard errors are computed over people, because the reports of a person depend on each other through the memoized
+    response.
 
     Example: optrr waves estimate wave1.csv --design waves.json --id-column id --attributes sex
     """

@@ -1,16 +1,17 @@
-"""The command group: the registry of commands, and the one place where errors become lines and codes.
+"""The command group: the registry of commands, and the conversion of errors to messages and exit codes.
 
-One line in :data:`COMMANDS` adds a command. Exit 0: done. 1: a check or a solve failed, or the records say too little of what
-is asked. 2: bad input, nothing written. What could not be done is said in one line ``error: …`` on standard error.
+One line in :data:`COMMANDS` adds a command. Exit 0: success. 1: a check or a solver failed, or the records contain too
+little information. 2: invalid input, and nothing was written. Every failure prints one line ``error: …`` on standard
+error.
 
-Standard output is a command's own: what libraries print there goes to standard error. A library in C writes to file
-descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`` keeps the place that the descriptor had, and
-the descriptor is that of standard error from then on. It stays so until the process ends, since C prints what it has kept
-back only then. No command opens ``/dev/stdout`` by name: outputs that are pipes or devices are refused.
+Only the command writes to standard output; output of libraries goes to standard error. A C library writes to file
+descriptor 1 and ignores ``sys.stdout``, so ``sys.stdout`` gets a duplicate of that descriptor, and the descriptor
+becomes that of standard error until the process ends, because C flushes its buffers only then. No command opens
+``/dev/stdout`` by name: outputs that are pipes or devices are refused.
 
-Signals that end a run (SIGTERM of a scheduler, SIGHUP of a closed terminal, an interrupt) end it cleanly: what it was writing
-is removed, then the process dies of the signal. Only commands that write records catch them, and only while they do: a solver
-that computes for minutes would otherwise not heed them until it is done.
+Signals that end a run (SIGTERM of a scheduler, SIGHUP of a closed terminal, an interrupt) end it cleanly: unfinished
+files are removed, then the process dies of the signal. Commands catch them only while they write records, because a
+solver that runs for minutes would otherwise not react before its end.
 """
 
 import gc
@@ -34,7 +35,7 @@ from optrr.cli.printing import Warned, named
 from optrr.core.display import __version__, one_line
 from optrr.core.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 
-# Every command: its heading in --help, where it is in this package, and the first words of its docstring.
+# Every command: its heading in --help, its place in this package, and the first line of its docstring.
 _TABLE = {
     "plan": ("Plan", "planning:plan", "Choose a total epsilon, and record the decision."),
     "spec": ("Plan", "proposing:spec", "Propose a specification from INPUT."),
@@ -69,11 +70,11 @@ _TABLE = {
     "waves estimate": ("Waves", "longitudinal:estimate", "Estimate proportions from the reports of several waves."),
     "demo": ("Try it", "demo:demo", "Design, randomize and estimate on the bundled Adult data; no network."),
 }
-# What they name is imported when a command is called, so that --help needs none of it.
+# Modules are imported when a command is called, so that --help needs none of them.
 COMMANDS = {name: (heading, f"optrr.cli.{home}", text) for name, (heading, home, text) in _TABLE.items()}
-# Objects that are made between two searches for garbage.
+# Number of new objects between two garbage collections.
 _GARBAGE = 100_000
-# What people who begin need; `optrr` alone lists them.
+# Commands for beginners; `optrr` without arguments lists them.
 _MOST_USED = ("plan", "design", "randomize", "estimate", "test")
 _GROUPS = {"gwas": "Association studies of randomized genotypes.", "waves": "Repeated reports of the same people."}
 
@@ -92,7 +93,7 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in (known := self.list_commands(ctx)):
-            if ctx.resilient_parsing:  # a shell completes what follows a mistake
+            if ctx.resilient_parsing:  # a shell must complete the words after a mistake, too
                 return None
             hint = did_you_mean(cmd_name, known) or f"; optrr {self.prefix}--help lists them"
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
@@ -149,14 +150,14 @@ def cli(ctx: click.Context) -> None:
             formatter.write_dl([(name, COMMANDS[name][2]) for name in _MOST_USED])
         formatter.write_paragraph()
         formatter.write_text(
-            "optrr --help lists all commands, optrr COMMAND --help explains one, optrr demo shows the way."
+            "optrr --help lists all commands, optrr COMMAND --help explains one, and optrr demo shows an example."
         )
         click.echo(formatter.getvalue().rstrip())
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit."""
-    # what is imported stays, and looking through it for garbage is a tenth of a short command's time
+    # imported modules stay, and collecting them as garbage would take a tenth of a short command's time
     gc.set_threshold(_GARBAGE)
     keep_for_ourselves()
     sys.exit(run(arguments))
@@ -166,7 +167,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
         with warnings.catch_warnings():
-            # commands say by themselves what the functions that they call say as Python warnings
+            # commands print the Python warnings of the functions that they call
             warnings.simplefilter("ignore", OptrrWarning)
             result: Any = cli.main(arguments, prog_name="optrr", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -182,9 +183,9 @@ def run(arguments: list[str] | None = None) -> int:
             return _complain(f"{named(error.param)}: {_plainly(error.message)}", 2)
         return _complain(error.format_message() + hint, 1 if isinstance(error, Warned) else 2)
     except click.Abort:
-        return _complain("interrupted; no output was left half-written", 130)
+        return _complain("interrupted; no incomplete output was left", 130)
     except BrokenPipeError:
-        # whoever read the output has closed the pipe; Python would print an error for it when it ends
+        # the reader has closed the pipe; Python would print an error for it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (SolveFailed, TooFewRecords) as error:
@@ -192,8 +193,8 @@ def run(arguments: list[str] | None = None) -> int:
     except (OptrrError, OSError) as error:
         return _complain(str(error), 2)
     except ValueError as error:
-        # libraries refuse files with errors of their own kinds, which become one line; a plain ValueError is a defect of ours
-        # and keeps its traceback
+        # errors of libraries about files become one line; a plain ValueError is a defect of this package and keeps its
+        # traceback
         if type(error) is ValueError:
             raise
         return _complain(str(error), 2)
@@ -220,7 +221,7 @@ _OUTPUT, _ERRORS = 1, 2
 def keep_for_ourselves() -> None:
     """Give ``sys.stdout`` its own descriptor.
 
-    Nothing happens if it is not descriptor 1, as in a notebook or in tests.
+    Nothing changes if it is not descriptor 1, as in a notebook or in tests.
     """
     before = sys.stdout
     try:
@@ -229,7 +230,7 @@ def keep_for_ourselves() -> None:
         before.flush()
         os.fstat(_ERRORS)
         ours = os.dup(_OUTPUT)
-    except (OSError, ValueError):  # closed, here or at the other end, which the first line that is printed says
+    except (OSError, ValueError):  # closed, at this or the other end; the first printed line reports it
         return
     sys.stdout = io.TextIOWrapper(
         open(ours, "wb", buffering=0 if before.write_through else -1),  # noqa: SIM115 (open until the process ends)
@@ -266,15 +267,15 @@ def cleaned_up() -> Iterator[None]:
 
 
 def _end(number: int) -> None:
-    """Remove what is being written, say so, and die of the signal.
+    """Remove unfinished files, print a line, and die of the signal.
 
-    Nothing is raised for this: an exception is lost where Python finalizes an object, and the frames that it passes keep what
-    they hold.
+    It does not raise an exception, which would be lost in finalizers of Python objects, while its frames keep their
+    resources.
     """
     from optrr.core.records import remove_unfinished  # noqa: PLC0415 (help needs none of it)
 
     remove_unfinished()
-    said = f"error: ended by {signal.Signals(number).name}; no output was left half-written\n"
-    os.write(_ERRORS, said.encode())  # the run may have been writing to sys.stderr
+    said = f"error: ended by {signal.Signals(number).name}; no incomplete output was left\n"
+    os.write(_ERRORS, said.encode())  # the interrupted code may be in a write to sys.stderr
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

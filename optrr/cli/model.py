@@ -38,7 +38,7 @@ def model(
 ) -> None:
     """Fit a log-linear model to the true records.
 
-    Coefficients are odds and odds ratios, with all else in the model.
+    Coefficients are odds and odds ratios, adjusted for the other terms of the model.
 
     Example: optrr model randomized.csv --design design.json --terms "sex*income + age"
     """
@@ -67,7 +67,7 @@ def regress(
 ) -> None:
     """Fit a regression of the true records.
 
-    It is linear, logistic, ordered or multinomial.
+    The model is linear, logistic, ordered or multinomial.
 
     Example: optrr regress randomized.csv --design design.json --formula "income ~ sex + age"
     """

@@ -1,11 +1,11 @@
 """Commands from the signatures of their functions.
 
-The default of a parameter says what it is on the command line: an :func:`option`, an :func:`argument`, or a :func:`group` of
-options that commands share. Its flag is its name, and its type follows from its annotation: a bool is a flag, a Literal a
-choice, a Path a file, and a tuple an option that may be repeated. The first paragraphs of its docstring are its help, and a
-last one that begins with ``Example:`` stands at the end of it.
+The default of a parameter describes it on the command line: an :func:`option`, an :func:`argument`, or a :func:`group`
+of shared options. The name of a parameter is its flag, and its type follows from the annotation: a bool is a flag, a
+Literal a choice, a Path a file, and a tuple a repeatable option. The first paragraphs of the docstring are the help,
+followed at the end by a last paragraph that begins with ``Example:``.
 
-Every command has --json and --strict, and refuses an option that is given twice or without the one that it needs.
+Every command has --json and --strict, and refuses a repeated option, or an option without another one that it requires.
 """
 
 import textwrap
@@ -25,13 +25,13 @@ from optrr.core.errors import InvalidInput, OptrrError
 from optrr.core.records import held_back
 
 FILE = click.Path(path_type=Path)
-# Commands that show what they have written while they run, so that --strict cannot hold their files back until they end.
+# Commands that show written files while they run, so that --strict cannot hold the files back until the end.
 _AT_ONCE = ("plan", "serve")
-# Commands that ask a person something.
+# Interactive commands.
 _ASKING = ("sign",)
-# Characters of an option with its choices in the help.
+# Maximum characters of an option with its choices in the help.
 _WIDEST = 40
-# Headings of the help in their order, and the options under them; the others are the command's own.
+# Headings of the help in their order, with their options; all other options are specific to the command.
 _OWN = "Options"
 _SECTIONS = {
     _OWN: "",
@@ -96,7 +96,7 @@ class _OptionGroup:
 def option(text: str, *flags: str, needs: str | None = None, **how: Any) -> Any:
     """Describe an option with this help.
 
-    ``flags`` if they are not its name's, the parameter that it ``needs``, and arguments of click.
+    ``flags`` replace the flag of its name; ``needs`` is a parameter that it requires; other arguments are click's.
     """
     return _Declared(click.Option, flags, needs, {"help": text, **how})
 
@@ -143,7 +143,7 @@ class Command(click.Command):
         whole = _OptionGroup(function)
         declared = list(whole.declared())
         help, _, self.example = (getdoc(function) or "").partition("\n\nExample: ")
-        # which options make each value that several of them make together
+        # options of each value that several options form together
         self.parts = {
             name: [each for each, _, _ in parameter.default.declared()]
             for name, parameter in signature(function).parameters.items()
@@ -155,8 +155,8 @@ class Command(click.Command):
             callback=lambda **values: whole.built(values),
             params=[
                 *(each.parameter(name, annotation) for name, annotation, each in declared),
-                _noted(JSON, "One JSON object on standard output."),
-                _noted(STRICT, "Where there would be a warning, write nothing and exit with 1."),
+                _noted(JSON, "Print one JSON object on standard output."),
+                _noted(STRICT, "Treat warnings as errors: write nothing and exit with 1."),
             ],
             help=help,
         )
@@ -191,12 +191,12 @@ class Command(click.Command):
                 once = isinstance(each, click.Option) and not (each.multiple or each.is_flag or each.count)
                 if once and (times := order.count(each)) > 1:
                     raise click.UsageError(
-                        f"{each.opts[-1]} is given {times} times, and only one can count; give it once"
+                        f"{each.opts[-1]} is given {times} times, but only one can count; give it once"
                     )
         rest = super().parse_args(ctx, args)
         for name, needed in self._needs.items():
             if ctx.params[needed] in (None, False, ()):
-                refuse_options(with_options(f"needs ``{needed}``; give it too, or leave it out"), name)
+                refuse_options(with_options(f"requires ``{needed}``; give it too, or leave this option out"), name)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -1,10 +1,10 @@
-"""The frame of commands that analyse records: what they open, the analysis that they run, and where its result goes.
+"""Framework of commands that analyze records: inputs, the analysis, and outputs.
 
-Reports are opened, progress is shown while they are read, and what the analysis warns of is said beside its result:
-in a table's file, on a page, and in what is printed.
+It opens the reports, shows progress while they are read, and adds the warnings of an analysis to its result: in a
+table's file, in an HTML report, and in printed text.
 
-What makes a path impossible or misleading is said before any work is done. A page is sent to others, so it holds names of files
-without their folders, and of a database no more than its kind.
+Impossible or misleading paths are refused before any computation. An HTML report may be shared, so it names files
+without their folders, and databases by their kind only.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-# Suffixes by which other programs take a file for what it is not.
+# Suffixes that would state a wrong format to other programs.
 _FORMATS = "arrow csv docx htm html json jsonl md npz parquet pdf png svg toml tsv txt xlsx yaml yml"
 
 
 class Target(click.Path):
     """A file to write.
 
-    ``suffixes`` are right for ``what``; without suffixes any are.
-
-    It is refused where it cannot be written, where its name states another format, and where the library that draws its
-    figures is missing. ``folder``: what is written is a folder, which may exist.
+    ``suffixes`` are the allowed endings for ``what``; without suffixes, any ending is allowed. The file is refused if
+    it cannot be written, if its name states another format, or if the library that draws its figures is missing. With
+    ``folder``, the target is a folder, which may exist.
     """
 
     def __init__(self, what: str = "", *suffixes: str, drawn: bool = False, folder: bool = False) -> None:
@@ -55,7 +54,7 @@ class Target(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; raise InvalidInput if it is refused."""
         path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # never bytes
-        # a file in a folder that is not there yet can be written where one beside the folder can
+        # a file in a missing folder can be written if a file next to that folder can
         check_target(path / "file" if self.folder and path.is_dir() else path)
         if self.folder and path.exists() and not path.is_dir():
             raise InvalidInput(f"{path} is a file; name a folder for {self.what}")
@@ -98,9 +97,9 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
             write_table(result.to_arrow(), partial)
 
 
-# Options that say where things are, or how they are printed, and nothing of what is asked.
+# Options about places or printing, which do not change the analysis.
 _LEFT_OUT = ("query", "design_file", "output", "report")
-# Options whose values may be places.
+# Options whose values may be paths or addresses.
 _PLACES = ("groups", "proportions", "table", "covariates")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
@@ -150,7 +149,7 @@ def public_name(place: Place) -> str:
 def _public(line: str, places: Sequence[RecordsAt]) -> str:
     """Remove folders and addresses of the places from a warning.
 
-    Files of a folder or a pattern are treated alike.
+    Files of a folder or a pattern are treated in the same way.
     """
     for text in (str(each) for place in places for each in (*(file.place for file in each_file(place)), *place.named)):
         # a survey's database is named without its kind
@@ -159,7 +158,7 @@ def _public(line: str, places: Sequence[RecordsAt]) -> str:
     return _ADDRESS.sub(r"\1:…", line)
 
 
-REPORT = option("HTML page to write, to be sent to others.", "--html", type=PAGE)
+REPORT = option("HTML report to write, for sharing.", "--html", type=PAGE)
 DESIGN_OUTPUT = option("Design file to write.", "-o", type=DESIGN)
 
 
@@ -178,11 +177,9 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
 
 @dataclass(eq=False)
 class Analysis:
-    """A command that analyzes records by a method of `Reports`.
+    """A command that analyzes records by a method of `Reports`, with its inputs and outputs.
 
-    It holds the inputs and outputs.
-
-    Raises InvalidInput where records would be written over.
+    Raises InvalidInput if an output would overwrite records.
     """
 
     input: RecordsAt = INPUT
@@ -210,8 +207,8 @@ class Analysis:
     ) -> Reports:
         """Open the reports, including other ``groups``, with collapsed categories.
 
-        What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
-        standard input can be read once.
+        Their counts are kept during this run, because several statistics of a table, or its HTML report, need the same
+        counts, and standard input can be read only once.
         """
         watch = lambda done, share: progress(f"{done} records read", share)  # noqa: E731
         places = [place.watched(watch) for place in (self.input, *groups)]
@@ -234,9 +231,8 @@ class Analysis:
     ) -> None:
         """Write the requested files, warn, and print the result.
 
-        Text or JSON, with the results ``beside`` it.
-
-        ``page`` makes the page, by default that of a table.
+        The output is text or JSON, with the results ``beside`` it. ``page`` makes the HTML report, by default that of a
+        table.
         """
         others = {name: each for name, each in beside.items() if each}
         several = [one for each in others.values() for one in ([each] if isinstance(each, Result) else each)]

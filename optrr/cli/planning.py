@@ -1,4 +1,4 @@
-"""optrr plan: from a margin of error, or a total epsilon, to a recorded decision; by a page on this machine or without one."""
+"""optrr plan: from a margin of error, or a total epsilon, to a recorded decision, on a local page or without one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from optrr.planner.plan import plan as make_plan
 from optrr.planner.plan_file import is_plan, read_plan
 from optrr.planner.question import Question
 
-# Files of these kinds declare what is asked; all others hold records.
+# Suffixes of specifications; all other files hold records.
 _DECLARED = (".toml", ".json")
-# What a page begins with where nothing is named.
+# First question of a page without SPEC or DATA.
 _FIRST = {"answer": ["yes", "no"]}
-# What a question is made of, all of it settled in a plan that is opened.
+# Options of a question, which an opened plan has already set.
 _OF_QUESTIONS = [
     "attributes",
     "bins",
@@ -48,41 +48,42 @@ def plan(
     bins: tuple[str, ...] = BINS,
     n: int | None = PEOPLE,
     total: float | None = option(
-        "Total epsilon to spend, in nats; by default the least for --margin, or 1.", "--total-epsilon"
+        "Total privacy budget epsilon, in nats; default: the smallest for --margin, or 1.", "--total-epsilon"
     ),
     workload: str = WORKLOAD,
     records_only: bool = RECORDS_ONLY,
     protocol: str | None = PROTOCOL,
-    margin: float | None = option("± percentage points, with 95 % confidence, that every table must reach."),
-    prior: float = option("Prior belief of an attacker about a person.", default=0.1),
+    margin: float | None = option("Required margin of every table, in ± percentage points with 95 % confidence."),
+    prior: float = option("Prior belief of an attacker about a person, as a probability.", default=0.1),
     releases: int = option("Number of releases of the same people.", default=1),
-    reason: str = option("Why this choice, for the record.", default="", show_default=False),
-    output: Path | None = option("Folder that the plan is written to; by default plan.", "-o", type=FOLDER),
-    port: int = option("Port of the page; 0 takes a free one.", type=click.IntRange(0, 65535), default=0),
+    reason: str = option("Reason for the choice, for the record.", default="", show_default=False),
+    output: Path | None = option("Folder for the plan; default: plan.", "-o", type=FOLDER),
+    port: int = option("Port of the page; use 0 for a free one.", type=click.IntRange(0, 65535), default=0),
     no_browser: bool = option("Print the page's address, and open no browser."),
     write: bool = option("Write the plan without a page."),
 ) -> None:
     """Choose a total epsilon, and record the decision.
 
-    SPEC is a specification or an earlier plan.toml. Of DATA only the header and the categories are taken, as optrr spec
-    proposes them. The page is served to this machine alone, and saves into the folder: plan.toml, specification, design,
-    sampler, statement, analysis. With --write the folder is written at once; optrr verify recomputes plan.toml.
+    SPEC is a specification or an earlier plan.toml. From DATA, only the header and the categories are used, as optrr
+    spec proposes them. The page is available on this machine only, and saves into the folder: plan.toml, specification,
+    design, sampler, statement, analysis. With --write, the folder is written at once. To recompute plan.toml, use optrr
+    verify.
 
     Example: optrr plan spec.toml --margin 5 --n 2000 --write
     """
     folder = FOLDER.convert("plan", None, None) if output is None else output
     refuse_foreign(folder)
     if write:
-        refuse_options("is for the page; leave it out with --write", "port", "no_browser")
+        refuse_options("applies to the page only; leave it out with --write", "port", "no_browser")
     else:
-        refuse_options("is for --write; the page has a place for it", "reason")
+        refuse_options("requires --write, since the page has a field for it; leave it out", "reason")
         if printing.is_json():
-            raise InvalidInput("--json is for --write; leave it out with the page")
+            raise InvalidInput("--json: requires --write; leave it out for the page")
     given = source is not None and not attributes and source.suffix.lower() in _DECLARED
     recorded = read_plan(source) if given and source is not None and is_plan(source) else None
     asked = recorded.question if recorded else None
     if recorded:
-        refuse_options("is settled in the plan that is opened; leave it out", *_OF_QUESTIONS)
+        refuse_options("is already set in the plan that is opened; leave it out", *_OF_QUESTIONS)
     specification = None if recorded else _specification(source, attributes, bins)
     if not write:
         if asked is None:
@@ -99,17 +100,17 @@ def plan(
                 releases=releases,
             )
         try:
-            # the page brings a web server
+            # the page imports a web server
             from optrr.planner.app import serve_plan  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise not_installed(error, "the page of optrr plan needs", "serve", "; or use ``write``") from error
         serve_plan(asked, folder, port, printing.say, browser=not no_browser)
         return
     if recorded:
-        # what is not decided anew stays as it was written down
+        # choices that are not repeated keep their recorded values
         made = Plan.of(recorded.question, reason or recorded.reason, recorded.seen)
     elif specification is None:
-        raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
+        raise InvalidInput("no questions are given; give SPEC, DATA or --attribute name=size")
     else:
         chosen: dict[str, Any] = {"records_only": records_only, "protocol": protocol, "margin": margin}
         made = make_plan(specification, total, workload=workload, n=n, reason=reason, **chosen)
@@ -126,7 +127,7 @@ def _specification(source: Path | None, attributes: tuple[str, ...], bins: tuple
     if source is not None and attributes:
         raise InvalidInput(f"give either {source} or --attribute, not both")
     if source is None or source.suffix.lower() in _DECLARED:
-        refuse_options("is for DATA; leave it out where no records are looked at", "bins")
+        refuse_options("requires DATA; leave it out without records", "bins")
         if source is None:
             return parse_attributes(attributes) if attributes else None
         return read_specification(source)

@@ -1,4 +1,4 @@
-"""optrr power: how many records a test or an interval needs."""
+"""optrr power: the number of records that a test or an interval needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optrr.cli.printing import give
 from optrr.core.design import load_design
 from optrr.core.errors import InvalidInput
 
-# The options that say nothing of intervals.
+# Options that do not apply to intervals.
 _OF_TESTS = ("hypothesis", "given", "proportions", "scores", "n", "power", "alpha")
 
 
@@ -24,17 +24,17 @@ def power(
     design_file: Path = inputs.DESIGN_FILE,
     attributes: str = inputs.TESTED,
     truth: tuple[str, ...] = inputs.proportions_option(
-        "True table of the attributes, then of those of --given; repeatable, for homogeneity a table for each group.",
+        "True table of the attributes, then of those of --given; repeatable: for homogeneity, one table per group.",
         required=True,
     ),
     hypothesis: str | None = inputs.hypothesis_option(hypotheses()),
     given: str | None = inputs.STRATA_OF,
-    proportions: str | None = inputs.proportions_option("Hypothesis of goodness-of-fit."),
+    proportions: str | None = inputs.proportions_option("Proportions under the hypothesis of goodness-of-fit."),
     scores: tuple[str, ...] = inputs.SCORES,
-    n: int | None = option("Number of records whose power is computed.", type=click.IntRange(min=1)),
-    power: float | None = option("Power that the number of records must reach; 0.8 unless given."),
+    n: int | None = option("Number of records for which to compute the power.", type=click.IntRange(min=1)),
+    power: float | None = option("Power for which to compute the number of records; default: 0.8."),
     alpha: float = option("Level of the test.", default=0.05),
-    width: float | None = option("Width that no interval of a cell may exceed, in place of a test."),
+    width: float | None = option("Maximum width of a cell's interval, instead of a test."),
     confidence: float = inputs.CONFIDENCE,
     simultaneous: bool = inputs.SIMULTANEOUS,
 ) -> None:
@@ -48,14 +48,14 @@ def power(
     tables = [inputs.read_proportions(text, domain, "truth") for text in truth]
     true = np.stack(tables) if hypothesis == "homogeneity" or len(tables) > 1 else tables[0]
     if width is not None:
-        refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)
+        refuse_options("applies to tests, and --width to intervals of a table; leave out one of them", *_OF_TESTS)
         give(
             design.records_for_width(*names, truth=true, width=width, confidence=confidence, simultaneous=simultaneous)
         )
         return
-    refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
+    refuse_options("requires --width; give it too, or leave this option out", "confidence", "simultaneous")
     if n is not None and power is not None:
-        raise InvalidInput("``power``: excludes ``n``, whose power is computed; leave one of them out")
+        raise InvalidInput("``power``: excludes ``n``, for which power is computed; leave one of them out")
     how: dict[str, Any] = {"truth": true, "hypothesis": hypothesis, "given": within, "alpha": alpha}
     how |= {"scores": inputs.scores_of(scores)}
     if proportions is not None:

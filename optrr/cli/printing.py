@@ -1,4 +1,4 @@
-"""What commands print: a result as text or one JSON object; warnings, and how far the work is, on standard error."""
+"""Printed output of commands: a result as text or one JSON object; warnings and progress on standard error."""
 
 import itertools
 import re
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from optrr.core.display import Result
     from optrr_solvers import SolveOptions
 
-# Seconds of work before a line says how far it is, and between two states of that line.
+# Seconds of work before the progress line, and between its updates.
 _PATIENCE, _STEP = 1.0, 0.1
-# Flags that every command has, by which :mod:`optrr.cli.options` notes them.
+# Keys under which :mod:`optrr.cli.options` stores the flags that every command has.
 JSON, STRICT = "json", "strict"
 _PARAMETER = re.compile(r"``([a-z_]+)(?:=([^`]*))?``")
 _QUOTES = "'\""
@@ -35,7 +35,7 @@ _ERASE = "\x1b[K"
 def give(result: "Result | dict[str, Any]", said: str = "", **about: Any) -> None:
     """Print a result as text or as one JSON object.
 
-    JSON also holds what is ``about`` it; ``said`` is the text of a dict.
+    JSON also has the entries of ``about``; ``said`` is the text for a dict.
     """
     if is_json():
         print_json((result if isinstance(result, dict) else result.summary()) | about)
@@ -87,9 +87,7 @@ class Warned(click.ClickException):
 def warn(lines: Iterable[str], always: bool = False) -> None:
     """Print warnings on standard error before any result.
 
-    ``always`` is for warnings of every run.
-
-    Raises Warned after the last of them, with --strict, unless every run has them.
+    ``always`` is for warnings that every run has. With --strict, raises Warned after the last of the others.
     """
     _done()
     said = [f"warning: {one_line(with_options(line))}" for line in lines]
@@ -97,7 +95,7 @@ def warn(lines: Iterable[str], always: bool = False) -> None:
         click.echo(line, err=True)
     if said and not always and is_strict():
         raise Warned(
-            "--strict: the command ended at a warning and wrote nothing; remove its cause, or leave out --strict"
+            "--strict: the command stopped at a warning and wrote nothing; remove the cause, or leave out --strict"
         )
 
 
@@ -120,7 +118,7 @@ def _has(flag: str) -> bool:
 def heard() -> Iterator[list[str]]:
     """Collect this project's warnings raised in the block.
 
-    They are complete when it ends; other warnings are unaffected.
+    The list is complete when the block ends; other warnings are unaffected.
     """
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -164,7 +162,7 @@ _lines: list[_Line] = []
 def working(text: str) -> Iterator[None]:
     """Show on a terminal that work continues, after one second.
 
-    Until something is printed or the block ends.
+    The line stays until something is printed or the block ends.
     """
     if sys.stderr is not None and sys.stderr.isatty():
         _lines.append(_Line(text))

@@ -1,4 +1,4 @@
-"""optrr spec: from data to a specification, a proposal that names what it took from them."""
+"""optrr spec: propose a specification from data, and name the information taken from the records."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from optrr.core.errors import InvalidInput
 from optrr.core.records import RecordsAt, whole_file
 
 BINS = option(
-    "Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); * is every "
-    "column of more than 50 different numbers. Repeatable.",
+    "Number of bins of a column of numbers or dates, with about equal counts, or their edges (inf allowed); use * "
+    "for every column of more than 50 different numbers. Repeatable.",
     metavar="NAME=K|EDGE,EDGE,…",
 )
 
@@ -28,29 +28,30 @@ def bins_of_text(text: str) -> int | list[str]:
 @command
 def spec(
     input: RecordsAt = INPUT,
-    output: Path | None = option("TOML file to write; otherwise it is printed.", "-o", type=OUTPUT),
-    columns: tuple[str, ...] = option("Column to propose; repeatable, default all.", "--column", metavar="NAME"),
+    output: Path | None = option("TOML file to write; default: standard output.", "-o", type=OUTPUT),
+    columns: tuple[str, ...] = option("Column to include; default: all. Repeatable.", "--column", metavar="NAME"),
     bins: tuple[str, ...] = BINS,
     missing: tuple[str, ...] = option("Text that means a missing value, such as NA; repeatable.", metavar="MARK"),
-    rare: int = option("Merge categories that occur fewer times into 'other'.", type=click.IntRange(min=0), default=0),
+    rare: int = option(
+        "Minimum count of a category; rarer ones are merged into 'other'.", type=click.IntRange(min=0), default=0
+    ),
     epsilon: float = option("Epsilon of every attribute, in nats; to be confirmed.", default=1.0),
     multi_select: tuple[str, ...] = option(
-        "Column with several answers in a cell, and what separates them; each option becomes an attribute of no and yes. "
-        "Repeatable.",
+        "Column with several answers per cell, and their separator; each option becomes an attribute with no and "
+        "yes. Repeatable.",
         metavar="COLUMN=SEPARATOR",
     ),
     public: tuple[str, ...] = PUBLIC,
 ) -> None:
     """Propose a specification from INPUT.
 
-    Every line that a person should confirm is marked.
-
-    Looking at the records is not private, and what it gives away is printed.
+    Every line that a person should confirm is marked. Looking at the records is not private, so the command prints the
+    information that the proposal reveals.
 
     Example: optrr spec records.csv --rare 10 -o proposed.toml
     """
     if output is not None and output.suffix.lower() != ".toml":
-        raise InvalidInput(f"``output`` {output}: not a .toml file, as a proposed specification is; name it so")
+        raise InvalidInput(f"``output`` {output}: must be a .toml file; change its name")
     proposing = Proposing(
         columns or None,
         by_name("bins", bins, bins_of_text),

@@ -17,9 +17,9 @@ from optrr.core.provenance import content_of
 from optrr.core.records import RecordsAt
 
 LIMIT = option("Maximum total epsilon of one person, in nats.", type=click.FloatRange(min=0, min_open=True))
-KEEP_ORDER = option("Leave the records in the order of INPUT, which no epsilon covers, instead of shuffling them.")
-SEED = option("Seed, for studies only; the default draws from the operating system.", type=click.IntRange(min=0))
-AFTER = option("Earlier release of the same people, whose epsilon adds up; repeatable.")
+KEEP_ORDER = option("Keep the order of INPUT, which no epsilon protects, instead of shuffling the records.")
+SEED = option("Seed, for simulations only; default: the operating system's random bits.", type=click.IntRange(min=0))
+AFTER = option("Earlier release of the same people, whose epsilon is added; repeatable.")
 RECORDS_OUTPUT = option("CSV or Parquet file to write.", "-o", required=True, type=OUTPUT)
 
 
@@ -27,14 +27,14 @@ RECORDS_OUTPUT = option("CSV or Parquet file to write.", "-o", required=True, ty
 def account(
     paths: tuple[Path, ...] = argument(metavar="FILE...", required=True),
     designs: tuple[Path, ...] = option(
-        "Design of a release, whose epsilon is recomputed instead of believed; repeatable.", "--design"
+        "Design of a release, from which epsilon is recomputed instead of taken from the file; repeatable.", "--design"
     ),
     limit: float | None = LIMIT,
 ) -> int:
     """Add up the epsilon of releases of the same people.
 
-    Exit 1 if it exceeds --limit. FILEs hold randomized records of the same people. Each release counts once, by its id, and so
-    do the releases that it followed (randomize --after). Releases that are not given are not in the sum.
+    Exit 1 if the sum exceeds --limit. FILEs have randomized records of the same people. Each release counts once, by
+    its id, and so do the releases that it followed (randomize --after). Other releases are not in the sum.
 
     Example: optrr account randomized.csv --design design.json
     """
@@ -52,7 +52,7 @@ def randomize(
     design_file: Path = DESIGN_FILE,
     public_key: Path | None = PUBLIC_KEY,
     output: Path = RECORDS_OUTPUT,
-    drop_undeclared: bool = option("Leave out every column of INPUT that the design does not declare."),
+    drop_undeclared: bool = option("Drop every column of INPUT that the design does not declare."),
     public: tuple[str, ...] = PUBLIC,
     after: tuple[Path, ...] = AFTER,
     limit: float | None = LIMIT,
@@ -61,8 +61,8 @@ def randomize(
 ) -> None:
     """Randomize the records of INPUT.
 
-    INPUT has one column per attribute of the design. What is written is in random order, because a record's place may tell its
-    value.
+    INPUT has one column per attribute of the design. Records are written in random order, because the position of a
+    record may reveal its value.
 
     Example: optrr randomize records.csv --design design.json -o released.csv
     """

@@ -25,16 +25,18 @@ _Number = TypeVar("_Number", int, float)
 
 def _wanted(
     totals: tuple[str, ...] = option("Total epsilon, or several (1,2,4). Repeatable.", "--total-epsilon"),
-    people: tuple[str, ...] = option("How many are drawn from INPUT for each repeat, or several. Repeatable.", "--n"),
-    repeats: int = option("How often everybody is randomized anew.", default=20),
+    people: tuple[str, ...] = option(
+        ("Number of people drawn from INPUT for each repeat, or several numbers. Repeatable."), "--n"
+    ),
+    repeats: int = option("Number of repeated randomizations.", default=20),
     methods: str = option("Protocols to compare, separated by commas.", default=",".join(METHODS)),
     test: str = TEST,
     alpha: float = option("Level of one test.", default=0.05),
-    causal: int | None = option("Number of causal variants of a simulated trait, in place of people's statuses."),
-    odds_ratio: float = option("Odds ratio of each causal variant, per copy.", default=1.3, needs="causal"),
-    case_share: float = option("Share of cases of a simulated trait.", default=0.5, needs="causal"),
+    causal: int | None = option("Number of causal variants of a simulated phenotype, instead of people's status."),
+    odds_ratio: float = option("Odds ratio of each causal variant, per allele copy.", default=1.3, needs="causal"),
+    case_share: float = option("Proportion of cases of a simulated phenotype.", default=0.5, needs="causal"),
     missing: Literal["refuse", "exclude", "category"] = option(
-        "Missing calls. exclude: leave them out; category: randomize them too.", default="refuse"
+        "Treatment of missing calls. exclude: leave them out; category: randomize them, too.", default="refuse"
     ),
     random_state: int | None = SEED,
 ) -> StudyOptions:
@@ -61,9 +63,8 @@ def study(
 ) -> None:
     """Compare what association tests lose under several protocols.
 
-    The comparison simulates studies of the people of INPUT.
-
-    Everybody of INPUT is randomized as they are, unless --n or --causal draws people anew.
+    The comparison simulates studies of the people of INPUT. It randomizes all of them with their status, unless --n or
+    --causal requires new draws of people.
 
     Example: optrr gwas study genotypes.csv --phenotype-column status --case case --total-epsilon 4,16 --repeats 2
     """

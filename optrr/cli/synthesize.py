@@ -1,4 +1,4 @@
-"""optrr synthesize: records that are drawn from a model of the estimates, and numbers from several sets of them."""
+"""optrr synthesize: synthetic records from a model of the estimates, and combined numbers of several sets."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def synthesize(
     input: RecordsAt = inputs.INPUT,
     design_file: Path | None = option("Design file from optrr design.", "--design"),
     output: Path | None = option("CSV or Parquet file for the records.", "-o", type=outputs.OUTPUT),
-    attributes: str | None = option("Attributes of the records; all of the design's unless given.", metavar="A,B,…"),
+    attributes: str | None = option("Attributes of the records; default: all of the design.", metavar="A,B,…"),
     margins: tuple[str, ...] = option(
-        "Regression, or table of more than two attributes, that the records keep beside all pairs; repeatable.",
+        "Regression, or table of more than two attributes, to preserve in addition to all pairs; repeatable.",
         metavar="Y~A+B|A*B*C",
     ),
     sets: int = option(
-        "Number of data sets, of --n records each; of 20 or more, combined numbers have intervals that hold.",
+        "Number of data sets, of --n records each; with 20 or more, combined numbers have valid intervals.",
         type=click.IntRange(min=1),
         default=1,
     ),
-    n: int | None = option("Number of records; as many as INPUT holds unless given.", type=click.IntRange(min=1)),
+    n: int | None = option("Number of records; default: as many as INPUT has.", type=click.IntRange(min=1)),
     random_state: int | None = inputs.RANDOM_STATE,
     combine: bool = option(
-        "Combine numbers that were computed from each of several sets: INPUT has the columns parameter and estimate, a row for "
-        "each parameter and set, with the sets in the same order."
+        "Combine numbers computed from several sets: INPUT has the columns parameter and estimate, with one row "
+        "per parameter and set, and the sets in the same order."
     ),
     confidence: float = inputs.CONFIDENCE,
 ) -> None:
     """Draw synthetic records, or combine numbers of several sets.
 
-    Records are drawn from a model of the estimated pair tables, and can be handed on.
+    Records are drawn from a model of the estimated pair tables, and may be shared.
 
     Example: optrr synthesize randomized.csv --design design.json --sets 3 -o synthetic.csv
     """
@@ -49,7 +49,7 @@ def synthesize(
         inputs.keep_input(output, input)
     if combine:
         refuse_options(
-            "is for drawing records; leave it out with --combine",
+            "applies to drawing records; leave it out with --combine",
             *("design_file", "attributes", "margins", "sets", "n", "random_state"),
         )
         numbers = combined(read_estimates(input), confidence=confidence)

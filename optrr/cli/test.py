@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 
 def calibration(
     calibration: str = option(
-        "Source of the p-value of an association: the χ² limit, or simulation under the fitted null.",
+        "Source of the p-value of an association: the χ² limit, or simulation under the fitted null hypothesis.",
         type=click.Choice(list(CALIBRATIONS)),
         default="auto",
     ),
-    draws: int | None = option(
-        "Number of tables that a bootstrap draws; 1999 unless given.", type=click.IntRange(min=1)
-    ),
+    draws: int | None = option("Number of simulated tables of a bootstrap; default: 1999.", type=click.IntRange(min=1)),
     random_state: int | None = inputs.RANDOM_STATE,
 ) -> str | Bootstrap:
     """Return the source of the p-value.
 
-    Raises InvalidInput for options of simulated tables that the calibration does not use.
+    Raises InvalidInput for options of simulated tables if the calibration simulates none.
     """
     given = {"draws": draws, "random_state": random_state}
     name = next((name for name, value in given.items() if value is not None), None)
     if name is None:
         return calibration
     if calibration not in ("auto", "bootstrap"):
-        raise InvalidInput(f"``{name}``: {calibration} draws no tables; leave it out")
+        raise InvalidInput(f"``{name}``: not used by {calibration}, which simulates no tables; leave it out")
     return Bootstrap(draws or (1999 if calibration == "bootstrap" else None), random_state)
 
 
@@ -48,12 +46,12 @@ def test(
     run: Analysis = group(Analysis),
     attributes: str = inputs.TESTED,
     also: tuple[str, ...] = option(
-        "Attributes of a further test of the same kind, which make a family with the first; repeatable.", metavar="A,B"
+        "Attributes of a further test of the same kind, in one family with the first; repeatable.", metavar="A,B"
     ),
-    adjust: Adjustment = option("Adjustment of the p-values of a family for the number of tests.", default="holm"),
+    adjust: Adjustment = option("Adjustment of the family's p-values for the number of tests.", default="holm"),
     hypothesis: str | None = inputs.hypothesis_option(hypotheses()),
     given: str | None = inputs.STRATA_OF,
-    proportions: str | None = inputs.proportions_option("Hypothesis of goodness-of-fit."),
+    proportions: str | None = inputs.proportions_option("Proportions under the hypothesis of goodness-of-fit."),
     groups: tuple[str, ...] = option(
         "Records of another group, randomized by the same design, for homogeneity; repeatable.",
         "--group",
@@ -67,8 +65,9 @@ def test(
 ) -> None:
     """Test a hypothesis about the true records.
 
-    An association of two attributes, everywhere or within strata, the proportions of some (goodness-of-fit), or that groups of
-    people have the same ones (homogeneity). Independence takes weights, strata and sampling units into account.
+    It is the association of two attributes, overall or within strata; given proportions (goodness-of-fit); or equal
+    proportions in groups of people (homogeneity). A test of independence accounts for weights, strata and sampling
+    units.
 
     Example: optrr test randomized.csv --design design.json --attributes sex,income
     """
@@ -82,10 +81,10 @@ def test(
     how |= {"calibration": calibration, "missing": missing or "category", "sample": sample}
     if also:
         if proportions is not None:
-            raise InvalidInput("``proportions``: those of one table; leave out ``also``, or test each table on its own")
+            raise InvalidInput("``proportions``: apply to one table; leave out ``also``, or test each table separately")
         run.give(run.made(lambda: reports.tests(tables, adjust=adjust, **how)))
         return
-    refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
+    refuse_options("requires a family of tests; name the others with --also A,B, or leave this option out", "adjust")
     names = tables[0]
     if proportions is not None:
         how["proportions"] = inputs.read_proportions(proportions, reports.asking.domain.subset(names))

@@ -223,7 +223,10 @@ def test_command_compares_models(given, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("estimate --attributes sex,level --statistic means --scores level=1,x", "--scores '1,x': not a number"),
+        (
+            "estimate --attributes sex,level --statistic means --scores level=1,x",
+            "--scores '1,x': not a list of numbers",
+        ),
         ("estimate --attributes sex,level --statistic means --scores 1,2,4", "write NAME=VALUE"),
         ("estimate --attributes sex,level --statistic means --scores sex=1,2", "'sex' makes the groups"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write NAME=VALUE"),
@@ -248,7 +251,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --statistic contrast --term {", "--term {: not JSON"),
         ("estimate --statistic quantile --attributes level,sex", "name one"),
         ("test --attributes sex,level --also level,sex", "would count twice"),
-        ("estimate --statistic quantile --attributes level --probabilities half", "not a number"),
+        ("estimate --statistic quantile --attributes level --probabilities half", "not a list of numbers"),
         ("estimate --attributes town --complete-cases --method mle", "--method: excludes --complete-cases"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
         (
@@ -356,8 +359,8 @@ def test_goodness_of_fit(place, capsys):
     Path("wrong.json").write_text('{"table": []}')
     for options, message in (
         ((), "--proportions: missing"),
-        (("--proportions", "0.5,0.5"), "has 6 cells"),
-        (("--proportions", "a,b,c,d,e,f"), "not a number"),
+        (("--proportions", "0.5,0.5"), "each of the 6 cells"),
+        (("--proportions", "a,b,c,d,e,f"), "not a list of numbers"),
         (("--proportions", "1,1,1,1,1,1"), "sum to 1"),
         (("--proportions", "wrong.json"), "estimate that table"),
         (("--proportions", PROPORTIONS, "--calibration", "bootstrap"), "--calibration: not available"),
@@ -383,7 +386,7 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     Path("ab.json").write_text(json.dumps(held | {"categories": [["x", "y"], ["y", "x"]]}))
     assert "nor an estimate of 'a', 'b'" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
     Path("ab.json").write_text(json.dumps(held | {"estimate": [[1.0], [0.0, 0.0]]}))
-    assert "not a number" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
+    assert "not a list of numbers" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
     negative = "0.6,0.5,-0.1,0"
     assert "method projection" in refused(capsys, "test", *call, "a,b", *fit, negative)
     power_of = ("power", "--design", "design.json", "--attributes")

@@ -66,7 +66,7 @@ def test_a_registered_command_runs_with_options_from_its_signature(tally, capsys
     ("options", "said"),
     [
         (["--unit", "cells"], "'cells' is not one of 'rows', 'pairs'"),
-        (["--limit", "2"], "--limit needs --warned; give it too"),
+        (["--limit", "2"], "--limit requires --warned; give it too"),
         (["--unit", "rows", "--unit", "pairs"], "--unit is given 2 times"),
         (["--nothing"], "No such option"),
     ],

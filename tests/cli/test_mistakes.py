@@ -235,11 +235,11 @@ MISTAKES = [
     records("sex,age,answer,\x1b[2Jgone\nF,1,yes,x\n", r"'\x1b[2Jgone' is not an attribute … drop it or declare it"),
     records(f"sex,age,answer,{'n' * 10**5}\nF,1,yes,x\n", "nnn…' is not an attribute … drop it or declare it"),
     # proportions and workloads
-    proportions("[0.5, 0.5]", "p.json … 2 numbers … 4 cells … a number for each"),
+    proportions("[0.5, 0.5]", "p.json … 2 numbers … one for each … 4 cells"),
     proportions("[" * 100_000, "p.json … nested list|not JSON"),
     proportions(b'{"attributes": ["\xff"]}', "p.json … UTF-8|not JSON"),
     proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "p.json … estimate that table"),
-    proportions('[["a", "b"], [1, 2]]', "p.json … not a number"),
+    proportions('[["a", "b"], [1, 2]]', "p.json … not a list of numbers"),
     called("power --design design.json --attributes sex,answer --truth p.json", "p.json … check the path"),
     workload("w.toml", b"\xff", "w.toml … UTF-8"),
     workload("w.json", "[" * 100_000, "w.json … not JSON"),
@@ -269,7 +269,7 @@ MISTAKES = [
             ("--max-combinations 12 --min-dependence 0.2 -o out.parquet", "a design is written as .json"),
         )
     ),
-    studied("g.csv --total-epsilon 1 --odds-ratio 2", "--odds-ratio needs --causal"),
+    studied("g.csv --total-epsilon 1 --odds-ratio 2", "--odds-ratio requires --causal"),
     studied("g.csv --total-epsilon 1 --causal 2 --n x", "--n 'x'"),
     studied("g.csv --causal 2", "--total-epsilon"),
     # what is read, or a table that cannot be tested

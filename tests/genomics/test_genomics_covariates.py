@@ -214,7 +214,7 @@ def test_the_command_refuses_in_one_line(files, capsys):
         err = capsys.readouterr().err
         assert said in err.splitlines()[-1], err
     assert run(["gwas", "scan", str(files / "named.bed"), "--design", str(files / "d.json"), "--trait", "height"]) != 0
-    assert "--trait needs --covariates" in capsys.readouterr().err
+    assert "--trait requires --covariates" in capsys.readouterr().err
 
 
 def test_plink_s_tables_are_read_and_repeated_names_are_told_apart_by_families(tmp_path):

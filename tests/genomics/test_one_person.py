@@ -239,7 +239,7 @@ def test_the_status_is_never_shown(here, capsys, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         assert randomize(file, "--status", given) == 2
         error = capsys.readouterr().err
-        assert "Huntington" not in error and "neither case nor control" in error
+        assert "Huntington" not in error and "must be case or control" in error
     assert not Path("p.vcf.diary").exists()
     monkeypatch.setattr("sys.stdin", io.StringIO("CASE\n"))
     assert randomize(file, "--status", "-") == 0
@@ -251,9 +251,9 @@ def test_the_status_is_never_shown(here, capsys, monkeypatch):
     ("arguments", "message"),
     [
         ("-o r.json", "one person's report with --status"),
-        ("-o r.csv --absent missing", "--absent needs --status"),
-        ("-o r.csv --diary d", "--diary needs --status"),
-        ("-o r.csv --status case", "one person's report is written as .json"),
+        ("-o r.csv --absent missing", "--absent requires --status"),
+        ("-o r.csv --diary d", "--diary requires --status"),
+        ("-o r.csv --status case", "the report of one person is written as .json"),
         ("-o r.json --status case --random-state 1", "--random-state is for a file of many people"),
         ("-o r.json --status case --keep-names", "--keep-names is for a file of many people"),
         ("-o r.json --status case --after t.csv", "--after is for a file of many people"),

@@ -480,7 +480,7 @@ def test_answers_are_gone_from_a_page_that_was_left(page):
 
 def test_without_scripts_nothing_can_be_entered_or_sent(server):
     html = server.get("/").decode()
-    assert "JavaScript\n    is switched off" in html.split("<noscript>")[1].split("</noscript>")[0]
+    assert "JavaScript, which is switched off" in html.split("<noscript>")[1].split("</noscript>")[0]
     assert not re.search("<(form|input|select|textarea|button)", html)
 
 
