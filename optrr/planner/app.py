@@ -1,11 +1,12 @@
 """The planning page for one user on this machine: an ASGI application with numbers from :mod:`optrr.planner`.
 
-============================== =======================================================================================
-GET /?token=… the page; no other address receives the question GET /plan.js, /plan.css, … scripts and styles of the page
-POST /preview fragments of the page for a question, and the progress of the computation POST /required the smallest
-total, or number of people, for the required margin POST /save saves the plan of a question; returns lines about the
-written files ==============================
-=======================================================================================
+==============================  =======================================================================================
+GET  /?token=…                  the page; no other address receives the question
+GET  /plan.js, /plan.css, …     scripts and styles of the page
+POST /preview                   fragments of the page for a question, and the progress of the computation
+POST /required                  the smallest total, or number of people, for the required margin
+POST /save                      saves the plan of a question; returns lines about the written files
+==============================  =======================================================================================
 
 Access: a request must name the server's own address as its host (against DNS rebinding), come from its own page or from
 no page, and contain the token, which is compared in constant time. The server knows the question only: it reads no file

@@ -1,11 +1,13 @@
 """The survey over HTTP: its page, the collector, and the results, as one ASGI application.
 
-============================== =======================================================================================
-GET /, /survey.js, … the page (:mod:`optrr.survey.page`) GET /sampler.json the deployment file that the page draws with
-GET /survey.json the texts of the page POST /reports a report; answered with 200 once it is on disk, however often it is
-sent GET /health 200 while reports can be stored, according to the last write to the database or a trial GET /results,
-/results/… results, for users with the token ==============================
-=======================================================================================
+==============================  =======================================================================================
+GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
+GET  /sampler.json              the deployment file that the page draws with
+GET  /survey.json               the texts of the page
+POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
+GET  /health                    200 while reports can be stored, according to the last write to the database or a trial
+GET  /results, /results/…       results, for users with the token
+==============================  =======================================================================================
 
 All settings are checked before the survey opens. A client sends one report as JSON, which is checked before it is
 stored. A refusal is one sentence and a status. It never repeats the request, because a broken client might send the
