@@ -7,17 +7,18 @@
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
 Genotypes are read in ``cohort``, ``plink`` and ``vcf``, brought to a design's alleles in ``alleles``, and written in
-``writing``. By an ``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``).
-``scan`` walks over the variants and makes their table; the statistics and p-values come from ``score_tests``, odds ratios from
-``odds``, and ``result_files`` has the table as others read it; with public ``covariates``, strata or a trait it is made in
-``adjusting``. ``variant_report`` estimates frequencies, call rates and Hardy–Weinberg proportions. ``power`` says which odds
-ratios designs see, before anybody is asked, and ``study`` compares them on given people.
+``writing``. By an ``association_design`` everybody answers about a few variants only (``sampled_variants``,
+``sampled_scan``). ``scan`` walks over the variants and makes their table; the statistics and p-values come from
+``score_tests``, odds ratios from ``odds``, and ``result_files`` has the table as others read it; with public
+``covariates``, strata or a trait it is made in ``adjusting``. ``variant_report`` estimates frequencies, call rates and
+Hardy–Weinberg proportions. ``power`` says which odds ratios designs see, before anybody is asked, and ``study``
+compares them on given people.
 
-Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is drawn of
-it, and a cohort of many reports.
+Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is
+drawn of it, and a cohort of many reports.
 
-The same as commands: ``optrr gwas design``, ``gwas randomize``, ``gwas scan``, ``gwas variants``, and ``gwas study`` for
-what it costs.
+The same as commands: ``optrr gwas design``, ``gwas randomize``, ``gwas scan``, ``gwas variants``, and ``gwas study``
+for the loss of accuracy.
 """
 
 from optrr.genomics.alleles import aligned

@@ -1,33 +1,33 @@
 """Association of randomized genotypes with a status or a trait, adjusted for public covariates: statistics and p-values.
 
-A person's report is (g*, y*). The inverse of the mechanism's kernel gives signed weights W(g, y), which are 1 for the truth and
-0 elsewhere on average over the randomization, so that Σ W(g, y) f(g, y) is an unbiased report of any f of the truth. With C a
-person's covariates (and 1), c = 1 where the genotype is called,
+A person's report is (g*, y*). The inverse of the mechanism's kernel gives signed weights W(g, y), which are 1 for the
+truth and 0 elsewhere on average over the randomization, so that Σ W(g, y) f(g, y) is an unbiased report of any f of the
+truth. With C a person's covariates (and 1), c = 1 where the genotype is called,
 
     b = expit(Cα)   where Σ c (y − b) C = 0              the status, without the variant
     a = Cγ          where Σ c b (1 − b) (g − a) C = 0    the genotype
     U = Σ u,        u = c (g − a) (y − b)
 
-each sum over people of unbiased reports. At ε = ∞, U is Rao's score of logistic regression. Under the null hypothesis (given C,
-genotype and status are independent) U has mean 0 where b or a has the right form; both normal equations hold, so neither
-estimate adds to the variance of U in first order (Neyman 1959; Chernozhukov et al. 2018). The variance is that of Rao's test,
-estimated without bias, plus what randomization adds:
+each sum over people of unbiased reports. At ε = ∞, U is Rao's score of logistic regression. Under the null hypothesis
+(given C, genotype and status are independent) U has mean 0 where b or a has the right form; both normal equations hold,
+so neither estimate adds to the variance of U in first order (Neyman 1959; Chernozhukov et al. 2018). The variance is
+that of Rao's test, estimated without bias, plus what randomization adds:
 
     V = Σ c b (1 − b) (g − a)²  +  Σ (ũ² − (c (g − a)² (y − b)²)~) / (1 − h)
 
-x~ the unbiased report of x, h the leverage of a person in the regression on C, whose residuals are smaller than errors by that
-much. With strata alone the first sum is divided by 1 − h as well: U²/V is then Cochran, Mantel and Haenszel's.
+x~ the unbiased report of x, h the leverage of a person in the regression on C, whose residuals are smaller than errors
+by that much. With strata alone the first sum is divided by 1 − h as well: U²/V is then Cochran, Mantel and Haenszel's.
 
-A person's own report has a part h in a and b, and the mechanism may make the noise of genotype and status depend on each other.
-That would move U by −Σ h Cov(g~, y~), in strata of two to ten people by more than its error. The mean of g~ y~ − (g y)~ is that
-covariance, so what is summed is
+A person's own report has a part h in a and b, and the mechanism may make the noise of genotype and status depend on
+each other. That would move U by −Σ h Cov(g~, y~), in strata of two to ten people by more than its error. The mean of g~
+y~ − (g y)~ is that covariance, so the sum is of
 
     ũ = (1 − h) (c (g − a) (y − b))~ + h (c (g − a))~ (c (y − b))~,
 
 in V and the saddlepoint as well; what V takes off is put together alike. At ε = ∞ nothing is changed.
 
-Where noise is so large beside few people that no logistic b solves its equation, b is the least squares Cα (then 1 in place of
-b (1 − b), and V = Σ ũ²/(1 − h)), for which all of the above holds but for the form.
+Where noise is so large beside few people that no logistic b solves its equation, b is the least squares Cα (then 1 in
+place of b (1 − b), and V = Σ ũ²/(1 − h)), for which all of the above holds but for the form.
 
 A public trait y of numbers has b = Cα by least squares, u = c (g − a) (y − b), M = Σ c (g − a)² and
 
@@ -35,13 +35,14 @@ A public trait y of numbers has b = Cα by least squares, u = c (g − a) (y −
 
 p the columns of C: at ε = ∞, U/√V is Student's t of linear regression, with n − p − 1 degrees of freedom.
 
-Small p-values of a status are by saddlepoint (Kuonen 1999; Dey et al. 2017, SPAtest). U sums a number ũ for each report that
-somebody can send. Under the null hypothesis the reports of somebody with covariates C have the chances (q ⊗ (1 − b, b)) P,
-where the genotype has its fitted mean a and, given C, Hardy–Weinberg proportions: q = ((1 − a/2)², a (1 − a/2), a²/4), and
-(1 − a/2, 0, a/2) for who has one copy. With the cumulant function K(t) = Σ ln E exp(t (ũ − E ũ)) and s = |U| √(K''(0)/V), so
-that near the middle it is the χ² limit,
+Small p-values of a status are by saddlepoint (Kuonen 1999; Dey et al. 2017, SPAtest). U sums a number ũ for each
+possible report. Under the null hypothesis the reports of a person with covariates C have the probabilities (q ⊗ (1 − b,
+b)) P, where the genotype has its fitted mean a and, given C, Hardy–Weinberg proportions: q = ((1 − a/2)², a (1 − a/2),
+a²/4), and (1 − a/2, 0, a/2) for who has one copy. With the cumulant function K(t) = Σ ln E exp(t (ũ − E ũ)) and s = |U|
+√(K''(0)/V), so that near the middle it is the χ² limit,
 
-    Pr(S ≥ s) ≈ Φ̄(r) + φ(r) (1/v − 1/r),    K'(t) = s,    r = √(2 (ts − K)),    v = t √K''(t)     (Lugannani & Rice 1980)
+    Pr(S ≥ s) ≈ Φ̄(r) + φ(r) (1/v − 1/r),    K'(t) = s,    r = √(2 (ts − K)),    v = t √K''(t)     (Lugannani & Rice
+    1980)
 
 and p is the sum of both tails. As everywhere in the project this is for p-values of the χ² limit below 0.0455.
 """
@@ -70,7 +71,8 @@ _ROUNDING = 1e-10
 KEPT = 0.0455
 # Chances of alleles and cases are kept this far from 0 and 1.
 _LEAST_CHANCE = 1e-9
-# Steps to a saddlepoint, and how near to s it is, relative: the tail is then exact to more digits than the approximation.
+# Steps to a saddlepoint, and how near to s it is, relative: the tail is then exact to more digits than the
+# approximation.
 _TAIL_STEPS, _TAIL_SOLVED = 60, 1e-9
 
 
@@ -214,8 +216,8 @@ class AdjustedScores:
 
     U, its variance V, the variance it would have without randomization, and the number of people called.
 
-    ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted, ``leverage``, (n, V or 1), is h. ``information`` is M of a
-    trait, and Σ c b (1 − b) (g − a)² of a status.
+    ``a``, (n, V), and ``b``, (n, V or 1), are the fitted means, ``leverage``, (n, V or 1), is h. ``information`` is M
+    of a trait, and Σ c b (1 − b) (g − a)² of a status.
     """
 
     score: FloatArray
@@ -303,8 +305,8 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
 ) -> float:
     """Compute the p-value of one variant; NaN without a saddlepoint.
 
-    ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` says who has one copy; ``missing`` is the chance
-    of a missing call where the kernel randomizes these. O(n) time for each of some twenty steps.
+    ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` says who has one copy; ``missing`` is
+    the chance of a missing call where the kernel randomizes these. O(n) time for each of some twenty steps.
     """
     values, law = _reports(fitted, copies, kernel, single, missing)
     values = values - np.sum(values * law, axis=1, keepdims=True)

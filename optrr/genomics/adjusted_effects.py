@@ -1,7 +1,7 @@
 """Odds ratios and slopes of randomized genotypes, adjusted for public covariates.
 
-Of a status, θ = (α, β) solves the corrected score of logistic regression (Stefanski 1989; the unbiased reports are those of
-:mod:`optrr.genomics.adjusted`, written W(g, y))
+Of a status, θ = (α, β) solves the corrected score of logistic regression (Stefanski 1989; the unbiased reports are
+those of :mod:`optrr.genomics.adjusted`, written W(g, y))
 
     Σ ψ~ = 0,    ψ(g, y) = c (y − p(g)) (C, g),    p(g) = expit(Cα + βg),
 
@@ -9,16 +9,16 @@ by Newton's method from the model without the variant, and has the variance A⁻
 
     A = Σ (c p (1 − p) (C, g)(C, g)ᵀ)~,    B = A + Σ (ψ~ ψ~ᵀ − (ψψᵀ)~),
 
-so that at ε = ∞ all is that of the maximum of the likelihood. The interval is Wald's; where the noise leaves the equation
-without a solution there is no estimate, and no limit.
+so that at ε = ∞ all is that of the maximum of the likelihood. The interval is Wald's; where the noise leaves the
+equation without a solution there is no estimate, and no limit.
 
 Of a trait, β = U/M with U = Σ u~, M = Σ (c (g − a)²)~, a and b of the model without the variant; with the residual
 r = y − b and ψ(β) = c (g − a)(r − β (g − a)), the variance of U − βM is
 
     V(β) = s² M + Σ (ψ~² − (ψ²)~),    s² = Σ (c (r − β̂ (g − a))²)~ / (n − p − 1),
 
-and the interval holds every β with (U − βM)² ≤ t² V(β), which is a quadratic (Fieller): it exists for every variant that
-varies, without limits where noise leaves none, and at ε = ∞ it is Student's.
+and the interval holds every β with (U − βM)² ≤ t² V(β), which is a quadratic (Fieller): it exists for all variants that
+vary, is unbounded if the noise is too large, and at ε = ∞ it is Student's.
 """
 
 from dataclasses import dataclass

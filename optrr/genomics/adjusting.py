@@ -3,8 +3,9 @@
 Statistics and p-values are those of :mod:`optrr.genomics.adjusted`, odds ratios and slopes those of
 :mod:`optrr.genomics.adjusted_effects`.
 
-Variants of chromosome X have sex as one more covariate, as plink2 --glm does, so that a status that is more frequent in one sex
-does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per copy.
+Variants of chromosome X have sex as one more covariate, as plink2 --glm does, so that a status that is more frequent in
+one sex does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per
+copy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ from optrr_solvers.laws import Law
 # Genotypes that are taken at once: some twenty arrays of as many doubles.
 _CELLS = 1 << 18
 # Why variants are left out that there is nobody for.
-_NOBODY = "on a chromosome of which nobody has a copy who can be compared"
+_NOBODY = "on a chromosome without copies among the people in the comparison"
 # What covariates leave of a status that they determine, of its variance, is at most this.
 _DETERMINED = 0.01
 
@@ -43,7 +44,7 @@ _DETERMINED = 0.01
 class _Together:
     """Variants on one kind of chromosome, with the people, covariates and copies.
 
-    ``alone`` counts people who are left out because nobody else has what a covariate says of them.
+    ``alone`` counts people who are left out because they have a unique value of a covariate.
     """
 
     people: NDArray[np.bool_]
@@ -136,7 +137,7 @@ class AdjustedScan:
     def of_status(self, group: _Together) -> adjusted.UnbiasedReports:
         """Compute unbiased reports of the status alone.
 
-        The first variant stands for all: its genotypes are treated as known, and every variant gives the same status.
+        The first variant represents all: its genotypes are treated as known, and all variants give the same status.
         """
         eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
@@ -223,8 +224,8 @@ class AdjustedScan:
             noise = float(np.sum((cases**2 - cases) * (1 - 2 * model.b) ** 2))
             if left + 3 * np.sqrt(max(noise, 0.0)) < _DETERMINED * whole:
                 raise InvalidInput(
-                    f"the covariates ({self.values}) determine the status, so nobody is left to be compared; leave out the "
-                    "column that is the status or says the same"
+                    f"the covariates ({self.values}) determine the status, so no comparison is left; leave out the "
+                    "column that repeats the status"
                 )
 
     def doubts(self, linear: NDArray[np.bool_]) -> list[str]:
@@ -236,12 +237,13 @@ class AdjustedScan:
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
         out = [f"left out: {counted(count, 'people')} {reason}" for reason, count in self.values.left_out.items()]
         if alone := max((group.alone for group in self.groups.values()), default=0):
-            out.append(f"left out: {counted(alone, 'people')} alone in a stratum, or with what a covariate says")
+            out.append(f"left out: {counted(alone, 'people')} alone in a stratum, or with a unique covariate value")
         if linear.any():
             out.append(
-                f"OR is NA for {amount(int(linear.sum()), 'variant')} ({listed(self.cohort.variants.name[linear].tolist())}): "
-                "somewhere covariates leave only cases, or only controls, or noise does as if, so that P comes from a linear "
-                "model of the status, and is as valid; odds ratios need fewer covariates or larger strata"
+                f"OR is NA for {amount(int(linear.sum()), 'variant')} "
+                f"({listed(self.cohort.variants.name[linear].tolist())}): "
+                "P comes from a linear model of the status instead, and is as valid, because covariates separate "
+                "cases from controls; use fewer covariates or larger strata for odds ratios"
             )
         return [*out, NOT_COVERED.format(what)]
 
@@ -290,7 +292,9 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     """
     scan = AdjustedScan(cohort, cohort_kernel(cohort, law, layout), values, layout.missing)
     if not scan.is_linear and np.unique(scan.status).size < 2:
-        raise InvalidInput("the people with all covariates are only cases, or only controls; nothing can be compared")
+        raise InvalidInput(
+            "all people with complete covariates are cases, or all are controls; give covariates of both"
+        )
     scan.check_comparable()
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
@@ -326,7 +330,9 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     """Build the result without the variants that have no call, and count those."""
     kept = np.flatnonzero(tests["n"] > 0)
     if not kept.size:
-        raise InvalidInput("no variant has a single call of somebody with all covariates; nothing can be tested")
+        raise InvalidInput(
+            "no variant has a call of a person with complete covariates; check the covariates' missing values"
+        )
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
     scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan))
     effects = scan.effects(~np.isfinite(tests["p"]))
@@ -363,5 +369,5 @@ def _of_variants(scan: AdjustedScan, tests: dict[str, FloatArray], tested: int) 
     out = about_missing_calls(without, incomplete)
     if tested < some.sum():
         undefined = amount(int(some.sum()) - tested, "variant")
-        out.append(f"p-values are NA for {undefined} without variation that the test could use, given the covariates")
+        out.append(f"p-values are NA for {undefined} without variation that is left for the test, given the covariates")
     return out

@@ -1,9 +1,10 @@
-"""Which allele a design counts: A1 and A2 of every variant stand in its categories, A2/A2, A1/A2 and A1/A1.
+"""Which allele a design counts: the categories A2/A2, A1/A2 and A1/A1 of a variant state its A1 and A2.
 
-Two files of the same variants may count different alleles, as PLINK does when it makes A1 the rarer one of the people at hand.
-So files are brought to the design's A1 where they name the same two alleles the other way round, or those of the other strand
-of the DNA (A for T, C for G), and refused where they name others. A/T and C/G read the same on both strands, so the other way
-round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
+Two files of the same variants may count different alleles, as PLINK does when it makes A1 the rarer one of the people
+at hand. So files are converted to the design's A1 if they name the same two alleles in the other order, or those of the
+other strand of the DNA (A for T, C for G), and refused if they name other alleles. A/T and C/G are equal on both
+strands, so another order may mean the other strand: they are refused too. Alleles unknown to the file or the design are
+left unchanged.
 """
 
 from dataclasses import replace
@@ -35,10 +36,9 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
     variants = cohort.variants
     flip, strand, unknown = _marks(variants, layout)
     texts = (
-        (unknown, "the file does not name the alleles of {}: its counts are taken for those of the design's A1, and nothing "
-         "shows it if they are not"),
-        (strand, "{} named alleles of the other strand: read as the design's"),
-        (flip, "{} named A1 and A2 the other way round than the design: turned"),
+        (unknown, "results are wrong for {} if the file does not count the design's A1: it does not name the alleles"),
+        (strand, "{} with alleles of the other strand: read as the design's alleles"),
+        (flip, "{} with A1 and A2 swapped relative to the design: counts were converted"),
     )  # fmt: skip
     said = [text.format(amount(int(marked.sum()), "variant")) for marked, text in texts if marked.any()]
     if not (flip | strand).any():
@@ -71,7 +71,7 @@ def refuse_turned(variants: Variants, layout: Layout) -> None:
     at = np.flatnonzero(turned(variants, layout))
     if at.size:
         raise InvalidInput(
-            f"variant {shown(str(variants.name[at[0]]))} counts the design's A2; bring the cohort to its A1 first "
+            f"variant {shown(str(variants.name[at[0]]))} counts the design's A2; align the cohort to its A1 first "
             "(optrr.genomics.aligned)"
         )
 
@@ -102,6 +102,6 @@ def _compared(name: str, here: Alleles, wanted: Alleles) -> tuple[bool, bool, bo
     files, designs = ("/".join(x or "unknown" for x in pair) for pair in (read, wanted))
     why = "which may be the other strand" if flip else "the design's are others"
     raise InvalidInput(
-        f"variant {shown(str(name))} has A1/A2 {files}, and {designs} in the design: {why}; bring the file to the "
+        f"variant {shown(str(name))} has A1/A2 {files}, and {designs} in the design: {why}; convert the file to the "
         "design's strand and alleles (plink --flip, --a1-allele), or leave the variant out"
     )

@@ -3,11 +3,11 @@
     reports = genomics.design(cohort, total=8).randomize(cohort)
     reports.scan().write_tsv("results.tsv")
 
-By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
-associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
+By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of
+the associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
 
-From file to file, ``release_file`` randomizes genotypes, and ``reports`` reads what was randomized: such a file, or the
-reports of people who randomize at home, of whom ``report`` makes one.
+From file to file, ``release_file`` randomizes genotypes, and ``reports`` reads randomized data: such a file, or the
+reports of people who randomize at home; ``report`` makes one of these.
 """
 
 from abc import abstractmethod
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 # Status by the fam file alone; a release of nothing but its own.
 _FAM, _PLAIN = PhenotypeColumns(), ReleaseOptions()
 _NAMES_KEPT = (
-    "people keep their names, which no epsilon covers: where names were given in an order, as numbers are, whoever sorts by "
-    "them has that order back, and where it follows the status, that, too"
+    "names of people are published without randomization and no epsilon covers them: sorting by names that were given "
+    "in an order restores that order, and reveals the status if the order depends on it"
 )
 
 
@@ -85,23 +85,24 @@ class _FileDesign(ReportedDesign):
         Parameters
         ----------
         input, phenotype
-            people, as of :func:`optrr.genomics.read_cohort`.
+            people, see :func:`optrr.genomics.read_cohort`.
         output
             .bed (with .bim and .fam), .csv or .parquet; of answers .csv or .parquet.
         missing
-            "exclude" publishes missing calls as they are; "refuse" takes none, unless the design has a category for them.
+            "exclude" publishes missing calls without randomization; "refuse" raises an error unless the design has a
+            category for them.
         random_state
             None draws random bits from the operating system; a seed is for studies.
         options
             earlier releases, their limit, and the order of people.
         keep_names
-            keep the names of people, which may tell their order, instead of numbering them anew.
+            keep the names of people, which may reveal their order, instead of new numbers.
 
         Raises
         ------
         InvalidInput
-            as :func:`optrr.genomics.read_cohort` and :func:`optrr.genomics.records_of`; for people who are randomized already;
-            above the limit.
+            as :func:`optrr.genomics.read_cohort` and :func:`optrr.genomics.records_of`; for people who are randomized
+            already; above the limit.
         """
         self._check_output(output, keep_names)
         source = as_source(random_state)
@@ -134,9 +135,7 @@ class _FileDesign(ReportedDesign):
 def _reported_place(place: Path, phenotype: PhenotypeColumns) -> None:
     """Raise InvalidInput where a phenotype is named, which reports hold themselves."""
     if phenotype != _FAM:
-        raise InvalidInput(
-            f"{place} holds reports, which say themselves who is a case; leave out columns of a phenotype"
-        )
+        raise InvalidInput(f"{place}: these reports contain the status; leave out the phenotype columns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +177,8 @@ class GenomicDesign(_FileDesign):
         random_state
             None draws random bits from the operating system; a seed is for studies.
         missing
-            "exclude" publishes missing calls as they are; "refuse" takes none, unless the design has a category for them.
+            "exclude" publishes missing calls without randomization; "refuse" raises an error unless the design has a
+            category for them.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class GenomicDesign(_FileDesign):
     def exposed(self, record: Codes) -> list[str]:
         """List the calls of a record that stay missing."""
         gone = int((record == MISSING).sum())
-        return [f"{amount(gone, 'call')} missing in the report: no epsilon covers which"] if gone else []
+        return [f"{amount(gone, 'call')} missing in the report: which calls is not covered by epsilon"] if gone else []
 
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
         """Draw one category for each attribute; None for a call that stays missing.
@@ -222,12 +222,12 @@ class GenomicDesign(_FileDesign):
             values: tuple[str | None, ...] = report.values or ()
             if len(values) != domain.m:
                 raise InvalidInput(
-                    f"{where} has {len(values)} values for {domain.m} attributes; give it as it was written"
+                    f"{where} has {len(values)} values for {domain.m} attributes; give the file unchanged"
                 )
             wrong = [a.name for a, known, value in zip(domain, codes, values, strict=True) if value not in known]
             if wrong:
                 raise InvalidInput(
-                    f"{where} has a value of {wrong[0]!r} that is none of its categories; give it as it was written"
+                    f"{where} has a value of {wrong[0]!r} that is not one of its categories; give the file unchanged"
                 )
             row[:] = [known[value] for known, value in zip(codes, values, strict=True)]
         return out
@@ -235,8 +235,8 @@ class GenomicDesign(_FileDesign):
     def _check_output(self, output: Path, keep_names: bool) -> None:
         if output.suffix.lower() not in (".bed", *written_suffixes()):
             raise InvalidInput(
-                f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet, "
-                "and one person's report with ``status``"
+                f"{output} ends in {output.suffix!r}; use .bed, .csv or .parquet for randomized genotypes, and "
+                "``status`` for one person's report"
             )
         if output.suffix.lower() == ".bed":
             required("bed_reader")
@@ -252,7 +252,7 @@ class GenomicDesign(_FileDesign):
         provenance, options, source = release
         as_plink = output.suffix.lower() == ".bed"
         if not as_plink:
-            remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
+            remedy = "only PLINK files store the chromosome and the sexes; write .bed"
             refuse_single_copies(cohort.variants.chromosome, remedy)
         records = self.records(cohort, missing)
         randomize_records(records, self.design.mechanism, source)
@@ -264,7 +264,9 @@ class GenomicDesign(_FileDesign):
         said = [_NAMES_KEPT] if keep_names else []
         if exposed := variants_with_missing(records):
             which = f"the missing calls of {amount(exposed, 'variant')}"
-            said.append(f"{which} are published as they are: no epsilon covers which calls are missing")
+            said.append(
+                f"{which} are published without randomization: which calls are missing is not covered by epsilon"
+            )
         return cohort.n, said
 
     def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> "GenomicReports":
@@ -277,7 +279,7 @@ class GenomicDesign(_FileDesign):
         place
             a file that :meth:`release_file` wrote, a folder of reports, or a file .jsonl with one on each line.
         phenotype
-            as of :func:`optrr.genomics.read_cohort`; of a file only. In a table status is by default the column that was
+            see :func:`optrr.genomics.read_cohort`; for files only. The default in a table is the status column that was
             written.
 
         Raises
@@ -299,8 +301,8 @@ class GenomicDesign(_FileDesign):
             if phenotype.column is None:
                 if STATUS not in columns:
                     raise InvalidInput(
-                        f"{place} has no column {STATUS!r}, which optrr gwas randomize writes; give a file of its, or name the "
-                        "column that tells cases from controls (``column``)"
+                        f"{place} has no column {STATUS!r}, which optrr gwas randomize writes; give a file written by "
+                        "that command, or name the column of cases and controls (``column``)"
                     )
                 case, control = STATUS_CATEGORIES[1:], STATUS_CATEGORIES[:1]
                 phenotype = replace(phenotype, column=STATUS, cases=case, controls=control)
@@ -325,8 +327,8 @@ def _numbers(n: int) -> Texts:
 class GenomicReports:
     """Randomized genotypes and status, and the design that randomized them.
 
-    ``numbered``: whether people were numbered anew, so that their names say nothing; ``notes``: what to say of them, a line
-    each; ``opened``: the file they are from.
+    ``numbered``: whether people were numbered anew, so that their names say nothing; ``notes``: what to say of them, a
+    line each; ``opened``: the file they are from.
     """
 
     asking: GenomicDesign
@@ -351,11 +353,11 @@ class GenomicReports:
         Parameters
         ----------
         test, maf, hwe, progress
-            as of :func:`optrr.genomics.scan`.
+            see :func:`optrr.genomics.scan`.
         covariates
-            public values of the people, which no ε covers: a file or frame with their names in ``sample`` or ``IID``, an array
-            (n, p) in their order, or :class:`optrr.genomics.CovariateColumns`, which also names strata or a trait of numbers.
-            The test is then Rao's score test of logistic regression, adjusted for them.
+            public values of the people, not covered by ε: a file or frame with their names in ``sample`` or ``IID``,
+            an array (n, p) in their order, or :class:`optrr.genomics.CovariateColumns`, which also names strata or a
+            trait of numbers. The test is then Rao's score test of logistic regression, adjusted for them.
 
         Returns
         -------
@@ -365,18 +367,17 @@ class GenomicReports:
         Raises
         ------
         InvalidInput
-            where no variant is left; as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend
-            test of adjusted people.
+            where no variant is left; as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the
+            trend test of adjusted people.
         """
         law, layout = self.asking.design.law, self.asking.layout
         if covariates is None:
             made = scan(self.cohort, law, layout, test, maf=maf, hwe=hwe, progress=progress)
         elif test != "trend":
-            raise InvalidInput(f"``test`` {test}: takes no covariates; leave it out, which adjusts the trend test")
+            raise InvalidInput(f"``test`` {test}: takes no covariates; leave ``test`` out to adjust the trend test")
         elif self.numbered:
             raise InvalidInput(
-                "``covariates``: people of these reports are numbered anew, so nobody knows whose a covariate is; randomize "
-                "them with their names kept"
+                "``covariates``: these reports have no names to match covariates to; randomize with ``keep_names``"
             )
         else:
             asked = covariates if isinstance(covariates, CovariateColumns) else CovariateColumns(covariates)
@@ -424,8 +425,8 @@ class VariantAnswers:
         """
         if test != "trend" or maf or hwe or covariates is not None:
             raise InvalidInput(
-                "answers to questions have the trend test alone, without thresholds and covariates; design whole records for "
-                "others"
+                "a design by local queries supports only the trend test, without thresholds and covariates; design "
+                "whole records for other tests"
             )
         made = scan_answers(self.asking, self.answers)
         return replace(made, warnings=(*self.notes, *made.warnings))
@@ -433,13 +434,14 @@ class VariantAnswers:
     def variants(self, by_status: bool = False, progress: Progress | None = None) -> VariantReport:
         """Raise InvalidInput: answers are made for tests of association."""
         raise InvalidInput(
-            "answers to questions are made for tests of association and hide frequencies; design whole records to estimate them"
+            "a design by local queries supports tests of association, not frequencies; design whole records to "
+            "estimate frequencies"
         )
 
 
 _LEFT_OUT = (
-    "questions have no place for them: with ``missing`` exclude people who lack a call that is asked for give no answer, and "
-    "no epsilon covers who"
+    "local queries have no category for missing calls; with ``missing`` exclude, people without a requested call give "
+    "no answer, which is not covered by epsilon"
 )
 
 
@@ -460,7 +462,7 @@ class AssociationDesign(_FileDesign):
     def spent_said(self) -> str:
         """Statement of a report's ε; see :class:`ReportedDesign`."""
         spent = epsilon_text(self.design.epsilon)
-        return f"Everybody gave one answer, of total epsilon {spent} nats: {self.design.questions_asked}."
+        return f"Each person gave one answer, of total epsilon {spent} nats: {self.design.questions_asked}."
 
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
@@ -480,7 +482,7 @@ class AssociationDesign(_FileDesign):
 
         Raises InvalidInput as there, and for variants of which some people have one copy.
         """
-        refuse_single_copies(cohort.variants.chromosome, "questions are about two copies: leave these variants out")
+        refuse_single_copies(cohort.variants.chromosome, "local queries need two copies; leave these variants out")
         return records_of(cohort, self.layout, missing, _LEFT_OUT)
 
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
@@ -503,10 +505,10 @@ class AssociationDesign(_FileDesign):
 
     def _check_output(self, output: Path, keep_names: bool) -> None:
         if keep_names:
-            raise InvalidInput("``keep_names``: answers have no names to keep; leave it out")
+            raise InvalidInput("``keep_names``: answers to local queries have no names; leave it out")
         if output.suffix.lower() not in written_suffixes():
             raise InvalidInput(
-                f"{output}: this design is for association, and its answers are no genotypes; write .csv or .parquet"
+                f"{output}: answers of a design for association are not genotypes; write .csv or .parquet"
             )
 
     def _write(
@@ -521,7 +523,7 @@ class AssociationDesign(_FileDesign):
         records = self.records(cohort, missing)
         with released_file(output, SCHEMA, provenance) as writer:
             given = writer.write(options.in_order(self.design.batches(records, source), source, writer.folder))
-        gone = [f"people without a call that was asked for gave no answer ({cohort.n - given}): no epsilon covers who"]
+        gone = [f"people without a requested call gave no answer ({cohort.n - given}), which is not covered by epsilon"]
         return given, gone if given < cohort.n else []
 
     def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> VariantAnswers:
@@ -594,7 +596,7 @@ def association_design(
 
     They keep most of the information that the tests need, at a total ε in nats.
 
-    No genotype is looked at; ``cases`` and ``frequencies``, shape (V,), are what is expected of them, from elsewhere
+    No genotype is looked at; ``cases`` and ``frequencies``, shape (V,), are expected values from other sources
     (:func:`optrr.genomics.designing.sampled_variants`).
 
     Raises

@@ -1,8 +1,8 @@
 """A cohort: genotypes and case/control status of the same people, matched by name and checked.
 
-Status comes from the fam or psam file or from a table, by PLINK's values (1 control, 2 case) unless others are named. People
-without a status, or in the table only, are left out and counted, and so are people of unknown sex where there are variants of
-chromosome X or Y; a table that names nobody of the genotype file is refused.
+Status comes from the fam or psam file or from a table, by PLINK's values (1 control, 2 case) unless others are given.
+People without a status, or only in the table, are left out and counted, and so are people of unknown sex if there are
+variants of chromosome X or Y; a table without any person of the genotype file is refused.
 """
 
 from collections import Counter
@@ -58,8 +58,8 @@ class Cohort:
 
     ``rows`` number them in the genotypes; ``status`` is 0 for controls and 1 for cases, shape (n,), int8.
 
-    ``left_out`` counts people without a status or without genotypes, by reason. ``male``, (n,), says who is a man where there
-    are variants of chromosome X or Y, and is None elsewhere.
+    ``left_out`` counts people without a status or without genotypes, by reason. ``male``, (n,), is True for males; None
+    without variants of chromosome X or Y.
     """
 
     genotypes: Genotypes
@@ -75,7 +75,7 @@ class Cohort:
                 f"{self.status.size} statuses and {male.size} sexes for {self.rows.size} people; give one for each"
             )
         if not np.all((self.status == 0) | (self.status == 1)):
-            raise InvalidInput("status is 0 for controls and 1 for cases; leave out people without one")
+            raise InvalidInput("a status is neither 0 (control) nor 1 (case); leave out people without a status")
 
     @property
     def n(self) -> int:
@@ -117,7 +117,9 @@ class Cohort:
             kind = "case" if self.status[0] else "control"
             out.append(f"the one person is a {kind}" if self.n == 1 else f"all {self.n} people are {kind}s")
         if self.male is not None:
-            out.append("everybody's sex is written as it is, for variants of chromosome X or Y: no epsilon covers it")
+            out.append(
+                "sexes are published without randomization, for chromosomes X and Y: they are not covered by epsilon"
+            )
         return out
 
     def with_status(self, status: Codes) -> "Cohort":
@@ -136,13 +138,13 @@ def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: 
     Parameters
     ----------
     declared
-        the domain of a design, for tables that hold what it randomized: the genotypes are its categories.
+        the domain of a design, for tables of records it randomized: the genotypes are its categories.
 
     Raises
     ------
     InvalidInput
-        for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
-        chromosome X or Y where nothing says who is a man.
+        For unreadable files, tables that do not match, values that do not occur, cohorts without a status, and variants
+        of chromosome X or Y without sexes.
     """
     path = Path(path)
     phenotype = _located(path, phenotype)
@@ -156,9 +158,7 @@ def read_cohort(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: 
     left_out = {reason: count for reason, count in left_out.items() if count}
     if not rows.size:
         reasons = ", ".join(counted(count, f"people {reason}") for reason, count in left_out.items())
-        raise InvalidInput(
-            f"nobody has a phenotype that can be used ({reasons or 'no people'}); give cases and controls"
-        )
+        raise InvalidInput(f"no person has a usable phenotype ({reasons or 'no people'}); give cases and controls")
     return Cohort(genotypes, rows, status[rows], left_out, None if male is None else male[rows] == 1)
 
 
@@ -175,11 +175,12 @@ def _located(path: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
         known = [name for name in table_columns(table) if name not in _NO_PHENOTYPE] if table.is_file() else [""]
         if column is None and len(known) != 1:
             what = "several phenotypes" if known else "no phenotype"
-            raise InvalidInput(f"{table} has {what}; name the one to use (``column``), or a table (``table``)")
+            raise InvalidInput(f"{table} has {what}; name the column to use (``column``), or a table (``table``)")
         column = column or known[0]
     if table is None or column is None:
         raise InvalidInput(
-            f"{path} does not say who is a case; name a table and its column (``table`` and ``column``), and the value of "
+            f"{path} does not state case status; name a table and its column (``table`` and ``column``), and the "
+            "value of "
             "cases if it is not PLINK's 2 (``cases``)"
         )
     return replace(phenotype, table=table, sample=sample, column=column)
@@ -198,12 +199,12 @@ def read_panel(path: Path | str, phenotype: PhenotypeColumns = _OWN, *, status: 
 
 
 def _kind(path: Path) -> str:
-    """Find the format by the ending; raise InvalidInput if there is none."""
+    """Find the format by the file name extension; raise InvalidInput if unknown."""
     name = ".vcf" if path.name == STANDARD_INPUT else path.name.lower()
     kinds = [kind for kind, endings in _KINDS.items() if name.endswith(endings)]
     if not kinds:
         raise InvalidInput(
-            f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
+            f"{path}: unknown file type; give .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
         )
     return kinds[0]
 
@@ -237,10 +238,10 @@ def read_genotypes(path: Path | str, phenotype: PhenotypeColumns = _OWN, declare
 def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain | None) -> MatrixGenotypes:
     """Read a table: a row per person, a column per variant, 0, 1, 2 or empty.
 
-    A table is stored by person, so all of it is decoded at once: n · variants bytes. Every column is a variant but those of
-    names and of the phenotype; people are numbered without the former. ``declared``: the domain of the design that randomized
-    the table, whose categories the genotypes are; 0, 1, 2 elsewhere. Raises InvalidInput naming the column, the kind of value
-    and the record for anything but 0, 1, 2 or empty; for no variants, and repeated ones.
+    A table is stored by person, so all of it is decoded at once: n · variants bytes. Every column is a variant but
+    those of names and of the phenotype; people are numbered without the former. ``declared``: the domain of the design
+    that randomized the table, whose categories the genotypes are; 0, 1, 2 elsewhere. Raises InvalidInput naming the
+    column, the kind of value and the record for anything but 0, 1, 2 or empty; for no variants, and repeated ones.
     """
     sample = _own_sample_column(path, phenotype)
     inside = phenotype.table in (None, path)
@@ -256,7 +257,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
         )
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
+        raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one column")
     known = {a.name: a for a in declared or ()}
     domain = Domain.of(
         {name: (*known[name].categories[:GENOTYPES], None) if name in known else _CATEGORIES for name in names}
@@ -267,7 +268,7 @@ def _table_genotypes(path: Path, phenotype: PhenotypeColumns, declared: Domain |
         codec = codec or FrameCodec(domain, batch.schema)
         blocks.append(codec.encode(batch).astype(np.int8))
     if not blocks:
-        raise InvalidInput(f"{path} holds no people; give at least two")
+        raise InvalidInput(f"{path}: no people; give at least two")
     codes = np.concatenate(blocks)
     codes[codes == GENOTYPES] = MISSING
     places = [known[name].label if name in known else "" for name in names]
@@ -289,7 +290,7 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
 def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Codes | None:
     """Return 1 for male, 0 for female, −1 for unknown; None if not needed.
 
-    Raises InvalidInput where some do, and nothing says of anybody.
+    Raises InvalidInput if some do, and there are no sexes.
     """
     # variants that mean one thing in men and another in women
     count = int(np.isin(single_copy_chromosomes(genotypes.variants.chromosome), ("X", "Y")).sum())
@@ -298,8 +299,8 @@ def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Cod
     male = genotypes.male if phenotype.sex is None else table_sexes(genotypes.people, phenotype, path)
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
-            f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "
-            "is a man; give sexes (field 5 of the fam file, SEX of the psam file, or ``table`` and ``sex``), or leave these "
+            f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which males have one copy, and no sexes; "
+            "give sexes (field 5 of the fam file, SEX of the psam file, or ``table`` and ``sex``), or leave these "
             "variants out (plink --autosome)"
         )
     return male

@@ -1,8 +1,8 @@
 """Public columns beside randomized genotypes: covariates, strata, and a trait that is not randomized itself.
 
-They are matched to people by name. A column of numbers is a covariate as it is; of texts it is one of categories, each but the
-first with a column of its own, and so are strata, whatever stands there. Empty values, NA and PLINK's −9 are missing: whoever
-lacks a value of a column that is used is left out, and counted. No ε covers these columns.
+They are matched to people by name. A numeric column is a covariate as it is; a text column is categorical, with an
+indicator column for each category but the first, and so are strata. Empty values, NA and PLINK's −9 are missing: people
+without a value of a used column are left out, and counted. These columns are not covered by ε.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ ALONE = 1e-9
 _MOST_CATEGORIES = 100
 
 NOT_COVERED = (
-    "no epsilon covers {}: public values stand beside the randomized ones as they are; use what is public, or was computed "
-    "from public values"
+    "{} are not covered by epsilon: they are used without randomization; use only public values, or values computed "
+    "from public ones"
 )
 
 
@@ -40,9 +40,10 @@ NOT_COVERED = (
 class CovariateColumns:
     """Where covariates stand: a table, and the names of its columns.
 
-    ``table``: CSV, Parquet or PLINK's form with blanks, a data frame, or an array with a row for each of the people, in their
-    order. ``sample`` is the column of names (``sample`` or ``IID`` unless given). Without ``covariates``, ``strata`` and
-    ``trait`` every other column of the table is a covariate; with any of them only what is named is used.
+    ``table``: CSV, Parquet or PLINK's blank-separated text, a data frame, or an array with a row for each of the
+    people, in their order. ``sample`` is the column of names (``sample`` or ``IID`` unless given). Without
+    ``covariates``, ``strata`` and ``trait`` all other columns of the table are covariates; with any of them only the
+    named columns are used.
     """
 
     table: Any
@@ -56,9 +57,9 @@ class CovariateColumns:
 class CovariateValues:
     """The public values of those of a cohort's people who have all of them.
 
-    ``rows`` are their numbers among the cohort's people, (n,). ``columns``, (n, k), are standardized, without an intercept, and
-    no combination of each other: covariates, whose names are ``labels``, and strata. ``trait``, (n,), is the trait if there is
-    one; ``left_out`` counts people by reason.
+    ``rows`` are their numbers among the cohort's people, (n,). ``columns``, (n, k), are standardized, without an
+    intercept, and no combination of each other: covariates, whose names are ``labels``, and strata. ``trait``, (n,), is
+    the trait if there is one; ``left_out`` counts people by reason.
     """
 
     rows: IntArray
@@ -99,8 +100,8 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
     Raises
     ------
     InvalidInput
-        for columns that are not there, hold no numbers where they must, are constant or combinations of others; for tables
-        that name nobody of these people, or somebody twice; where nobody has all values.
+        For columns that do not exist, are not numeric but must be, are constant or combinations of others; for tables
+        that name none of these people, or a person twice; if no person has all values.
     """
     where = f"{asked.table}" if isinstance(asked.table, (Path, str)) else "the table of covariates"
     table, names = _opened(asked, people, where)
@@ -139,7 +140,7 @@ def _opened(
 ) -> tuple[dict[str, list[str | None]], list[str | None] | None]:
     """Read columns as text and people's names.
 
-    Missing values are None. Without names, as for an array, people are in order.
+    Missing values become None. Without names, as for an array, people are in order.
     """
     table, n = asked.table, people.size
     if isinstance(table, (Path, str)):
@@ -201,10 +202,11 @@ def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str
     for name in wanted:
         if name not in present:
             raise InvalidInput(
-                f"column {shown(name)} of {where} holds people's names, which are no values to adjust for; name another column"
+                f"column {shown(name)} of {where} holds people's names, which cannot be a covariate; name another "
+                "column"
             )
         if wanted.count(name) > 1:
-            raise InvalidInput(f"column {shown(name)} is named twice; a column is a covariate, strata or the trait")
+            raise InvalidInput(f"column {shown(name)} is named twice; use it as a covariate, as strata or as the trait")
     if not wanted:
         raise InvalidInput(f"{where} has no columns beside people's names; give one for each covariate")
     return wanted
@@ -216,11 +218,12 @@ def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[
         return list(range(people.size)), 0
     place = {name: k for k, name in enumerate(names) if name is not None}
     if len(place) < sum(name is not None for name in names):
-        raise InvalidInput(f"{where} names somebody twice; list each once")
+        raise InvalidInput(f"{where} names a person twice; list each once")
     places = [place.get(str(person)) for person in people]
     if all(k is None for k in places):
         raise InvalidInput(
-            f"{where} names none of the {people.size} people of the randomized genotypes; they are matched by name, so these "
+            f"{where} names none of the {people.size} people of the randomized genotypes; they are matched by name, "
+            "so these "
             "must keep their names when they are randomized"
         )
     return places, places.count(None)
@@ -237,7 +240,7 @@ def coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> Flo
     categories, which = np.unique(np.array(texts), return_inverse=True)
     if categories.size > _MOST_CATEGORIES and 2 * categories.size > len(texts):
         raise InvalidInput(
-            f"{where}, column {shown(name)} has {categories.size} different texts; give numbers or categories"
+            f"{where}, column {shown(name)} has {categories.size} different texts; give numbers, or fewer categories"
         )
     return np.asarray(which[:, None] == np.arange(1, max(categories.size, 2)), dtype=np.float64)
 
@@ -259,10 +262,10 @@ def trait(texts: Sequence[str], name: str, where: str) -> FloatArray:
     values = numbers(texts)
     if values is None:
         raise InvalidInput(
-            f"{where}, column {shown(name)}: a trait is of numbers, and some value is none; write NA where unknown"
+            f"{where}, column {shown(name)}: a value of the trait is not a number; write NA for unknown values"
         )
     if np.unique(values).size < 2:
-        raise InvalidInput(f"{where}, column {shown(name)}: everybody has one value; give a trait that varies")
+        raise InvalidInput(f"{where}, column {shown(name)}: all values are equal; give a trait that varies")
     return values
 
 
@@ -278,7 +281,7 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
             length = float(np.linalg.norm(column))
             centred = column - column.mean()
             if np.linalg.norm(centred) <= _DEPENDENT * length or not length:
-                raise InvalidInput(f"{where}, column {shown(name)} is the same for everybody; leave it out")
+                raise InvalidInput(f"{where}, column {shown(name)} is constant; leave it out")
             centred = centred / np.linalg.norm(centred)
             left = _beside(basis, centred)
             if np.linalg.norm(left) <= _DEPENDENT:
@@ -304,7 +307,7 @@ def told_apart(columns: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
 
     Returns a mask (n,) and the standardized columns among ``columns`` (n, k) that distinguish these people.
 
-    Somebody who is alone, as in a stratum of one, is fitted exactly whatever the answer, and has nobody to be compared with.
+    A person alone in a stratum is fitted exactly whatever the answer, and cannot be compared.
     """
     people = np.ones(len(columns), dtype=np.bool_)
     while True:

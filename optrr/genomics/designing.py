@@ -2,13 +2,13 @@
 
 With the total fixed, every ε is scaled by one factor, found by bisection over the certified solver: the largest factor
 whose total, rounded up, stays within. The status is one attribute that all tests share, so it is worth far more than a
-variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible, max λ_is²,
-were all variants alike (with different budgets, at their mean square).
+variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible, max
+λ_is², were all variants alike (with different budgets, at their mean square).
 
-For tests of association alone, people are asked about one variant each, by the best report on its genotype and the status, and
-the best share of people who are asked for the status alone; or about several, by naming a cell of their table. Both are
-compared by the share of a true record's information that they keep, on average over the frequencies and the shares of cases
-that are expected. No genotype is looked at.
+For tests of association alone, people are asked about one variant each, by the best report on its genotype and the
+status, and the best share of people who are asked for the status alone; or about several, by naming a cell of their
+table. Both are compared by the share of a true record's information that they keep, on average over the frequencies and
+the shares of cases that are expected. No genotype is looked at.
 """
 
 from collections import Counter
@@ -75,8 +75,9 @@ class Wanted:
 
     Names of variants, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
 
-    ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the design
-    counts the same one; ``places``: where each is (:attr:`optrr.genomics.Variants.places`), so that results can say it.
+    ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the
+    design counts the same one; ``places``: where each is (:attr:`optrr.genomics.Variants.places`), so that results can
+    say it.
     """
 
     names: Sequence[str]
@@ -152,8 +153,8 @@ def _unmet_total(design: Design, total: float) -> str:
     most = float(design.solution.problem.epsilons.max())
     at_end = most >= _MET * EPSILON_RANGE[1]
     why = (
-        f"some attribute has {most:.3g}, the largest epsilon there is, at which all but no value is changed; the others keep "
-        "to the ratios that were asked for"
+        f"an attribute has {most:.3g}, the largest supported epsilon, at which values hardly ever change; the others "
+        "keep the requested ratios"
         if at_end
         else f"method {design.method} has no total between"
     )
@@ -165,7 +166,7 @@ def association_warnings(design: Design) -> tuple[str, ...]:
 
     At most one line, for associations of a variant with the status.
 
-    Relative to the requested ε, as preserving pairs is. Pairs of two variants are not what a scan looks at.
+    Relative to the requested ε, as preserving pairs is. A scan does not use pairs of two variants.
     """
     layout = layout_of(design.domain)
     leaves = layout.attributes
@@ -175,8 +176,9 @@ def association_warnings(design: Design) -> tuple[str, ...]:
     if abs(seen[k]) >= FAINT:
         return ()
     return (
-        f"the association of variant {layout.names[k]!r} and the status keeps only {abs(seen[k]):.3g} of its visibility under "
-        "independent randomized response; for tests of association preserve the pairs (``preserve`` pairs)",
+        f"the association of variant {layout.names[k]!r} and the status is attenuated to {abs(seen[k]):.3g} of its "
+        "eigenvalue under independent randomized response; preserve the pairs for tests of association (``preserve`` "
+        "pairs)",
     )
 
 
@@ -210,8 +212,8 @@ class _RatioSearch:
         if self.wanted.preserve_pairs:
             if len(self.wanted.names) > MOST_PRESERVED:
                 raise InvalidInput(
-                    f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve, and "
-                    f"{MOST_PRESERVED} fit; design for association, or leave pairs out"
+                    f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve; at most "
+                    f"{MOST_PRESERVED} fit: design for association, or leave pairs out"
                 )
             pairs = [(self.layout.status, i) for i in self.layout.attributes.tolist()]
         problem = Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
@@ -262,7 +264,8 @@ class _RatioSearch:
         return float(optimum.x)
 
 
-# Frequencies of the rarer allele that a design is made for where none is known, and odds of cases around the expected ones.
+# Frequencies of the rarer allele that a design is made for where none is known, and odds of cases around the expected
+# ones.
 _FREQUENCIES, _AROUND = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.85, 1.0, 1.18)
 _CASES = (0.15, 0.3, 0.5)
 # Known frequencies are put into classes, each with a report of its own, made for the class and a little around it.
@@ -288,8 +291,8 @@ def sampled_variants(
     wanted
         the variants.
     cases
-        the share of cases that is expected among the people asked; another share costs power, never validity. Unless given,
-        the questions are made for anything from one case in seven to one in two.
+        the share of cases that is expected among the people asked; another share costs power, never validity. Unless
+        given, the questions are made for anything from one case in seven to one in two.
     frequencies
         of A1 of each variant, from public sources; unless given, A1 is taken for the rarer allele of each.
 
@@ -338,7 +341,7 @@ class _Classes:
             return cls((_FREQUENCIES,), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_))
         known = np.asarray(frequencies, dtype=np.float64)
         if known.shape != (count,) or not np.all((known > 0) & (known < 1)):
-            raise InvalidInput("frequencies of A1 must be one for each variant, between 0 and 1")
+            raise InvalidInput("frequencies of A1 must be between 0 and 1; give one for each variant")
         rarer = np.minimum(known, 1 - known)
         nearest = np.abs(np.log(rarer)[:, None] - np.log(_CLASSES)).argmin(axis=1)
         present, classes = np.unique(nearest, return_inverse=True)

@@ -1,12 +1,13 @@
 """Genotypes as blocks of codes: the one shape that every reader brings its format to.
 
-A code is the number of copies of allele A1, 0, 1 or 2, or MISSING. People are rows, variants columns; a reader hands out
-blocks of variants in order, so that memory is n · block bytes however many variants there are.
+A code is the number of copies of allele A1, 0, 1 or 2, or MISSING. People are rows, variants columns; a reader hands
+out blocks of variants in order, so that memory is n · block bytes however many variants there are.
 
 Chromosomes of which some people have one copy: X (men), Y (men; women none) and MT (everybody), treated as PLINK does.
 
-Codes count a single copy like two, 0 or 2, as PLINK files and VCF have it. A call with both alleles where there is one copy is
-missing. The two stretches that X and Y share are diploid: PLINK calls them XY (25), and they must be named so here as well.
+Codes count a single copy like two, 0 or 2, as PLINK files and VCF have it. A call with both alleles where there is one
+copy is missing. The two stretches that X and Y share are diploid: PLINK calls them XY (25), and they must be named so
+here as well.
 
 Readers of the field's formats are an extra; asking for one that is not installed says how to get it.
 """
@@ -70,7 +71,7 @@ class Variants:
         seen = Counter(row[2] for row in rows)
         twice = sum(count for name, count in seen.items() if count > 1 and name not in _UNKNOWN)
         if twice:
-            warn([f"called chrom:pos:A2:A1, because their names are listed twice: {amount(twice, 'variant')}"])
+            warn([f"named chrom:pos:A2:A1, because their names are listed twice: {amount(twice, 'variant')}"])
         names = [
             f"{chromosome}:{position}:{a2}:{a1}" if name in _UNKNOWN or seen[name] > 1 else name
             for chromosome, position, name, a1, a2 in rows
@@ -138,8 +139,8 @@ class Genotypes(ABC):
 
     They are read in blocks as often as needed.
 
-    ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for women and
-    −1 for unknown. ``names_reference``: whether A2 is the reference.
+    ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for
+    women and −1 for unknown. ``names_reference``: whether A2 is the reference.
     """
 
     variants: Variants
@@ -197,22 +198,24 @@ class FileGenotypes(Genotypes):
 def checked_people(names: Sequence[str], where: str) -> Texts:
     """Return people's names as an array; refuse repeats and an empty list.
 
-    A repeated name is told by its places: where the wrong column was taken for names, it is somebody's value.
+    A repeated name is reported by its positions only, because it is a private value if the wrong column was read as
+    names.
     """
     people = np.array([str(name) for name in names], dtype=object)
     if not people.size:
-        raise InvalidInput(f"{where} lists no people; give at least two")
+        raise InvalidInput(f"{where}: no people; give at least two")
     first: dict[str, int] = {}
     for k, name in enumerate(people):
         if first.setdefault(name, k) != k:
             raise InvalidInput(
-                f"{where} lists people twice: {people.size - len(set(people))} names stand there already, the first of them "
+                f"{where} lists people twice: {people.size - len(set(people))} names are repeated, the first of them "
                 f"at {first[name] + 1} and {k + 1}; list each once"
             )
     return people
 
 
-# Chromosomes by the names that PLINK and VCF give them, in capitals and without "chr". XY, 25 and PAR are like any other.
+# Chromosomes by the names that PLINK and VCF give them, in capitals and without "chr". XY, 25 and PAR are like any
+# other.
 SINGLE = {"X": "X", "23": "X", "Y": "Y", "24": "Y", "MT": "MT", "M": "MT", "26": "MT"}
 
 
@@ -250,8 +253,7 @@ def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:
         return np.full(people, 1 if kind else 2, dtype=np.int8)
     if male is None:
         raise InvalidInput(
-            f"there are variants of chromosome {kind}, and nothing says who is a man; give everybody's sex (fam file, or "
-            "``sex``)"
+            f"there are variants of chromosome {kind}, and no sexes; give the sex of each person (fam file, or ``sex``)"
         )
     return np.where(male, 1, 2 if kind == "X" else 0).astype(np.int8)
 
@@ -281,7 +283,7 @@ def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
     """
     count = int(np.count_nonzero(single_copy_chromosomes(chromosome).astype(bool)))
     if count:
-        what = f"{amount(count, 'variant')} of chromosome X, Y or MT, of which not everybody has two copies"
+        what = f"{amount(count, 'variant')} of chromosome X, Y or MT, of which not all people have two copies"
         raise InvalidInput(f"{what}; {remedy}")
 
 

@@ -20,13 +20,13 @@ from optrr.genomics.genotypes import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # What is said where one of three genotypes is absent.
-ABSENT = "one genotype does not show in the records: the genotypic test compares the other two, with fewer degrees of freedom"
+ABSENT = "one genotype is not observed: the genotypic test compares the other two, with fewer degrees of freedom"
 # A genotype is there where its estimated share is above 0 by so many standard errors of the mechanism's noise.
 _THERE = 2.0
 # What rounding leaves of a share of 0.
 _ROUNDING = 1e-12
-# What each genotype counts where the first, second or third is absent: the two that are there, one against the other. Nobody
-# has the absent one, so that what it counts changes only the noise: least where it goes with its neighbour.
+# What each genotype counts where the first, second or third is absent: the two that are there, one against the other.
+# Nobody has the absent one, so that what it counts changes only the noise: least where it goes with its neighbour.
 _WITHOUT = ((0.0, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
 
 
@@ -34,7 +34,7 @@ _WITHOUT = ((0.0, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
 class Genotypic(Association):
     """Test of three genotypes, which are the first attribute.
 
-    ``absent`` is the genotype that nobody has, −1 for none.
+    ``absent`` is the unobserved genotype, −1 for none.
     """
 
     absent: int = field(default=-1, kw_only=True)
@@ -46,7 +46,8 @@ class Genotypic(Association):
         super().__post_init__()
         if self.sizes[0] != GENOTYPES:
             raise InvalidInput(
-                f"the genotypic test takes a genotype of three categories as first attribute, got {self.sizes[0]}; name the "
+                f"the genotypic test needs a genotype of three categories as first attribute, got {self.sizes[0]}; "
+                "name the "
                 "genotype first"
             )
 
@@ -65,10 +66,10 @@ class Genotypic(Association):
     def forms(self, tables: NDArray[np.number]) -> Iterator[tuple[IntArray, Association]]:
         """Group the tables by the genotype that is absent from them.
 
-        It is the one that is not above 0 by two standard errors of the mechanism's noise, where the two others are: without a
-        mechanism, the one that nobody has. The margins that decide on it are nearly uncorrelated with the contrasts under the
-        null hypothesis, so that the test keeps its level; a genotype that is too rare to be seen is left out as well, and with
-        it next to nothing that the test could have found.
+        It is the one that is not above 0 by two standard errors of the mechanism's noise, where the two others are:
+        without a mechanism, the unobserved one. The margins that decide on it are nearly uncorrelated with the
+        contrasts under the null hypothesis, so that the test keeps its level; a genotype that is too rare to be
+        detected is left out as well, with hardly any loss of power.
         """
         absent = self._absent(np.asarray(tables, dtype=np.float64).reshape(len(tables), 1, -1))
         for genotype in np.unique(absent).tolist():
@@ -81,7 +82,8 @@ class Genotypic(Association):
         cells[np.arange(GENOTYPES), np.arange(GENOTYPES)] = 1
         weights = self.kernel.solve_adjoint(cells[None]).reshape(-1, GENOTYPES, self.kernel.cells)
         share, square = np.sum(weights * counts, axis=2) / n, np.sum(weights**2 * counts, axis=2) / n
-        # of people whose genotypes are given only the mechanism's noise is left: E[w²] − E[w] for weights of mean 0 or 1
+        # of people whose genotypes are given only the mechanism's noise is left: E[w²] − E[w] for weights of mean 0 or
+        # 1
         noise = np.sqrt(np.maximum(square - share, 0.0) / n)
         there = share > _THERE * noise + _ROUNDING
         return np.where(there.sum(axis=1) == GENOTYPES - 1, np.argmin(there, axis=1), -1)

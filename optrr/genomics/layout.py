@@ -1,16 +1,16 @@
 """How a person's genotypes and status become one record, and which attribute is what.
 
-``status`` (control, case) is an attribute, and every variant is one: 0, 1 or 2 copies of A1, and, where missing calls are
-randomized too, the missing value as a fourth category. Where the alleles are known, the categories name them: G/G, A/G, A/A, of
-which A is A1.
+``status`` (control, case) is an attribute, and every variant is one: 0, 1 or 2 copies of A1, and, where missing calls
+are randomized too, the missing value as a fourth category. Where the alleles are known, the categories name them: G/G,
+A/G, A/A, of which A is A1.
 
-One person's genotypes and status are one record, so the total ε covers all of it at once; a file that randomizes the same
-people's genotypes and status in separate releases spends the sum of their totals.
+One person's genotypes and status are one record, so the total ε covers all of it at once; a file that randomizes the
+same people's genotypes and status in separate releases spends the sum of their totals.
 
 Eigenvalues of every variant together with the status: only these pairs, never pairs of two variants.
 
-All that association tests need of a law is λ_i, λ_s and λ_is for each variant i and the status s. Alike attributes share
-them, so the cost is one marginal for each class, or O(m) arithmetic; nothing is quadratic in m.
+All that association tests need of a law is λ_i, λ_s and λ_is for each variant i and the status s. Alike attributes
+share them, so the cost is one marginal for each class, or O(m) arithmetic; nothing is quadratic in m.
 """
 
 from collections import Counter
@@ -68,12 +68,12 @@ def genomic_domain(
         for no variants, repeated ones, and a variant called ``status``.
     """
     if not len(names):
-        raise InvalidInput("there are no variants; give at least one")
+        raise InvalidInput("no variants; give at least one")
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InvalidInput(f"variant {twice!r} is listed {times} times; list each once")
     if STATUS in names:
-        raise InvalidInput(f"a variant is called {STATUS!r}, which is the name of the phenotype; rename it")
+        raise InvalidInput(f"a variant has the name of the phenotype, {STATUS!r}; rename it")
     # plain sizes share one tuple of categories, however many variants there are
     last = (None,) if missing else ()
     plain = (*range(GENOTYPES), *last)
@@ -110,7 +110,7 @@ def layout_of(domain: Domain) -> Layout:
     """
     if STATUS not in domain.names:
         raise InvalidInput(
-            f"the design is not of genotypes: its attributes are {listed(domain.names)}; make one with optrr gwas design"
+            f"not a design for genotypes: its attributes are {listed(domain.names)}; make one with optrr gwas design"
         )
     status = domain.index(STATUS)
     if domain.attributes[status].size != 2:
@@ -123,7 +123,8 @@ def layout_of(domain: Domain) -> Layout:
     wrong = np.flatnonzero((sizes != sizes[0]) | ((sizes != GENOTYPES) & (sizes != GENOTYPES + 1)))
     if wrong.size:
         raise InvalidInput(
-            f"attribute {names[wrong[0]]!r} has {sizes[wrong[0]]} categories; genotypes have 3, or 4 with missing, all alike"
+            f"attribute {names[wrong[0]]!r} has {sizes[wrong[0]]} categories; give all genotypes 3, or all 4 with "
+            "missing"
         )
     missing = bool(sizes[0] > GENOTYPES)
     first = domain.attributes[others[0]]
@@ -152,8 +153,8 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | 
 
     Shape (number of leaves, 2, 2), index 1 if leaf or center is in W.
 
-    ``one``: the law's one-way eigenvalues, where they are known already. Raises InvalidInput where a pair cannot be seen
-    through the law at all, with the remedy.
+    ``one``: the law's one-way eigenvalues, where they are known already. Raises InvalidInput where a pair cannot be
+    seen through the law at all, with the remedy.
     """
     one = law.one_way_eigenvalues() if one is None else one
     joint = law.joint_eigenvalues(leaves, center)
@@ -161,8 +162,8 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | 
     if hidden.size:
         i = int(leaves[hidden[0]])
         raise InvalidInput(
-            f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association cannot be "
-            "seen through this mechanism; give them larger epsilons, or preserve the pairs"
+            f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association is "
+            "non-identifiable under this mechanism; give them larger epsilons, or preserve the pairs"
         )
     out = np.ones((leaves.size, 2, 2))
     out[:, 1, 0], out[:, 0, 1], out[:, 1, 1] = one[leaves], one[center], joint

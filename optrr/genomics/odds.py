@@ -1,26 +1,26 @@
-"""Odds ratios of allele A1 from randomized tables, with intervals that exist for every variant.
+"""Odds ratios of allele A1 from randomized tables, with intervals that exist for all variants.
 
-With f_s the frequency of A1 among people of status s, W_s their share, A_s = W_s f_s and B_s = W_s (1 − f_s), the odds ratio is
-ψ where g(ψ) = A_1 B_0 − ψ A_0 B_1 = 0. The interval holds every ψ that a score test does not refuse:
+With f_s the frequency of A1 among people of status s, W_s their share, A_s = W_s f_s and B_s = W_s (1 − f_s), the odds
+ratio is ψ where g(ψ) = A_1 B_0 − ψ A_0 B_1 = 0. The interval holds every ψ that a score test does not refuse:
 
     z(ψ) = √n g'(ψ)·π̂ / σ(ψ),      g' the gradient of g in the true table π,
 
-with g' and σ at a table that fits ψ and the margins of the null fit: f_0 and f_1 solve f_1/(1 − f_1) = ψ f_0/(1 − f_0) and
-W_0 f_0 + W_1 f_1 = f, and genotypes within a status are the fitted ones tilted to its frequency. At ψ = 1 it is the trend
-test, so the interval leaves out 1 exactly where that test's χ² rejects. People are the sampling units: no Hardy–Weinberg
-proportions are needed. The estimate is where z(ψ) = 0.
+with g' and σ at a table that fits ψ and the margins of the null fit: f_0 and f_1 solve f_1/(1 − f_1) = ψ f_0/(1 − f_0)
+and W_0 f_0 + W_1 f_1 = f, and genotypes within a status are the fitted ones tilted to its frequency. At ψ = 1 it is the
+trend test, so the interval leaves out 1 exactly where that test's χ² rejects. People are the sampling units: no
+Hardy–Weinberg proportions are needed. The estimate is where z(ψ) = 0.
 
-Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more. Every
-variant has an interval, so a list of intervals is not a selection of those that came out well.
+Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more.
+Every variant has an interval, so a list of intervals is not a selection of those that came out well.
 
-The gradient g' is a combination of four tables, in which a person counts 1 − x or x, x the share of A1 among the two alleles,
-in one status and 0 in the other; these four are taken through P⁻¹ once for every variant. The chances of the outputs are linear
-in A_s = W_s f_s and in the shares of people of status s who have one allele of each kind, so these are taken through P once.
-What remains for each ψ is arithmetic with a few numbers for each output. As g = 0 in a table that fits ψ, the weights have mean
-0 there, and σ² is the mean of their squares.
+The gradient g' is a combination of four tables, in which a person counts 1 − x or x, x the share of A1 among the two
+alleles, in one status and 0 in the other; these four are multiplied by P⁻¹ once per variant. The probabilities of the
+outputs are linear in A_s = W_s f_s and in the shares of people of status s who have one allele of each kind, so these
+are multiplied by P once. What remains for each ψ is arithmetic with a few numbers for each output. As g = 0 in a table
+that fits ψ, the weights have mean 0 there, and σ² is the mean of their squares.
 
-Among genotypes of frequency f that are the fitted p_g tilted, the share h of those with one allele of each kind follows from
-p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
+Among genotypes of frequency f that are the fitted p_g tilted, the share h of those with one allele of each kind follows
+from p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
 
     h = 4F / (1 + √(1 + 4F d)),    d = 4 p_0 p_2 / p_1² − 1    (0 in Hardy–Weinberg proportions).
 """
@@ -56,10 +56,10 @@ class RatioTest:
     Tables are the last axis of every array.
 
     ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,).
-    ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``, (4, V):
-    unbiased means of these four. ``law``, (C, V): chances of the outputs if nobody had A1; ``moved``, (4, C, V): what A_s and
-    the shares with one allele of each kind add to them. Where all tables have one kernel, ``weights`` have 1 in place of V, and
-    so does ``moved`` unless rows are left out.
+    ``weights``, (4, C, V): weights of an output for 1 − x and for x, in controls and in cases each; ``estimates``, (4,
+    V): unbiased means of these four. ``law``, (C, V): probabilities of the outputs without A1; ``moved``, (4, C, V):
+    changes of these by A_s and the proportions with one allele of each kind. If all tables have one kernel, ``weights``
+    have 1 in place of V, and so does ``moved`` unless rows are left out.
     """
 
     n: FloatArray
@@ -128,8 +128,8 @@ def crossings(
 
     Returns (G, count); −inf and inf if z does not reach a goal within ``farthest``.
 
-    ``z(x, which)`` is that of the tables of these numbers. z may turn back far out, where the data tell little: a crossing is
-    sought on its side of ψ = 1.
+    ``z(x, which)`` is that of the tables of these numbers. z may turn back far out, where the data tell little: a
+    crossing is sought on its side of ψ = 1.
     """
     from scipy.optimize.elementwise import find_root  # noqa: PLC0415 (slow to import)
 

@@ -1,4 +1,4 @@
-"""A scan of randomized records as one page, and what they say of each variant: what to know of it, plots, and tables."""
+"""HTML reports of a scan of randomized records and of its variants: warnings, plots, and tables."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 _ESTIMATES = (
-    "Estimates are unbiased, so that noise may take a frequency outside 0..1; intervals of 95 % are inside. Columns that end "
+    "Estimates are unbiased, so a frequency can lie outside 0..1 because of noise; 95 % intervals lie inside. Columns "
+    "that end "
     "in _U are of controls, in _A of cases."
 )
 
@@ -36,7 +37,7 @@ def scan_page(associations: Associations, asked: ReportedDesign, title: str, giv
 
     It has warnings, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
 
-    ``given`` is where the records come from, and what was asked of them; without it the page does not say.
+    ``given`` describes the source of the records and the options; without it the report leaves these out.
     """
     p_value = associations.scores.p_value
     along = Chart(
@@ -70,7 +71,7 @@ def _page(  # noqa: PLR0913 (what stands on every page of genotypes)
 
 
 def _remarks(result: Associations | VariantReport) -> list[Part]:
-    """List warnings and what was left out."""
+    """List warnings and left-out people and variants."""
     left_out = [Table(["left out", "how many"], list(result.skipped.items()))] if result.skipped else []
     return [*warned(result.warnings), *left_out]
 

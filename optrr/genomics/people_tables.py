@@ -1,9 +1,9 @@
 """Tables of people, column by column, as texts: CSV, Parquet, and phenotype and covariate files as PLINK has them.
 
-PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``, which
-fam files lack. People are named by IID, or by FID_IID where an IID occurs in several families; beside a genotype file by the
-one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` say nothing here.
-A value that is not what its column should hold is reported by its place.
+PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``,
+which fam files lack. People are named by IID, or by FID_IID where an IID occurs in several families; beside a genotype
+file by the one of both that it has, because among some of its people an IID may occur once. Lines that begin with
+``##`` say nothing here. A value that is not what its column should hold is reported by its place.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -33,7 +33,7 @@ _NOTHING = ("", "NA", "nan", "NaN")
 def is_plink_table(path: Path) -> bool:
     """Check whether the file begins with PLINK's header line.
 
-    Raises InvalidInput for a file whose ending is of such tables, without that line; for what cannot be read.
+    Raises InvalidInput for a file with the extension of such tables but without that line, and for unreadable files.
     """
     ending = path.suffix.lower()
     if ending not in _PERHAPS or not path.is_file():
@@ -42,8 +42,8 @@ def is_plink_table(path: Path) -> bool:
         return True
     if ending in PLINK_TABLES:
         raise InvalidInput(
-            f"{path} has no line of names as PLINK has it; begin it with 'FID IID' or '#IID' and the names of the other "
-            "columns, or save it as .csv"
+            f"{path} has no PLINK header line; begin it with 'FID IID' or '#IID' and the names of the other columns, "
+            "or save it as .csv"
         )
     return False
 
@@ -115,7 +115,8 @@ def fields_of(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     A .zst file is decompressed.
 
-    Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for what is no text, and for longer lines.
+    Blank lines are left out, and those that begin with ``##``. Raises InvalidInput for files that are not text, and for
+    longer lines.
     """
     try:
         packed = path.suffix == ".zst"
@@ -131,7 +132,7 @@ def fields_of(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if not line.startswith("##") and (fields := line.split()):
                     yield number, fields
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from error
+        raise InvalidInput(f"{path} is not UTF-8; save it as UTF-8") from error
     except (OSError, pa.ArrowException) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InvalidInput(f"cannot read {path}: {in_one_line(said)}; check that it is a table") from error

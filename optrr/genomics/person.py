@@ -1,11 +1,11 @@
-"""One person's genotype file, brought to a design: its variants alone, and what the file says of each.
+"""Read one person's genotype file for a design: the genotypes of the design's variants.
 
-A file of one person usually lists only where that person differs from the reference, so a variant that is not in it may be two
-copies of the reference allele, or was not called. The file does not say which, so whoever has it must:
+A file of one person usually lists only where that person differs from the reference, so a variant that is not in it may
+be two copies of the reference allele, or was not called. The file does not state which, so the user must:
 
 refuse     (default) every variant of the design must be listed
-reference  what is not listed is two copies of the reference allele, which is the design's A2, as in designs made from a VCF
-missing    what is not listed is a missing call
+reference  an unlisted variant has two copies of the reference allele, the design's A2, as in designs made from a
+VCF missing    an unlisted variant is a missing call
 
 Variants are found by name, which is chrom:pos:A2:A1 where a file has none.
 """
@@ -42,24 +42,25 @@ def read_person(path: Path, layout: Layout, case: bool, absent: Absent = "refuse
     Raises
     ------
     InvalidInput
-        for a file of more than one person, or that has no record of any variant of the design; as :func:`aligned`; for variants
-        of chromosome X, Y or MT; for variants that are absent, where that is refused or cannot be told.
+        for a file of more than one person, or that has no record of any variant of the design; as :func:`aligned`; for
+        variants of chromosome X, Y or MT; for variants that are absent, where that is refused or cannot be told.
     """
     genotypes = read_genotypes(Path(path))
     people = genotypes.people.size
     if people != 1:
         raise InvalidInput(
-            f"{path} holds {people} people, and a report is one person's; take one out of it (bcftools view -s NAME)"
+            f"{path} holds {people} people; extract the one who makes the report (bcftools view -s NAME)"
         )
     at = np.flatnonzero(np.isin(genotypes.variants.name, layout.names))
     if not at.size:
         raise InvalidInput(
-            f"{path} has a record of none of the design's {amount(layout.variants, 'variant')}; give it the names that the "
+            f"{path} has no record of any of the design's {amount(layout.variants, 'variant')}; give it the names "
+            "that the "
             "design uses (bcftools annotate), or design for this file's variants"
         )
     variants = genotypes.variants.take(at)
     refuse_single_copies(
-        variants.chromosome, "a report does not say who is a man: leave these variants out of the design"
+        variants.chromosome, "a report does not contain the sex; leave these variants out of the design"
     )
     codes = np.concatenate([block for _, block in genotypes.blocks()], axis=1)[:, at]
     gone = [name for name in layout.names if name not in set(variants.name)]
@@ -67,9 +68,8 @@ def read_person(path: Path, layout: Layout, case: bool, absent: Absent = "refuse
     if gone:
         if absent == "refuse":
             raise InvalidInput(
-                f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
-                "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
-                "reference or were not called; say which (``absent`` reference, ``absent`` missing)"
+                f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}), which could "
+                "be equal to the reference or not called; state which (``absent`` reference, ``absent`` missing)"
             )
         if absent == "reference":
             _check_reference(path, genotypes, variants, layout, gone)
@@ -91,31 +91,31 @@ def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layou
     """Raise InvalidInput unless the ``gone`` variants must be two copies of A2."""
     otherwise = "or take ``absent`` missing"
     if not genotypes.names_reference:
-        raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; give one, {otherwise}")
+        raise InvalidInput(f"{path} is not a VCF, and only a VCF states the reference; give one, {otherwise}")
     if genotypes.skipped:
         reasons = ", ".join(f"{count} {reason}" for reason, count in genotypes.skipped.items())
         raise InvalidInput(
-            f"{path} has records that are not read ({reasons}), so a variant of the design that seems absent may be one of "
-            "them; keep the design's variants only (bcftools view -i 'ID=@names.txt'), and split what is left (bcftools norm "
-            "-m -)"
+            f"{path} has unsupported records ({reasons}), which could be the absent variants of the design; keep the "
+            "design's variants only (bcftools view -i 'ID=@names.txt'), and split the rest (bcftools norm -m -)"
         )
     flip = turned(variants, layout)
     if flip.any():
         raise InvalidInput(
-            f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, so those "
-            f"of the variants that are not listed are not known to be A2; give a file that lists them, {otherwise}"
+            f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, "
+            "so A2 is not the reference of the variants that are not listed either; give a file that lists them, "
+            f"{otherwise}"
         )
     here = {_spot(place) for place in genotypes.variants.places}
     for name, pair, place in zip(layout.names, layout.alleles, layout.places, strict=True):
         if name in gone and not (all(pair) and place):
             raise InvalidInput(
-                f"the design does not name the place and the alleles of variant {shown(name)}, so which is the reference is "
-                f"not known; design from a file that names them, {otherwise}"
+                f"the design does not state the position and the alleles of variant {shown(name)}, so the reference "
+                f"is unknown; design from a file that states them, {otherwise}"
             )
         if name in gone and _spot(place) in here:
             raise InvalidInput(
-                f"{path} has a record where the design has variant {shown(name)}, under another name; name it alike (bcftools "
-                f"annotate), {otherwise}"
+                f"{path} has a record at the position of the design's variant {shown(name)}, under another name; give "
+                f"both the same name (bcftools annotate), {otherwise}"
             )
 
 

@@ -1,17 +1,18 @@
 """One person's report, which is drawn once and remembered, and the reports of many, as a collector reads them.
 
 A report is a randomized record or an answer as clients of a deployment file send it (``optrr-report/1``,
-docs/deployment-format.md, §7): ``format``, ``design`` (the design's digest), ``id`` (128 random bits, so that a report that is
-sent twice counts once), and ``values``, one category for each attribute in the design's order; null is the missing category, or
-a missing call that stays missing where the design has none. By a design for association it has ``question`` and ``answer`` in
-their place (:mod:`optrr.genomics.sampled_variants`). It names nobody, no file and no time.
+docs/deployment-format.md, §7): ``format``, ``design`` (the design's digest), ``id`` (128 random bits, so that a report
+that is sent twice counts once), and ``values``, one category for each attribute in the design's order; null is the
+missing category, or a missing call that stays missing where the design has none. By a design for association it has
+``question`` and ``answer`` in their place (:mod:`optrr.genomics.sampled_variants`). It contains no name, no file and no
+time.
 
-A second draw for the same design would be a second release. So the Python client's diary keeps what was drawn, in one small
-file for each design, and hands out the same report again. The true record is never written.
+A second draw for the same design would be a second release. So the Python client's diary stores the report, in one
+small file for each design, and returns the same report again. The true record is never written.
 
-The collector's side reads a folder of reports, or a file of one on each line. Each report is checked: that its design is the
-one given, that its values are the design's, and that no other has its id. People come out in random order and numbered from 1,
-so that nothing leads from a row back to the report, nor to whoever handed it in.
+The collector's side reads a folder of reports, or a file of one on each line. Each report is checked: that its design
+is the one given, that its values are the design's, and that no other has its id. People are numbered from 1 in random
+order, so rows cannot be linked to reports or to their senders.
 """
 
 import hashlib
@@ -51,7 +52,7 @@ _Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
 class SentReport(msgspec.Struct, forbid_unknown_fields=True):
-    """A report as JSON; ``wording`` is what a survey's page adds."""
+    """A report as JSON; ``wording`` is added by a survey's page."""
 
     format: Literal["optrr-report/1"]
     design: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -104,7 +105,7 @@ class CollectedReports:
 
 @dataclass(frozen=True, eq=False)
 class ReportedDesign(ABC):
-    """A design by which each person can make a report where the person is."""
+    """A design with which each person can make a report locally."""
 
     design: Design | SampledVariants
 
@@ -116,7 +117,7 @@ class ReportedDesign(ABC):
     def max_conditional_epsilon(self) -> float:
         """Largest conditional ε of an attribute, in nats.
 
-        It bounds what an attacker who knows the other attributes learns about this one.
+        It bounds the privacy loss about this attribute for an attacker who knows the others.
         """
 
     @property
@@ -137,18 +138,18 @@ class ReportedDesign(ABC):
     def drawn(self, record: Codes, source: BitSource) -> dict[str, Any]:
         """Draw the ``fields`` of a report for one true record, (1, m).
 
-        ``answer`` is None if its call is missing.
+        ``answer``: None for a missing call.
         """
 
     @abstractmethod
     def rows(self, given: Sequence[tuple[str, SentReport]]) -> Codes | IntArray:
         """Convert reports, each with its name in messages, to one row each.
 
-        Raises InvalidInput for values and answers that are none of the design's, never with the value.
+        Raises InvalidInput for values and answers that are not the design's, never with the value.
         """
 
     def exposed(self, record: Codes) -> list[str]:
-        """List what a report of this true record shows that no ε covers."""
+        """List facts that a report of this true record reveals and ε does not cover."""
         return []
 
     def report(
@@ -170,12 +171,13 @@ class ReportedDesign(ABC):
         Raises
         ------
         InvalidInput
-            as :meth:`records`; for more than one person; above the limit, before anything is drawn; where the question that was
-            drawn asks for a missing call, which is kept, too.
+            as :meth:`records`; for more than one person; above the limit, before anything is drawn; where the question
+            that was drawn asks for a missing call, which is kept, too.
         """
         if person.n != 1:
             raise InvalidInput(
-                f"a report is of one person, and these are {person.n}; use read_person, or randomize for a cohort"
+                f"a report is of one person, and these are {person.n} people; use read_person, or randomize for a "
+                "cohort"
             )
         return self.report_once(lambda: self.records(person, missing), folder, limit)[0]
 
@@ -208,8 +210,8 @@ class ReportedDesign(ABC):
             raise InvalidInput(str(error)) from error
         if report.get("answer", 0) is None:
             raise InvalidInput(
-                "the question that was drawn asks for a call that is missing, so this person gives no answer; that is kept in "
-                f"{folder}, and nothing is drawn again"
+                "the drawn query needs a missing call, so this person gives no answer; this is recorded in {folder}, "
+                "and no query is drawn again"
             )
         return report, new
 
@@ -227,18 +229,18 @@ class ReportedDesign(ABC):
         Raises
         ------
         InvalidInput
-            for no reports, two of one id, reports of another design, and values or answers that are none of the design's; never
-            with a value that a report holds.
+            For no reports, two of one id, reports of another design, and values or answers that are not the design's;
+            never with a value of a report.
         """
         if not place.exists():
-            raise InvalidInput(f"{place} does not exist; name the folder that holds the reports, or a file .jsonl")
+            raise InvalidInput(f"{place} does not exist; name the folder of the reports, or a .jsonl file")
         files = [place]
         if place.is_dir():
             files = [path for path in sorted(place.iterdir()) if path.is_file() and not path.name.startswith(".")]
         of_reports = [path for path in files if path == place or path.suffix.lower() in (ENDING, ENDING_OF_MANY)]
         given = [(where, self._checked(raw, where)) for file in of_reports for where, raw in _reports_in(file)]
         if not given:
-            raise InvalidInput(f"there are no reports in {place}; name the folder that holds them, or a file .jsonl")
+            raise InvalidInput(f"{place}: no reports; name the folder of the reports, or a .jsonl file")
         first: dict[str, str] = {}
         for where, report in given:
             if first.setdefault(report.id, where) != where:
@@ -249,7 +251,7 @@ class ReportedDesign(ABC):
         known = Provenance(Release.of(self.design, id=ids))
         shuffled = rows[permutation(as_source(random_state), len(given))]
         others = len(files) - len(of_reports)
-        said = (f"left out by their endings: {amount(others, 'file')}",) if others else ()
+        said = (f"left out because of their file name extensions: {amount(others, 'file')}",) if others else ()
         return CollectedReports(shuffled, known, said)
 
     def _checked(self, raw: bytes, where: str) -> SentReport:
@@ -259,18 +261,17 @@ class ReportedDesign(ABC):
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             # what msgspec says may hold the text of a key, and never a value's
             said = in_one_line(error)[:120]
-            raise InvalidInput(f"{where} is no report: {said}; give it as it was written") from error
+            raise InvalidInput(f"{where} is not a report: {said}; give the file unchanged") from error
         digest = self.design.digest.partition(":")[2]
         if record.design != digest:
             raise InvalidInput(
-                f"{where} is a report by another design ({record.design[:12]}) than the one given ({digest[:12]}); give the "
-                "design that it was drawn by"
+                f"{where} is a report by another design ({record.design[:12]}) than the one given ({digest[:12]}); "
+                "give the design of the report"
             )
         held = [name for name in ("question", "answer", "values") if getattr(record, name) is not msgspec.UNSET]
         if tuple(held) != self.fields:
             raise InvalidInput(
-                f"{where} does not have what its design asks for ({' and '.join(self.fields)}); give the report as it was "
-                "written"
+                f"{where} lacks fields of its design ({' and '.join(self.fields)}); give the report unchanged"
             )
         return record
 

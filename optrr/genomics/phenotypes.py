@@ -2,7 +2,7 @@
 
 Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing.
 
-A value that is not what its column should hold is told by its kind, never by itself: it is somebody's own.
+Messages state the kind of an invalid value, never the value: it is private.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ _SEXES = {
 
 @dataclass(frozen=True)
 class PhenotypeColumns:
-    """Where status stands in a table.
+    """Location of the status in a table.
 
-    ``table``: CSV, Parquet or a file of PLINK's; None takes the fam or psam file, or for genotypes in a table that table
-    itself. ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
-    ``column``, or without it of the only phenotype; without ``controls`` everyone else with a value is a control. Without
-    ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2, F); None takes that of
-    the fam or psam file.
+    ``table``: CSV, Parquet or a file of PLINK's; None takes the fam or psam file, or for genotypes in a table that
+    table itself. ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls``
+    are values of ``column``, or without it of the only phenotype; without ``controls`` everyone else with a value is a
+    control. Without ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2,
+    F); None takes that of the fam or psam file.
 
     Raises
     ------
@@ -57,14 +57,14 @@ class PhenotypeColumns:
         if self.table is not None:
             object.__setattr__(self, "table", Path(self.table))
         if self.controls and not self.cases:
-            raise InvalidInput("``controls``: values of cases are missing; name these too (``cases``)")
+            raise InvalidInput("``controls``: needs the values of cases too; give them (``cases``)")
 
 
 def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str) -> Codes:
     """Convert values to status: 0 control, 1 case, −1 unknown; shape (n,).
 
-    Raises InvalidInput for values that only who made the file can make cases and controls of, and for 0 and 1 without 2; where
-    cases are named, for one that does not occur.
+    Raises InvalidInput for values that only who made the file can make cases and controls of, and for 0 and 1 without
+    2; where cases are named, for one that does not occur.
     """
     if phenotype.cases:
         named = dict.fromkeys(phenotype.controls, 0) | dict.fromkeys(phenotype.cases, 1)
@@ -76,13 +76,13 @@ def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, wher
     odd = next((k for k, x in enumerate(numbers) if x not in _PLINK_STATUS), None)
     if odd is not None:
         raise InvalidInput(
-            f"{where}: record {odd + 1} is none of PLINK's values (cases 2, controls 1, unknown 0); state which values are "
-            "cases and controls (``cases`` and ``controls``)"
+            f"{where}: record {odd + 1} is not one of PLINK's values (cases 2, controls 1, unknown 0); give the "
+            "values of cases and controls (``cases`` and ``controls``)"
         )
     if {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
         raise InvalidInput(
-            f"{where} is 0 or 1, and never 2: PLINK takes 0 for unknown and 1 for a control; if 1 is a case, add ``cases`` 1 "
-            "``controls`` 0, and if 0 is unknown, write -9"
+            f"{where} has only the values 0 and 1, which PLINK reads as unknown and control; if 1 is a case, add "
+            "``cases`` 1 ``controls`` 0, and if 0 is unknown, write -9"
         )
     return np.array([_PLINK_STATUS[x] for x in numbers], dtype=np.int8)
 
@@ -99,7 +99,7 @@ def table_status(people: Texts, phenotype: PhenotypeColumns, genotypes: Path) ->
 
     Also returns the numbers of people left out, by reason.
 
-    Raises InvalidInput for values that do not occur, and tables that name nobody of these people, or somebody twice.
+    Raises InvalidInput for values that do not occur, and tables that name none of these people, or a person twice.
     """
     by_person, where = _by_person(phenotype.column, people, phenotype, genotypes)
     coded = dict(zip(by_person, coded_status(list(by_person.values()), phenotype, where).tolist(), strict=True))
@@ -126,8 +126,8 @@ def sexes(texts: Sequence[str], where: str) -> Codes:
     codes = [_SEXES.get(text.strip().casefold()) for text in texts]
     if None in codes:
         raise InvalidInput(
-            f"{where}: record {codes.index(None) + 1} is no sex; write 1, M or male for men, 2, F or female for women, "
-            "0 for unknown"
+            f"{where}: record {codes.index(None) + 1} is not a sex; write 1, M or male for males, 2, F or female for "
+            "females, 0 for unknown"
         )
     return np.array(codes, dtype=np.int8)
 
@@ -146,11 +146,11 @@ def _by_person(
     which = "column of people's names" if phenotype.sample is None else f"column {phenotype.sample!r}"
     by_person = dict(zip(names, values, strict=True))
     if len(by_person) < len(names):
-        raise InvalidInput(f"{table}, {which} names somebody twice; list each once")
+        raise InvalidInput(f"{table}, {which} names a person twice; list each once")
     if not any(person in by_person for person in people):
         raise InvalidInput(
-            f"{table}, {which} names none of the {people.size} people of the genotype file; give the table of the "
-            "same people, named alike, and their column (``sample``)"
+            f"{table}, {which} names none of the {people.size} people of the genotype file; give a table with the "
+            "same names, and their column (``sample``)"
         )
     return by_person, where
 
@@ -158,17 +158,20 @@ def _by_person(
 def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
     """Raise InvalidInput for a value that does not occur or is given twice.
 
-    Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody has one
-    of those.
+    Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody
+    has one of those.
     """
     if both := set(phenotype.cases) & set(phenotype.controls):
-        raise InvalidInput(f"{sorted(both)[0]!r} is given both as a case and as a control; give it once")
+        raise InvalidInput(f"{sorted(both)[0]!r} is a value of both cases and controls; give it once")
     named = (*phenotype.cases, *phenotype.controls)
     absent = [value for value in named if value not in present]
     if absent and not (phenotype.controls and present and present <= set(named)):
         hint = (
-            "" if phenotype.controls else ", or name the value of controls too (``controls``) if nobody here is a case"
+            ""
+            if phenotype.controls
+            else ", or name the value of controls too (``controls``) if no person here is a case"
         )
         raise InvalidInput(
-            f"{where} has no value {absent[0]!r} among its {amount(len(present), 'value')}; write it as it stands there{hint}"
+            f"{where} has no value {absent[0]!r} among its {amount(len(present), 'value')}; write it as in the "
+            f"table{hint}"
         )

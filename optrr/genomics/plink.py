@@ -1,8 +1,8 @@
 """PLINK's binary files: bed, bim and fam through bed-reader, and PLINK 2's pgen, pvar and psam through pgenlib.
 
-A1, the counted allele, is that of the bim file, as in PLINK, and in PLINK 2 the alternate one, with A2 the reference. Of pgen
-files variants of more than two alleles are left out and counted; calls are the file's hard calls, and phase is ignored. The
-texts beside both are read here: pvar (also ``.pvar.zst``) and psam with a line of names.
+A1, the counted allele, is that of the bim file, as in PLINK, and in PLINK 2 the alternate one, with A2 the reference.
+Of pgen files variants of more than two alleles are left out and counted; calls are the file's hard calls, and phase is
+ignored. The texts beside both are read here: pvar (also ``.pvar.zst``) and psam with a line of names.
 """
 
 import sys
@@ -39,8 +39,8 @@ _BIM = (0, 3, 1, 4, 5)
 def read_bed(path: Path) -> Genotypes:
     """Open ``FILE.bed`` with its bim and fam; blocks come straight from the file.
 
-    People are named by IID, or by FID_IID where IIDs repeat. Raises InvalidInput where one of the three files is missing or
-    malformed.
+    People are named by IID, or by FID_IID where IIDs repeat. Raises InvalidInput where one of the three files is
+    missing or malformed.
     """
     bed, fam, bim = files = [path.with_suffix(suffix) for suffix in PLINK_FILES]
     _require(files)
@@ -55,7 +55,7 @@ def read_bed(path: Path) -> Genotypes:
         try:
             codes: Codes = file.read(np.s_[:, chosen], dtype="int8", order="F", num_threads=1)
         except Exception as error:
-            raise InvalidInput(f"cannot read {bed}: {in_one_line(error)}; is it cut short?") from error
+            raise InvalidInput(f"cannot read {bed}: {in_one_line(error)}; check that it is complete") from error
         codes[codes == BED_MISSING] = MISSING
         return codes
 
@@ -78,14 +78,15 @@ def read_pgen(path: Path) -> Genotypes:
     alleles = np.array([1 + len(row[3].split(",")) for row in rows], dtype=np.int64)
     two = np.flatnonzero(alleles == 2)
     if not two.size:
-        raise InvalidInput(f"{pvar} lists no variant of two alleles; give files with at least one")
+        raise InvalidInput(f"{pvar}: no biallelic variant; give files with at least one")
     offsets = None if two.size == len(rows) else np.concatenate([[0], np.cumsum(alleles)]).astype(np.uint64)
 
     def unreadable(error: RuntimeError) -> InvalidInput:
         said = error.args[0] if error.args else error
         text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         return InvalidInput(
-            f"cannot read {path}: {in_one_line(text.strip())}; check that it is whole and that .pvar and .psam are its own"
+            f"cannot read {path}: {in_one_line(text.strip())}; check that it is complete and that .pvar and .psam "
+            "belong to it"
         )
 
     try:
@@ -114,7 +115,7 @@ def _require(files: list[Path]) -> None:
     for file in files:
         if not file.is_file():
             kinds = ", ".join(each.suffix for each in files)
-            raise InvalidInput(f"{file} does not exist; PLINK data are three files of one name ({kinds})")
+            raise InvalidInput(f"{file} does not exist; give all three PLINK files of one name ({kinds})")
 
 
 def _people(path: Path) -> tuple[Texts, Codes]:
@@ -142,12 +143,12 @@ def _variants(path: Path, at: tuple[int, ...] = ()) -> list[tuple[str, int, str,
         position = whole_number(fields[at[1]].removeprefix("-")) if len(fields) > max(at) else None
         if position is None or position > LARGEST_POSITION:
             raise InvalidInput(
-                f"{path}, line {number} has too few fields, or no whole number up to {LARGEST_POSITION} as its position; "
-                "mend it there"
+                f"{path}, line {number} has too few fields, or a position that is not an integer up to "
+                f"{LARGEST_POSITION}; correct the line"
             )
         # chromosomes and alleles repeat
         chromosome, _, name, a1, a2 = (sys.intern(fields[k]) for k in at)
         rows.append((chromosome, 0 if fields[at[1]].startswith("-") else position, name, a1, a2))
     if not rows:
-        raise InvalidInput(f"{path} lists no variants; give files with at least one")
+        raise InvalidInput(f"{path}: no variants; give files with at least one")
     return rows

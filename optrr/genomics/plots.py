@@ -81,10 +81,11 @@ def manhattan_text(variants: Variants, p: FloatArray) -> str:
     """Describe the Manhattan plot in words, for screen readers."""
     tested = int(np.isfinite(p).sum())
     if not tested:
-        return "Manhattan plot of no tested variant"
+        return "Empty Manhattan plot: no variant was tested"
     best, hits = int(np.nanargmin(p)), int(np.sum(p < GENOME_WIDE))
     return (
-        f"Manhattan plot of −log10 p of {tested:,} variants: {hits:,} below 5e-8; the smallest p-value is {p[best]:.2g}, of "
+        f"Manhattan plot of −log10 p of {tested:,} variants: {hits:,} below 5e-8; the smallest p-value is "
+        f"{p[best]:.2g}, of "
         f"{variants.name[best]} on chromosome {variants.chromosome[best]}"
     )
 

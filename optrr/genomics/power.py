@@ -1,16 +1,17 @@
 """What designs can see, before anybody is asked: how much of a test is left, and which odds ratios it finds.
 
-Ways to ask about the same variants at the same total are compared, and one sentence says what cannot be had, and with how many
-variants or at which ε it could. People are as in a case-control study. A share φ are cases; controls are in Hardy–Weinberg
-proportions at the frequency f of the allele that raises the risk, and its odds ratio ψ multiplies with each copy:
+Protocols for the same variants at the same total are compared, and one sentence states which odds ratios are not
+detectable, and with how many variants or at which ε they would be. People are as in a case-control study. A proportion
+φ are cases; controls are in Hardy–Weinberg proportions at the frequency f of the allele that raises the risk, and its
+odds ratio ψ multiplies with each copy:
 
     Pr(g | control) = (2 choose g) f^g (1 − f)^(2 − g),      Pr(g | case) ∝ ψ^g Pr(g | control).
 
-The test is the scan's trend test, of randomized records (:mod:`optrr.genomics.score_tests`) or of answers about a few variants
-(:mod:`optrr.genomics.sampled_scan`). Its power is that of :mod:`optrr.core.inference.power_analysis`: from the statistic of the
-expected reports and the spread of the score under the effect, and where some report is rare, from surveys drawn for it, with
-the scan's own p-values. Drawing also counts the tests that a scan refuses, because too few were asked about a variant. People
-needed are by the expected reports alone, to which so many people come close.
+The test is the scan's trend test, of randomized records (:mod:`optrr.genomics.score_tests`) or of answers about a few
+variants (:mod:`optrr.genomics.sampled_scan`). Its power is that of :mod:`optrr.core.inference.power_analysis`: from the
+statistic of the expected reports and the spread of the score under the effect, and where some report is rare, from
+surveys drawn for it, with the scan's own p-values. Drawing also counts the tests that a scan refuses, because too few
+were asked about a variant. People needed are by the expected reports alone, to which so many people come close.
 """
 
 import math
@@ -63,7 +64,8 @@ _LEVEL = 0.05
 _MANY = 1e12
 # Larger odds ratios are not looked for.
 FARTHEST_ODDS = 100.0
-# A power that was drawn is near enough to the wanted one; rounds until then; and no drawn power counts as nearer to 0 or 1.
+# A power that was drawn is near enough to the wanted one; rounds until then; and no drawn power counts as nearer to 0
+# or 1.
 _NEAR, _ROUNDS, _SURE = 0.01, 3, 0.01
 # The logarithm of an odds ratio is found to this.
 _PRECISION = 1e-3
@@ -71,7 +73,7 @@ _PRECISION = 1e-3
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """Who is to be asked, and what is to be seen of them.
+    """Sample size, cases, and the effects to detect.
 
     Parameters
     ----------
@@ -103,19 +105,19 @@ class PlannedScan:
 
     def __post_init__(self) -> None:
         if not 2 <= self.people <= LARGEST_SURVEY:
-            raise InvalidInput(f"{self.people} people; give at least 2, and at most {LARGEST_SURVEY:.0e}")
+            raise InvalidInput(f"number of people {self.people}: must be from 2 to {LARGEST_SURVEY:.0e}")
         for share, of in ((self.cases, "of cases"), *((f, "of the risk allele") for f in self.frequencies)):
             if not 0 < share < 1:
-                raise InvalidInput(f"a share {of} of {share}; give one above 0 and below 1")
+                raise InvalidInput(f"proportion {of} {share}: must be greater than 0 and less than 1")
         if not self.frequencies:
-            raise InvalidInput("no frequency of the risk allele is given; give at least one, such as 0.2")
+            raise InvalidInput("no frequency of the risk allele; give at least one, such as 0.2")
         if not 1 < self.odds_ratio <= FARTHEST_ODDS:
-            raise InvalidInput(f"an odds ratio of {self.odds_ratio}; give one above 1, at most {FARTHEST_ODDS:g}")
+            raise InvalidInput(f"odds ratio {self.odds_ratio}: must be greater than 1 and at most {FARTHEST_ODDS:g}")
         if self.alpha is not None and not 0 < self.alpha < 1:
-            raise InvalidInput(f"a level of {self.alpha}; give one above 0 and below 1")
+            raise InvalidInput(f"test level {self.alpha}: must be greater than 0 and less than 1")
         most = max(_LEVEL, self.alpha or 0.0)
         if not most < self.wanted < 1:
-            raise InvalidInput(f"a power of {self.wanted}; give one above {most:g} and below 1")
+            raise InvalidInput(f"power {self.wanted}: must be greater than {most:g} and less than 1")
 
     def levels(self, variants: int) -> tuple[float, float, float]:
         """Return 5 %, the level of a scan of so many variants, and 5e-8."""
@@ -173,8 +175,8 @@ class SeenInRecords:
 class SeenInAnswers:
     """The trend test by likelihood, of answers about a variant.
 
-    ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.sampled_variants.Told`; ``asked`` is the
-    share of people who answer about the variant, and ``others`` of those who tell about the status alone.
+    ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.sampled_variants.Told`; ``asked``
+    is the share of people who answer about the variant, and ``others`` of those who tell about the status alone.
     """
 
     channel: FloatArray
@@ -276,11 +278,11 @@ def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
 class SightRow:
     """Power of one protocol for a risk allele of this ``frequency``.
 
-    ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are planned
-    (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true records would have
-    it. ``odds_5pct``, ``odds_alpha`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5 %, at the scan's level and
-    at 5e-8, and ``people_5pct``, ``people_alpha`` and ``people_genome_wide`` how many see the odds ratio asked for; infinite
-    where none are, or do.
+    ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are
+    planned (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true
+    records would have it. ``odds_5pct``, ``odds_alpha`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5
+    %, at the scan's level and at 5e-8, and ``people_5pct``, ``people_alpha`` and ``people_genome_wide`` how many see
+    the odds ratio asked for; infinite where none are, or do.
     """
 
     way: str
@@ -329,8 +331,8 @@ class Sight(TableResult):
         names = ["protocol", "frequency", "kept", "effective n", "odds 5 %", alpha, "5e-8", f"{n}, 5 %", alpha, "5e-8"]
         rows = [(row.way, *(float(f"{getattr(row, name):.3g}") for name in _NUMBERS)) for row in self.rows[:most]]
         title = (
-            f"Smallest odds ratio per copy of the risk allele that is found with {100 * self.scan.wanted:g} % power by "
-            f"p-values of 5 %, {alpha} and 5e-8, and people needed for an odds ratio of {self.scan.odds_ratio:g}"
+            f"Minimum detectable odds ratio per copy of the risk allele, with {100 * self.scan.wanted:g} % power at "
+            f"the levels 5 %, {alpha} and 5e-8, and people needed for an odds ratio of {self.scan.odds_ratio:g}"
         )
         return Table(names, rows, title)
 
@@ -360,7 +362,8 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
 
     One or two seconds per protocol.
 
-    Where no way sees much, a larger ε and fewer variants that are enough are looked for: half a minute for 100,000 variants.
+    Where no way sees much, a larger ε and fewer variants that are enough are looked for: half a minute for 100,000
+    variants.
 
     Parameters
     ----------
@@ -369,11 +372,11 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
     total
         nats.
     scan
-        who is to be asked, and what is to be seen.
+        sample size, cases, and the effects to detect.
     cases, frequencies
-        what the questions for association are made for (:func:`optrr.genomics.designing.sampled_variants`).
+        for which the queries for association are designed (:func:`optrr.genomics.designing.sampled_variants`).
     made
-        ways by name that are there already, which come first.
+        existing protocols by name, which come first.
     """
     known = None if frequencies is None else np.asarray(frequencies)
     asked = _AskedDesigns(wanted, scan, cases, known)
@@ -476,14 +479,15 @@ def _sentence(rows: list[SightRow], asked: _AskedDesigns, total: float) -> str:
     level = f"{scan.levels(variants)[1]:.2g}"
     if best is not None and best.odds_alpha < USEFUL_ODDS:
         return (
-            f"{what}: odds ratios from {best.odds_alpha:.3g} on are seen at {level} (best by {best.way}, at frequency "
-            f"{best.frequency:g}), smaller ones are missed more often than in {100 * (1 - scan.wanted):.3g} % of scans"
+            f"{what}: odds ratios from {best.odds_alpha:.3g} on are detectable at {level} (best by {best.way}, at "
+            "frequency "
+            f"{best.frequency:g}); smaller ones are missed in more than {100 * (1 - scan.wanted):.3g} % of scans"
         )
     fewer, enough = asked.most_variants(total), asked.enough_epsilon(total)
-    remedies = [f"ask about {fewer:,} at most"] if fewer else []
+    remedies = [f"use at most {fewer:,}"] if fewer else []
     remedies += [f"raise ε to {enough:.3g}"] if math.isfinite(enough) else []
-    nothing = "" if math.isfinite(enough) else f"; no ε up to {EPSILON_RANGE[1]:g} is enough for so many"
+    nothing = "" if math.isfinite(enough) else f"; no ε up to {EPSILON_RANGE[1]:g} suffices for this many"
     least = best.odds_alpha if best is not None else math.inf
-    seen = f", the smallest is {least:.3g}" if math.isfinite(least) else ""
-    how = ", or ".join(remedies) or "ask more people"
-    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is seen at {level}{seen}; {how}{nothing}"
+    seen = f", the minimum is {least:.3g}" if math.isfinite(least) else ""
+    how = ", or ".join(remedies) or "recruit more participants"
+    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is detectable at {level}{seen}; {how}{nothing}"

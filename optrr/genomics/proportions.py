@@ -1,37 +1,39 @@
 """What randomized tables of genotype × status show of a group of people: allele frequencies, call rates, Hardy–Weinberg tests.
 
-The group is everybody, controls or cases. Cells are those of a table of genotype, or of genotype × status where the group is
-one of a status, and of two such tables where some people have one copy of the chromosome: first of those with two, then of
-those with one. All shares are of all reports.
+The group is everybody, controls or cases. Cells are those of a table of genotype, or of genotype × status where the
+group is one of a status, and of two such tables where some people have one copy of the chromosome: first of those with
+two, then of those with one. All shares are of all reports.
 
 Frequencies and call rates are ratios of unbiased means: with A and B functions of a person's true cell,
 
     frequency    A = copies of A1,    B = copies in all of a known call;      call rate    A = known call,    B = 1,
 
-and of a person with one copy of the chromosome, one. The standard error is that of the mean of A − f̂ B over B's (delta method).
-The interval holds every value p at which the mean of A − p B is as near to 0 as it may be if p is right
-(:mod:`optrr.core.estimation.score_interval`): its law is that of reports if the group's genotypes had this frequency and the
-departure from Hardy–Weinberg proportions that the estimate shows, and all else, as the share of missing calls or the genotypes
-of people of the other status, were as estimated. So it has an upper end where nobody is seen to have the allele, and noise
-cannot take it out of 0..1, as it may take the estimate. O(V) time, about 0.1 ms a variant.
+and of a person with one copy of the chromosome, one. The standard error is that of the mean of A − f̂ B over B's (delta
+method). The interval holds every value p at which the mean of A − p B is as near to 0 as it may be if p is right
+(:mod:`optrr.core.estimation.score_interval`): its law is that of reports if the group's genotypes had this frequency
+and the departure from Hardy–Weinberg proportions that the estimate shows, and all else, as the share of missing calls
+or the genotypes of people of the other status, were as estimated. So it has an upper end if the allele is not observed,
+and lies within 0..1, unlike the estimate. O(V) time, about 0.1 ms a variant.
 
 Hardy–Weinberg proportions have a score test. With p the frequency of A1 and π the genotypes of the group, the departure
 D = π_2 − p² is 0 in these proportions. At the null fit its gradient is
 
     h = (p², −p (1 − p), (1 − p)²)
 
-of genotypes, 0 of all other cells: missing calls, and people of the other status. With ψ the weights of reports whose mean is
-that of h, and λ_0 the reports' law under the fit, the statistic is n (mean ψ)² / Σ λ_0 ψ². The fit is the likeliest p, with
-the shares of the other cells, which are free (Fisher scoring); so it is Rao's test, n Σ (λ̂ − λ_0)²/λ_0, and without a
-mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of what shares can be, the nearest
-proper ones are the fit, as in :mod:`optrr.core.inference.nullfit`. Small p-values, and those of tables with few expected
-reports, are by a saddlepoint given the fit (:mod:`optrr.genomics.tail`): without a mechanism, near the tails of the exact
-test given the counts of alleles, by half of the chance of the table itself (mid-p). Where homozygotes come one by one and the
-mechanism invents hardly any, p goes in steps, and some levels are passed more often than they say: where some report of a
-genotype is expected less than `STEPPED` times, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24 % below .1 %;
-elsewhere 3.6 to 6 % below 5 %. People with one copy of a chromosome have no such proportions, and are left out.
+of genotypes, 0 of all other cells: missing calls, and people of the other status. With ψ the weights of reports whose
+mean is that of h, and λ_0 the reports' law under the fit, the statistic is n (mean ψ)² / Σ λ_0 ψ². The fit is the
+likeliest p, with the shares of the other cells, which are free (Fisher scoring); so it is Rao's test, n Σ (λ̂ −
+λ_0)²/λ_0, and without a mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of
+what shares can be, the nearest proper ones are the fit, as in :mod:`optrr.core.inference.nullfit`. Small p-values, and
+those of tables with few expected reports, are by a saddlepoint given the fit (:mod:`optrr.genomics.tail`): without a
+mechanism, near the tails of the exact test given the counts of alleles, by half of the chance of the table itself
+(mid-p). Where homozygotes come one by one and the mechanism invents hardly any, p goes in steps, and some levels are
+passed more often than they say: where some report of a genotype is expected less than `STEPPED` times, 1.7 to 9.3 % of
+true proportions have p below 5 %, and .01 to .24 % below .1 %; elsewhere 3.6 to 6 % below 5 %. People with one copy of
+a chromosome have no such proportions, and are left out.
 
-Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all tables.
+Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all
+tables.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ STEPPED = 10.0
 _VARIANTS = 1 << 13
 # Shares nearer to 0 or 1 have variances as at this distance, for the parabola through them.
 _INNER = 1e-4
-# Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05 in its
-# last digits, and limits are the same numbers everywhere.
+# Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05
+# in its last digits, and limits are the same numbers everywhere.
 _MISSED = 1 - 0.95
 # A share of people below this is nobody.
 _LEAST = 1e-9
@@ -80,8 +82,8 @@ class Group:
 
     ``observed`` has shape (V, S, R) or (V, S, R, 2), ``n`` (V,) is the number of reports.
 
-    ``status`` is None for everybody; ``kernel`` is of the genotype alone then, of genotype and status else. ``copies`` of the
-    chromosome in each of the S tables, 2 or 1.
+    ``status`` None takes cases and controls; ``kernel`` is then of the genotype alone, otherwise of genotype and
+    status. ``copies`` of the chromosome in each of the S tables, 2 or 1.
     """
 
     observed: FloatArray
@@ -268,8 +270,8 @@ class _LawOf:
 
     ``beside`` + Σ_k c_k(p) ``moved``_k, true tables (V, S, …) and (V, k, S, …).
 
-    c are the genotypes at frequency p and this ``departure``, (V,), and 1 − p and p; ``departure`` is None where there are only
-    the latter.
+    c are the genotypes at frequency p and this ``departure``, (V,), and 1 − p and p; ``departure`` None takes only the
+    latter.
     """
 
     beside: FloatArray
@@ -353,10 +355,10 @@ class _RatioLaw:
 class ProportionsTest:
     """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom.
 
-    NaN if reports show one genotype or nobody.
+    NaN unless reports show several genotypes.
 
-    ``expected``: the smallest expected number of a report of a genotype, with the group's own status. However few reports there
-    are of missing calls, or of the other status, p-values do not go in steps because of them.
+    ``expected``: the smallest expected number of a report of a genotype, with the group's own status. However few
+    reports there are of missing calls, or of the other status, p-values do not go in steps because of them.
     """
 
     statistic: FloatArray
@@ -388,7 +390,8 @@ def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
     scores = tangents / law[:, None]
-    # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be impossible
+    # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be
+    # impossible
     scores[:, 1:] *= (fit.beside > _NEARLY_ZERO)[:, :, None]
     p_value = tail_of_one(weights, law, group.seen * n[:, None], statistic, scores)
     of_genotypes = law.reshape(group.observed.shape)[:, :, :GENOTYPES]

@@ -70,7 +70,7 @@ class ColumnsResult(TableResult):
 
 
 def rows_in_json(columns: Columns) -> list[dict[str, Any]]:
-    """Convert to one object per row; undefined numbers are None."""
+    """Convert to one object per row, with None for undefined numbers."""
     values = [in_json(c) if c.dtype.kind == "f" else c.tolist() for c in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 

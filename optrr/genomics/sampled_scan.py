@@ -1,26 +1,27 @@
 """Association of status and genotype by likelihood, from answers that name sets of cells of their table, of many variants.
 
-An answer y to a question about a variant has the chance Σ_x C_yx π_x, x a cell of genotype × status; further answers, to other
-questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p frequencies of the
-genotypes, which are free, and a about as large as φ,
+An answer y to a question about a variant has the chance Σ_x C_yx π_x, x a cell of genotype × status; further answers,
+to other questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p
+frequencies of the genotypes, which are free, and a about as large as φ,
 
     π_g0 = (1 − φ) p_g ψ^(−ag) / Σ_h p_h ψ^(−ah),      π_g1 = φ p_g ψ^((1−a)g) / Σ_h p_h ψ^((1−a)h),
 
-so that ψ moves controls and cases apart and leaves all people where they are. For a given ψ, φ and p are the likeliest ones
-(Fisher scoring), with one answer more for each category, so that no frequency ends at 0: where answers tell little of them,
-that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the efficient score: what the score
-of ln ψ has in common with those of φ and p is taken off, and its square is divided by its variance. With I the information on
-θ, P what those answers add to it, and m that on ln ψ and θ together, what is taken off θ's score is
+so that ψ moves controls and cases apart and leaves all people where they are. For a given ψ, φ and p are the likeliest
+ones (Fisher scoring), with one answer more for each category, so that no frequency ends at 0: where answers tell little
+of them, that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the efficient
+score: the projection of the score of ln ψ on those of φ and p is subtracted, and its square is divided by its variance.
+With I the information on θ, P the additional information of those answers, and m that on ln ψ and θ together, the
+coefficient of θ's score is
 
     m (I + P)⁻¹ (1 + P (I + P)⁻¹),
 
-because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where the answers do
-not know twice as much of φ as the prior, they are too few, and there is no test. At ψ = 1 it is the test of association (the
-trend test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and its interval holds every ψ
-that it does not reject, up to the first one on each side that it does.
+because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where the
+answers do not know twice as much of φ as the prior, they are too few, and there is no test. At ψ = 1 it is the test of
+association (the trend test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and
+its interval holds every ψ that it does not reject, up to the first one on each side that it does.
 
-Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit φ,
-ln p_1/p_0, ln p_2/p_0), B variants of a batch.
+Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit
+φ, ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 
 It is the trend test of a scan of answers, which has no other.
 """
@@ -65,9 +66,9 @@ _UNSEEN = 1e-12
 class AnswersFit:
     """The likeliest θ (B, 3) for given ln ψ, and the test of that ψ.
 
-    ``weights`` (B, Y + 2) are what an answer adds to the efficient score, ``chances`` its chance, ``variance`` (B,) the
-    score's; ``whole`` what true records of the people asked about the variant would have in its place; ``usable``, whether
-    the answers are enough.
+    ``weights`` (B, Y + 2) are the contributions of an answer to the efficient score, ``chances`` its probability,
+    ``variance`` (B,) the score's; ``whole`` what true records of the people asked about the variant would have in its
+    place; ``usable``, whether the answers are enough.
     """
 
     theta: FloatArray
@@ -80,7 +81,7 @@ class AnswersFit:
 
     @property
     def z(self) -> FloatArray:
-        """The signed root of the statistic, (B,), 0 where nothing was told."""
+        """The signed root of the statistic, (B,), 0 without answers."""
         return np.asarray(self.score / np.sqrt(np.maximum(self.variance, _TINY)))
 
 
@@ -169,8 +170,8 @@ class _Slope:
 
     ``gradient`` of the answers and ``pull`` of the prior, (B, 3); ``information`` on ln ψ and θ, (B, 4, 4).
 
-    ``prior`` is what it adds to θ's information, (B, 3, 3); ``chances`` are the answers', (B, Y), ``seen`` the scores' means
-    given them, (B, 4, Y).
+    ``prior`` is its contribution to θ's information, (B, 3, 3); ``chances`` are the answers', (B, Y), ``seen`` the
+    scores' means given them, (B, 4, Y).
     """
 
     gradient: FloatArray
@@ -224,8 +225,8 @@ def _tested(theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatAr
 class AnswersTest:
     """Tests of no association, (B,): ``statistic`` is χ² with 1 degree of freedom.
 
-    ``kept`` is the share left of what true records of the people asked would tell, ``expected`` the fewest answers of a kind
-    that are expected.
+    ``kept`` is the share left of what true records of the people asked would tell, ``expected`` the fewest answers of a
+    kind that are expected.
     """
 
     statistic: FloatArray
@@ -284,7 +285,7 @@ def scan_answers(asking: SampledVariants, answers: Any) -> Associations:
     Raises
     ------
     InvalidInput
-        for answers that this way of asking cannot give.
+        For answers that are impossible under this protocol.
     """
     reports = OpenedRecords.of(asking, answers)
     (opened,) = reports.places
@@ -298,14 +299,15 @@ def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told
     for at, answers in told:
         n[at] = answers.counts.sum(axis=1)
     if not n.any():
-        raise TooFewRecords("nobody answered about any variant; nothing can be tested")
+        raise TooFewRecords("no answers about any variant; give the file of the answers")
     test = likelihood_tests(asking, told)
     scores = Scores.of_one(test.statistic, test.p_value, test.expected)
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
-    warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
+    warnings = [f"no answers about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
     if few:
         warnings.append(
-            f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
+            f"the answers about {amount(few, 'variant')} have too little information on genotypes and cases: P is NA "
+            "there"
         )
     said = (*about_inflation(scores.statistic, scores.df), *warnings)
     return Associations(asking.variants, "trend", n, scores, lambda which: _odds(asking, told, which), {}, said)
@@ -341,9 +343,9 @@ def expected_noncentralities(
 
     ``tables`` (B, 3, 2) are the true tables of these variants.
 
-    Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell less of
-    them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all. Answers that are too few
-    for a test add nothing, as in a scan.
+    Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell
+    less of them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all. Answers
+    that are too few for a test add nothing, as in a scan.
     """
     shares = (tables / tables.sum(axis=(1, 2), keepdims=True)).reshape(len(tables), -1)
     # for each person asked about a variant, so many tell of the status alone

@@ -1,20 +1,21 @@
 """Everybody is asked about the status and a few variants, drawn at random, with the whole ε: for tests of association.
 
-There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round. Everybody
-answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of genotype × status, by
-the report that keeps most of the test's information (:mod:`optrr_solvers.allocation.association`), and a share of the people is
-asked for the status alone, which all tests need. With several, it names one cell of their table, by randomized response over
-all its cells. Which of the two is better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the
-total, the number of variants, and the frequencies and cases that are expected; no genotype is looked at.
+There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round.
+Everybody answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of
+genotype × status, by the report that keeps most of the test's information
+(:mod:`optrr_solvers.allocation.association`), and a share of the people is asked for the status alone, which all tests
+need. With several, it names one cell of their table, by randomized response over all its cells. Which of the two is
+better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the total, the number of variants,
+and the frequencies and cases that are expected; no genotype is looked at.
 
-What people release are two columns. ``question`` is the number of its first variant, from 1, or one more than there are
-variants for the status alone. ``answer`` is the number, from 0, of the set named, among those of the variant's report; of the
-cell, status first and the last variant fastest; or of the status.
+People release two columns. ``question`` is the number of its first variant, from 1, or one more than there are
+variants for the status alone. ``answer`` is the number, from 0, of the set named, among those of the variant's report;
+of the cell, status first and the last variant fastest; or of the status.
 
-The file that both the people asked and those who test work from is versioned JSON, one object: ``format``, ``software``,
-``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are made for), ``variants``
-(name, alleles and place; ``report``, the number of its report), ``each``, ``status_share`` and ``reports`` (sets of cells
-2·genotype + status, and their weights).
+The design file, for participants and for the data collector, is versioned JSON, one object: ``format``,
+``software``, ``digest``, ``epsilon`` (consumed by the answers as they are drawn), ``answer_epsilon`` (the requested ε),
+``variants`` (name, alleles and place; ``report``, the number of its report), ``each``, ``status_share`` and ``reports``
+(sets of cells 2·genotype + status, and their weights).
 """
 
 import math
@@ -54,7 +55,8 @@ from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.randomness import BitSource, bounded, threshold
 
 SCHEMA = pa.schema([("question", pa.int32()), ("answer", pa.int32())])
-# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
+# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this
+# module.
 _COLUMNS = Domain((Attribute("question", ("1", "2")), Attribute("answer", ("0", "1"))))
 # One cell is named of all, the true one most often.
 _ONE_CELL = SubsetReport((1,))
@@ -96,7 +98,7 @@ class Told:
     def cases(self) -> FloatArray:
         """Rough proportion of cases, (B,).
 
-        From the answers about the status, or from the others if there are none.
+        From the answers about the status, or without these from the others.
         """
         observed = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
         cells = observed @ np.linalg.pinv(self.channel).T
@@ -135,20 +137,20 @@ class SampledVariants(Result):
     each
         variants in a question, at most as many as there are.
     status_share
-        share of the people who are asked for the status alone.
+        proportion of the people who answer about the status alone.
     reports
-        with one variant each, the reports that there are; empty where a cell is named.
+        with one variant each, the existing reports; empty if a cell is named.
     report_of
         the number of each variant's report, shape (V,).
     kept, bound
-        the share kept of the information of a true record about all variants, on average over what was expected when this
-        was designed; and what no report on one variant and the status alone could keep more of. NaN where not known.
+        the proportion kept of the information of a true record about all variants, on average over the values expected
+        at the design; and the upper bound of it for reports on one variant and the status. NaN if unknown.
 
     Raises
     ------
     InvalidInput
-        for variants that :func:`optrr.genomics.layout.genomic_domain` refuses, questions of too many cells, shares that are
-        none, and reports that do not fit.
+        for variants that :func:`optrr.genomics.layout.genomic_domain` refuses, questions of too many cells, invalid
+        proportions, and reports that do not fit.
     """
 
     names: tuple[str, ...]
@@ -171,15 +173,17 @@ class SampledVariants(Result):
         if not 1 <= self.each <= most:
             raise InvalidInput(f"{self.each} variants in a question; give 1 to {most}")
         if not 0 <= self.status_share < 1:
-            raise InvalidInput(f"a share of {self.status_share} is asked for the status alone; give 0 or more, below 1")
+            raise InvalidInput(f"proportion of status queries {self.status_share}: must be at least 0 and less than 1")
         if self.status_share > 0 and not self.reports:
-            raise InvalidInput("where a cell is named everybody tells of the status, and nobody is asked for it alone")
+            raise InvalidInput(
+                "every report on one variant covers the status; leave out queries about the status alone"
+            )
         if self.reports and self.each != 1:
-            raise InvalidInput("sets of cells are of one variant and the status; ask for one variant each")
+            raise InvalidInput("sets of cells cover one variant and the status; use one variant in each query")
         if self.report_of.shape != (len(self.names),) or not np.all(
             (self.report_of >= 0) & (self.report_of < max(len(self.reports), 1))
         ):
-            raise InvalidInput("a variant's report is not among those given; give the number of one, from 0")
+            raise InvalidInput("a variant refers to an unknown report; give the number of a report, from 0")
         for report in self.reports:
             _check_sets(report, self.answer_epsilon)
 
@@ -245,31 +249,27 @@ class SampledVariants(Result):
     @property
     def questions_asked(self) -> str:
         """Description of one person's query."""
-        out = f"the status with {amount(self.each, 'variant')} of {len(self.names)}, drawn at random"
+        out = f"the status and {amount(self.each, 'variant')} of {len(self.names)}, drawn at random"
         if self.status_share > 0:
-            out += f"; or, of {100 * self.status_share:.3g} % of the people, the status alone"
+            out += f"; or, of {100 * self.status_share:.3g} % of people, the status alone"
         return out
 
     def headline(self) -> str:
         """Summarize the queries and the privacy budget they consume."""
-        return f"total epsilon {epsilon_text(self.epsilon)}; everybody is asked {self.questions_asked}"
+        return f"total epsilon {epsilon_text(self.epsilon)}; each person answers one query: {self.questions_asked}"
 
     def sentences(self) -> tuple[str, ...]:
         """State the information kept and who gives no answer."""
         out = []
         if math.isfinite(self.kept):
-            out.append(
-                f"1000 answers tell about an association what true records of {1000 * self.kept:.3g} people would"
-            )
+            out.append(f"1000 answers have the information on an association of {1000 * self.kept:.3g} true records")
             if math.isfinite(self.bound):
-                out[0] += (
-                    f"; answers about one variant each can tell at most what those of {1000 * self.bound:.3g} would"
-                )
+                out[0] += f"; answers about one variant each have at most that of {1000 * self.bound:.3g} would"
         silent = ", ".join(
             f"{100 * (1 - (1 - share) ** self.each) * (1 - self.status_share):.2g} % at {share:.0%} missing calls"
             for share in _MISSING_CALLS
         )
-        return (*out, f"who lacks a call that is asked for gives no answer: {silent}")
+        return (*out, f"people without a requested call give no answer: {silent}")
 
     in_summary = ("epsilon", "each", "status_share", "kept", "bound")
 
@@ -282,7 +282,7 @@ class SampledVariants(Result):
 
         Columns (n, 1 + V) with the status first; O(n) time, memory for a batch.
 
-        Nobody answers whose call of a variant asked for is missing.
+        People with a missing call of a requested variant do not answer.
         """
         for start in range(0, len(records), size):
             question, answer = self.answered(records[start : start + size], source)
@@ -357,9 +357,9 @@ class SampledVariants(Result):
         own, status = np.zeros(v * width, dtype=np.int64), np.zeros(2, dtype=np.int64)
         for question, answer in batches:
             if question.size and not (question.min() >= 0 and question.max() <= v):
-                raise InvalidInput(f"an answer is to none of the questions of this design; {_REMEDY}")
+                raise InvalidInput(f"an answer does not belong to a query of this design; {_REMEDY}")
             if not np.all((answer >= 0) & (answer < most[question])):
-                raise InvalidInput(f"an answer is none that its question has; {_REMEDY}")
+                raise InvalidInput(f"an answer is not one of its query's answers; {_REMEDY}")
             about = question < v
             status += np.bincount(answer[~about], minlength=2)
             if self.reports:
@@ -397,7 +397,7 @@ class SampledVariants(Result):
         return Told(own, channel, status, one_cell(cells, 2, self.answer_epsilon))
 
 
-_REMEDY = "give the file that gwas randomize wrote by this design"
+_REMEDY = "give the file that gwas randomize wrote with this design"
 
 
 def read_answers(answers: Any) -> Iterator[tuple[IntArray, IntArray]]:
@@ -451,9 +451,9 @@ def _drawn_epsilon(chances: Sequence[Sequence[int]]) -> float:
 def _check_sets(report: SetReport, epsilon: float) -> None:
     cells = 2 * GENOTYPES
     if not report.sets or len(report.sets) != len(report.weights):
-        raise InvalidInput("a report has no sets, or not as many weights; give one for each")
+        raise InvalidInput("a report needs as many weights as sets, and at least one set; give a weight for each set")
     if not all(s and len(s) < cells and list(s) == sorted(set(s)) and 0 <= s[0] <= s[-1] < cells for s in report.sets):
-        raise InvalidInput(f"a set of a report must hold some, but not all, of the cells 0 to {cells - 1}, in order")
+        raise InvalidInput(f"a set of a report must contain some, but not all, of the cells 0 to {cells - 1}, in order")
     if not all(math.isfinite(w) and w > 0 for w in report.weights):
         raise InvalidInput("the weights of a report's sets must be positive")
     if len(set(report.sets)) < len(report.sets):
@@ -462,10 +462,10 @@ def _check_sets(report: SetReport, epsilon: float) -> None:
         whole = report.likelihoods(epsilon).sum(axis=0)
     if not np.abs(whole - 1).max() <= 1e-9:
         raise InvalidInput(
-            "a report's sets are not as likely altogether whatever the true cell; take it from its design"
+            "the probabilities of a report's sets do not add up to the same for each true cell; take it from its design"
         )
     if min(map(min, _chances(report, epsilon))) < 1:
-        raise InvalidInput("a set of a report is named less than once in 2^64; leave it out")
+        raise InvalidInput("a set of a report has a probability of less than 2^-64; leave it out")
 
 
 FORMAT = "optrr-sampled-variants/1"
@@ -502,7 +502,7 @@ _SEALED = Sealed(SampledVariantsRecord, FORMAT, "", "cannot be read", lambda _: 
 
 
 def save_sampled_variants(made: SampledVariants, path: str | Path) -> None:
-    """Write the way of asking as a JSON file, whole or not at all."""
+    """Write the protocol as a JSON file, atomically."""
     record = SampledVariantsRecord(
         FORMAT,
         SOFTWARE,
@@ -534,10 +534,10 @@ def load_sampled_variants(path: Given, *, limited: bool = True) -> SampledVarian
     record, made = _decoded(path)
     if not _total_check(record, made).holds:
         raise InvalidInput(
-            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {made.epsilon:g}"
+            f"{path} states a total epsilon of {record.epsilon:g} but its answers consume {made.epsilon:g}"
         )
     if record.digest != made.digest:
-        raise InvalidInput(f"{path} was changed after it was written (its digest differs); design again")
+        raise InvalidInput(f"{path} was changed after it was written (its digest differs); repeat the design")
     return made
 
 

@@ -2,25 +2,26 @@
 
 The result of a scan: one row for each variant under the field's usual column names (PLINK's ``.assoc``), as a TSV.
 
-    CHR SNP BP A1 A2 TEST N  F_A F_U      estimated frequency of A1 in cases and controls (noise may take it outside 0..1)
-    STAT DF P                             χ² statistic, its degrees of freedom, p-value
-    P_GC BONF FDR_BH                      p after genomic control, Bonferroni, Benjamini–Hochberg
-    OR SE L95 U95                         odds ratio of A1, standard error of its logarithm (NA where the interval is not
+    CHR SNP BP A1 A2 TEST N  F_A F_U      estimated frequency of A1 in cases and controls (noise may take it outside
+    0..1) STAT DF P                             χ² statistic, its degrees of freedom, p-value P_GC BONF FDR_BH
+    p after genomic control, Bonferroni, Benjamini–Hochberg OR SE L95 U95                         odds ratio of A1,
+    standard error of its logarithm (NA where the interval is not
                                           bounded) and 95 % interval; 0 and inf where noise leaves no limit
-    EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
-                                          and status that somebody can truly be in (not of missing calls) if they were not
-                                          associated; the smaller, the farther from χ²
+    EXPECTED                              smallest number of observed (randomized) records expected in a cell of
+    genotype
+                                          and status that is possible without noise (not of missing calls) if they were
+                                          not associated; the smaller, the farther from χ²
 
-Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
-and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT = BETA / SE;
-STAT is the square of Student's t. EXPECTED is NA there.
+Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per
+copy, SE and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT
+= BETA / SE; STAT is the square of Student's t. EXPECTED is NA there.
 
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 
-Filters leave a variant out where its estimated minor allele frequency or Hardy–Weinberg p-value lies below the threshold, as
-PLINK leaves it out by the value itself; how many frequencies are within 1.96 standard errors of the threshold is said, for
-these may be on its wrong side. Frequencies are of everybody, the test of proportions is of controls, as is usual, because
-cases may depart from them by the association.
+Filters leave a variant out where its estimated minor allele frequency or Hardy–Weinberg p-value lies below the
+threshold, as PLINK leaves it out by the value itself; how many frequencies are within 1.96 standard errors of the
+threshold is said, for these may be on its wrong side. Frequencies are of everybody, the test of proportions is of
+controls, as is usual, because cases may depart from them by the association.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,7 +70,7 @@ TOP = 10
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
 # What λ_GC says about confounding.
 ON_LAMBDA = (
-    "λ of randomized records says nothing about confounding, which it hides; adjust for public covariates or strata"
+    "λ of randomized records does not show confounding, because noise hides it; adjust for public covariates or strata"
 )
 # An estimate this far below a threshold is equal to it but for rounding.
 _ROUNDING = 1e-9
@@ -89,8 +90,8 @@ def filtered(tables: CopyTables, kernel: EffectKernel, maf: float, hwe: float) -
 
     An unknown quantity does not exclude a variant.
 
-    ``maf`` (0..0.5) is the smallest minor allele frequency and ``hwe`` (0..1) the smallest Hardy–Weinberg p-value in controls;
-    0 leaves out none. Raises InvalidInput for numbers outside, and where no variant is kept.
+    ``maf`` (0..0.5) is the smallest minor allele frequency and ``hwe`` (0..1) the smallest Hardy–Weinberg p-value in
+    controls; 0 leaves out none. Raises InvalidInput for numbers outside, and where no variant is kept.
     """
     for name, value, most in (("maf", maf, 0.5), ("hwe", hwe, 1.0)):
         # written as a condition that must hold, so that a NaN is refused too
@@ -112,13 +113,14 @@ def filtered(tables: CopyTables, kernel: EffectKernel, maf: float, hwe: float) -
         rarer = np.minimum(f.estimate, 1 - f.estimate)
         if count := int(np.count_nonzero(np.abs(rarer - maf) < REACH * f.standard_error)):
             warnings.append(
-                f"the minor allele frequency of {count} of {amount(rarer.size, 'variant')} cannot be told from {maf:g}: 1.96 "
-                "standard errors reach from the estimate to the threshold; the estimate decides whether it is left out"
+                f"the minor allele frequency of {count} of {amount(rarer.size, 'variant')} is uncertain relative to "
+                f"{maf:g}: 1.96 "
+                "standard errors reach from the estimate to the threshold; the estimate decides on exclusion"
             )
         leave_out(rarer < maf - _ROUNDING, "a minor allele frequency", maf)
     if not kept.any():
         reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-        raise InvalidInput(f"no variant is left to be tested ({reasons}); lower the thresholds")
+        raise InvalidInput(f"no variant is left to test ({reasons}); lower the thresholds")
     return Filtered(kept, skipped, tuple(warnings))
 
 
@@ -139,8 +141,8 @@ EffectsOf = Callable[[slice | IntArray], EffectColumns]
 class Associations(ColumnsResult):
     """Tests of every variant.
 
-    ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
-    each; ``adjusted_for``: the public covariates, empty without any.
+    ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``:
+    one line each; ``adjusted_for``: the public covariates, empty without any.
     """
 
     variants: Variants
@@ -163,7 +165,8 @@ class Associations(ColumnsResult):
         """Summarize the test, the significant variants and genomic control."""
         p, adjusted = self.scores.p_value, f" adjusted for {self.adjusted_for}" if self.adjusted_for else ""
         return (
-            f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}: {int(np.sum(bonferroni(p) <= 0.05))} "
+            f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}: "
+            f"{int(np.sum(bonferroni(p) <= 0.05))} "
             f"significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at 5e-8; genomic control λ = "
             f"{self.lambda_gc:.3f}"
         )
@@ -204,7 +207,7 @@ class Associations(ColumnsResult):
         if kind == "qq":
             return plots.qq({f"{self.test} test": p})
         if kind != "manhattan":
-            raise InvalidInput(f"``kind`` {kind!r}: is no plot; give 'manhattan' or 'qq'")
+            raise InvalidInput(f"``kind`` {kind!r}: unknown plot; give 'manhattan' or 'qq'")
         return plots.manhattan(self.variants, p, self.test)
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
@@ -242,11 +245,11 @@ class Associations(ColumnsResult):
 
 
 _SINGLE = (
-    "people with one copy, as men have of chromosome X, are left out of the test of {}: a scan with covariates counts them, "
-    "with sex as a covariate"
+    "people with one copy, such as males for chromosome X, are left out of the test of {}; scan with covariates to "
+    "include them, with sex as a covariate"
 )
 # Why variants are left out that the tests have nobody for.
-_NOBODY = "on a chromosome of which nobody has two copies: a scan with covariates tests single ones"
+_NOBODY = "on a chromosome without two copies; scan with covariates to test single copies"
 
 
 def scan(  # noqa: PLR0913 (people, the design's two, the test and what is left out)
@@ -272,8 +275,8 @@ def scan(  # noqa: PLR0913 (people, the design's two, the test and what is left 
     test
         one of :func:`optrr.genomics.score_tests.genotype_tests`.
     maf, hwe
-        variants are left out whose estimated minor allele frequency (0..0.5), or Hardy–Weinberg p-value in controls (0..1), is
-        below; 0 leaves out none.
+        variants are left out whose estimated minor allele frequency (0..0.5), or Hardy–Weinberg p-value in controls
+        (0..1), is below; 0 leaves out none.
     progress
         told how many of how many variants are done.
 
@@ -319,7 +322,8 @@ def places_of(variants: Variants, layout: Layout) -> IntArray:
     unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
         raise InvalidInput(
-            f"the records have {amount(len(unknown), 'variant')} that the design did not randomize ({listed(unknown)}); use "
+            f"the records have {amount(len(unknown), 'variant')} that the design did not randomize "
+            f"({listed(unknown)}); use "
             "the design file these records were randomized with"
         )
     refuse_turned(variants, layout)
@@ -340,15 +344,14 @@ def associations(  # noqa: PLR0913 (as :func:`scan`)
 
     Variants without any call are left out and counted.
 
-    The tests are of people who have two copies: of women on chromosome X, of nobody on Y and MT, as PLINK's --model has it.
+    The tests are of people with two copies: of females on chromosome X, of no people on Y and MT, as in PLINK's
+    --model.
     """
     people, filters = tables.two.sum(axis=(1, 2)), filtered(tables, kernel, maf, hwe)
     kept = np.flatnonzero((people > 0) & filters.kept)
     if not kept.size:
-        left = "that the thresholds leave " if people.any() else ""
-        raise InvalidInput(
-            f"no variant {left}has a single call of somebody whom the test counts; nothing can be tested"
-        )
+        left = "within the thresholds  " if people.any() else ""
+        raise InvalidInput(f"no variant {left}has a call of a person in the test; check the missing calls")
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
     scores = score_test(two, kernel, test)
     odds = lambda which: odds_ratios(two[which], kernel.part(which))  # noqa: E731
@@ -385,11 +388,11 @@ def about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
     """Warn of variants ``without_any`` call and of those lacking some calls."""
     out = []
     if without_any:
-        out.append(f"{amount(len(without_any), 'variant')} without any call left out: {listed(without_any)}")
+        out.append(f"{amount(len(without_any), 'variant')} without calls left out: {listed(without_any)}")
     if incomplete:
         out.append(
-            f"missing calls of {amount(incomplete, 'variant')} were left out one by one: which calls are missing is not "
-            "randomized and no epsilon covers it"
+            f"missing calls of {amount(incomplete, 'variant')} were left out one by one: which calls are missing is "
+            "not randomized and not covered by epsilon"
         )
     return out
 
@@ -398,14 +401,12 @@ def _doubts(scores: Scores, test: str) -> list[str]:
     out = []
     undefined = int(np.sum(~np.isfinite(scores.p_value)))
     if undefined:
-        out.append(
-            f"p-values are NA for {amount(undefined, 'variant')} without variation that the {test} test could use"
-        )
+        out.append(f"p-values are NA for {amount(undefined, 'variant')} without variation that the {test} test can use")
     few = int(np.sum(scores.expected < FEW_EXPECTED))
     if few:
         source = "simulation" if (scores.df > 1).any() else "saddlepoints"
         out.append(
-            f"some cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} observed records expected without an "
-            f"association (EXPECTED); small p-values there come from {source}, not from the χ² limit"
+            f"a cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} records expected under the null "
+            f"hypothesis (EXPECTED); small p-values there come from {source}, not from the χ² limit"
         )
     return [*out, *(f"in {amount(count, 'variant')} {note} (DF)" for note, count in scores.notes.items())]

@@ -1,10 +1,11 @@
 """Association of genotype and status from randomized tables of many variants: trend and genotypic tests.
 
-The tests are those of :mod:`optrr.core.inference.associations` that are of genotypes: null fit and statistic are the same for
-one table and for a scan, and p-values are the scan's own (:mod:`optrr.genomics.tail`). The target is the population the people
-were drawn from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing":
-it takes part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men
-have of X, are counted apart; the tests are of those who have two, as PLINK's --model is.
+The tests are those of :mod:`optrr.core.inference.associations` that are of genotypes: null fit and statistic are the
+same for one table and for a scan, and p-values are the scan's own (:mod:`optrr.genomics.tail`). The target is the
+population the people were drawn from; a person's two alleles are one observation. A fourth genotype row, where the
+mechanism has one, is "missing": it takes part in the estimate, and the hypothesis is about the other three. People who
+have one copy of a chromosome, as men have of X, are counted apart; the tests are of those who have two, as PLINK's
+--model is.
 
 The naive test takes randomized counts for true ones. Under the null hypothesis it sees the mechanism's own dependence,
 which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (independent
@@ -56,8 +57,8 @@ def _statistic(test: str, kernel: Kernel) -> Association:
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
     """Estimate the χ² of the true table, shape (V,); not a test.
 
-    n θ̂ᵀ V⁻¹ θ̂ less what the mechanism's noise adds to it on average, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ² of a
-    table lies. For POR's error measure |χ² − χ²_true|.
+    n θ̂ᵀ V⁻¹ θ̂ minus the mean contribution of the mechanism's noise, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ²
+    of a table lies. For POR's error measure |χ² − χ²_true|.
     """
     chosen = _statistic(test, kernel)
     contrasts = chosen.contrasts
@@ -93,8 +94,8 @@ def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
 
     Median of the statistics over the median of χ²_df; NaN without tests.
 
-    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df`` is one
-    number or one for each statistic.
+    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df``
+    is one number or one for each statistic.
     """
     tested = np.isfinite(statistic)
     return float(np.median((statistic / chi2.median(df))[tested])) if tested.any() else float("nan")
@@ -121,9 +122,9 @@ def about_inflation(statistic: FloatArray, df: ArrayLike) -> tuple[str, ...]:
     if not chance <= _INFLATED:
         return ()
     return (
-        f"P does not allow for population structure or relatives: λ = {genomic_control(statistic, df):.3g} is more than chance "
-        f"makes of independent variants (p = {chance:.2g}), unless very many are associated; adjust for it by public "
-        "covariates or strata, or see P_GC",
+        f"P is too small if there is population structure or relatedness: λ = {genomic_control(statistic, df):.3g} is "
+        f"more than expected by chance for independent variants (p = {chance:.2g}), unless very many are associated; "
+        "adjust for public covariates or strata, or use P_GC",
     )
 
 
@@ -141,9 +142,9 @@ class Scores:
 
     NaN if the test is undefined because nothing varies.
 
-    ``df`` are degrees of freedom, and ``notes`` what must be known of some variants, with how many.
-    ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
-    of missing calls, nor of heterozygotes of one copy.
+    ``df`` are degrees of freedom, and ``notes`` are remarks on some variants, with their number. ``expected`` is the
+    smallest expected count under the null hypothesis of an observed cell that is possible without noise: not of missing
+    calls, nor of heterozygotes of one copy.
     """
 
     statistic: FloatArray
@@ -172,8 +173,8 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     test
         one of :func:`genotype_tests`.
     tail
-        whether small p-values come from :mod:`optrr.genomics.tail`, which is more accurate there; False takes all of them from
-        the χ² limit.
+        whether small p-values come from :mod:`optrr.genomics.tail`, which is more accurate there; False takes all of
+        them from the χ² limit.
 
     Raises
     ------
@@ -182,7 +183,8 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     """
     if counts.shape[1:] not in ((2, 2), (3, 2), (4, 2)) or counts.shape[1:] != kernel.sizes:
         raise InvalidInput(
-            f"{test!r} of counts of shape {counts.shape}; give tables of 3 or 4 genotypes, or of 2 alleles, by 2 statuses, "
+            f"{test!r} of counts of shape {counts.shape}; give tables of 3 or 4 genotypes, or of 2 alleles, by 2 "
+            "statuses, "
             "shape (variants, rows, 2)"
         )
     v, which = counts.shape[0], np.flatnonzero(_varies(counts))
@@ -214,7 +216,7 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
 
     Only for comparison with the valid test.
 
-    It is valid only where the mechanism happens to make no dependence of its own.
+    It is valid only if the mechanism itself creates no dependence.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
 
@@ -288,14 +290,14 @@ def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None,
 
     ``progress`` receives the numbers done and in all after each block.
 
-    Raises InvalidInput for codes that are none.
+    Raises InvalidInput for invalid codes.
     """
     kinds = single_copy_chromosomes(cohort.variants.chromosome)
     out = CopyTables(*np.zeros((2, kinds.size, GENOTYPES + missing, 2), dtype=np.int64))
     for chosen, codes in cohort.blocks(size):
         if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
             raise InvalidInput(
-                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
+                f"a genotype code in variants {chosen.start}..{chosen.stop} is invalid; give 0, 1, 2 or missing"
             )
         for kind in set(kinds[chosen]):
             at, held = np.flatnonzero(kinds[chosen] == kind), copies(str(kind), cohort.n, cohort.male)

@@ -1,14 +1,16 @@
 """Far tails of score statistics (theory §4.4), for scans that need p-values of 5·10⁻⁸: the calibration ``saddlepoint``.
 
-A score statistic is T = n ‖x‖², with x the mean over n records of ξ_y, the whitened influence of output y. The null fit is
-estimated from the same table, and the tables that share a fit are those on which the mean of the fit's scores η_y is 0. Given
-the fit, ξ and η are fixed weights, so the tail of T is that of a mean, given that another mean is 0. With K the cumulant
-function of (ξ, η) under the fit and, for a point x,
+A score statistic is T = n ‖x‖², with x the mean over n records of ξ_y, the whitened influence of output y. The null fit
+is estimated from the same table, and the tables that share a fit are those on which the mean of the fit's scores η_y is
+0. Given the fit, ξ and η are fixed weights, so the tail of T is that of a mean, given that another mean is 0. With K
+the cumulant function of (ξ, η) under the fit and, for a point x,
 
-    K'(t, s) = (x, 0),    I = t·x − K(t, s),    |H| = |K''(t, s)| / |K_ss''(0)| in coordinates in which K''(0) is the identity,
+    K'(t, s) = (x, 0),    I = t·x − K(t, s),    |H| = |K''(t, s)| / |K_ss''(0)| in coordinates in which K''(0) is the
+    identity,
 
-the density of x is about (n/2π)^{k/2} |H|^{-1/2} e^{−nI} (Daniels 1954; Barndorff-Nielsen & Cox 1979 for the conditional one).
-Over k = 1 contrast this integrates to the double saddlepoint of Skovgaard (1987), in the form of Lugannani & Rice:
+the density of x is about (n/2π)^{k/2} |H|^{-1/2} e^{−nI} (Daniels 1954; Barndorff-Nielsen & Cox 1979 for the
+conditional one). Over k = 1 contrast this integrates to the double saddlepoint of Skovgaard (1987), in the form of
+Lugannani & Rice:
 
     Pr(x ≥ c) ≈ Φ̄(r) + φ(r) (1/u − 1/r),    r = √(2nI),    u = t √(n |H|).
 
@@ -16,21 +18,24 @@ Over k = 2 contrasts, along every direction from the centre of the disc of radiu
 
     Pr(‖x‖ ≥ ρ) ≈ mean over directions v of  |H|^{-1/2} (ρ / t·v) e^{−nI}      (all at x = ρ v).
 
-The relative error is O(1/n) and stays small far into the tail, where the normal limit is off by orders of magnitude. In the
-determinants every output's expected number carries Gosper's sixth of a record, with which Stirling's formula is good to
-2 % at no record at all. It stands in both, in the density of (x, 0) and in that of the mean 0 it is divided by: a report that
-nearly nobody sends multiplies each of them by about 1 + 1/(6 n λ_y), which says nothing of x. With no mechanism, and
-the margins given, these are the tails of exact conditional tests.
+The relative error is O(1/n) and stays small far into the tail, where the normal limit is off by orders of magnitude. In
+the determinants every output's expected number carries Gosper's sixth of a record, with which Stirling's formula is
+good to 2 % at no record at all. It occurs in both, in the density of (x, 0) and in that of the mean 0 it is divided by:
+a report that is hardly ever sent multiplies each of them by about 1 + 1/(6 n λ_y), independent of x. With no mechanism,
+and the margins given, these are the tails of exact conditional tests.
 
-The rule, with p the p-value of χ², for score tests of one and two contrasts (of others, and of many categories, p stays):
+The rule, with p the p-value of χ², for score tests of one and two contrasts (of others, and of many categories, p
+stays):
 
-    p above 0.0455 (one contrast; two standard deviations) or 0.01 (two): χ², as long as every output expects 50 records;
+    p above 0.0455 (one contrast; two standard deviations) or 0.01 (two): χ², as long as every output expects 50
+    records;
                                                    above 0.3 and 0.1 it is kept in sparser tables, too
-    below it:                                      the saddlepoint; with two contrasts, where some output expects fewer than
+    below it:                                      the saddlepoint; with two contrasts, where some output expects fewer
+    than
                                                    5 records, a bootstrap where enough draws reach T
 
-Type I error at ε_i = 4 of a variant of 5 % and 5 % cases, 300 people (12,000 tables): genotypic at nominal 1e-3 by χ² .0033, by
-this rule .0007.
+Type I error at ε_i = 4 of a variant of 5 % and 5 % cases, 300 people (12,000 tables): genotypic at nominal 1e-3 by χ²
+.0033, by this rule .0007.
 """
 
 from dataclasses import dataclass
@@ -56,16 +61,19 @@ from optrr_solvers.arrays import FloatArray
 _KEPT = {1: 0.0455, 2: 0.01}
 # In tables where some output expects fewer than MANY_EXPECTED records, its p-values are kept only above these.
 _KEPT_IF_SPARSE = {1: 0.3, 2: 0.1}
-# With fewer records expected in some output, the points of the lattice are too far apart for an integral over directions.
+# With fewer records expected in some output, the points of the lattice are too far apart for an integral over
+# directions.
 FEW_EXPECTED = 5.0
-# Up to this many categories of both attributes together, Newton's matrices, whose size is the square of that, stay small.
+# Up to this many categories of both attributes together, Newton's matrices, whose size is the square of that, stay
+# small.
 _MOST_CATEGORIES = 64
-# Tables drawn for one p-value of two contrasts, and how many must reach its statistic for them to serve: an error of 25 %.
+# Tables drawn for one p-value of two contrasts, and how many must reach its statistic for them to serve: an error of 25
+# %.
 _DRAWN, _ENOUGH = Simulation(most=7999), 16
 # The seed of the draws; it is always the same, so that a table always has the same p-value.
 _SEED = 20_260
-# Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is
-# averaged is wide beside a step; far out it is narrower.
+# Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as
+# what is averaged is wide beside a step; far out it is narrower.
 _DIRECTIONS, _DEEP_DIRECTIONS = 32, 128
 # The statistic above which the larger number of directions is taken.
 _DEEP = 50.0
@@ -157,8 +165,9 @@ def tail_of_one(
 
     By the same rule, conditional on the means of ``given``, if any.
 
-    For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
-    ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of what was fitted. NaN where the statistic is.
+    For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null
+    fit, ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of the fitted parameters. NaN if the statistic is
+    NaN.
     """
     p = chi_squared_tails(statistic, 1)
     chosen = p < _KEPT[1]
@@ -180,8 +189,9 @@ def conditional_tail(
 
     The means of ``given`` are fixed at their expectations.
 
-    ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the outputs;
-    ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches cannot be its own.
+    ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the
+    outputs; ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches
+    cannot be its own.
     """
     n = counts.sum(axis=1)
     law = np.where(law < _ABSENT, 0.0, law)
@@ -273,7 +283,8 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
     k = v.shape[1]
     return _Points(
         exponent,
-        # without the sixths |K_ss''(0)| is 1 in these coordinates; with them it is large where some report is nearly never sent
+        # without the sixths |K_ss''(0)| is 1 in these coordinates; with them it is large where some report is nearly
+        # never sent
         _log_determinant(w, share, n) - _log_determinant(w[:, k:], law, n),
         np.einsum("zk,zk->z", tau[:, :k], v),
         (gap <= _ACCEPTED) | (exponent >= _FARTHEST),
@@ -326,8 +337,8 @@ def _covariance(w: FloatArray, share: FloatArray) -> FloatArray:
 
 def _newton_step(w: FloatArray, share: FloatArray, gap: FloatArray) -> FloatArray:
     h = _covariance(w, share)
-    # where one output is almost certain K'' is almost singular; the ridge shortens the step there and is too small to matter
-    # elsewhere
+    # where one output is almost certain K'' is almost singular; the ridge shortens the step there and is too small to
+    # matter elsewhere
     k = h.shape[1]
     h[:, range(k), range(k)] *= 1 + 1e-12
     h[:, range(k), range(k)] += 1e-14

@@ -3,14 +3,16 @@
 One row for each variant, as a TSV:
 
     CHR SNP BP A1 A2 N     N: reports about it
-    FREQ SE L95 U95        frequency of A1, of all copies (a man's chromosome X counts once), its standard error and interval
-    CALL_RATE CALL_SE CALL_L95 CALL_U95      share of the people whose call is known; with an error where missing calls are
+    FREQ SE L95 U95        frequency of A1, of all copies (a man's chromosome X counts once), its standard error and
+    interval CALL_RATE CALL_SE CALL_L95 CALL_U95      share of the people whose call is known; with an error where
+    missing calls are
                                              randomized, too
     HWE_STAT HWE_P         test of Hardy–Weinberg proportions in everybody with two copies, χ² with 1 degree of freedom
     HWE_STAT_U HWE_P_U     in controls
     F_A SE_A L95_A U95_A F_U SE_U L95_U U95_U      where asked for: the frequency in cases and in controls
 
-Estimates are unbiased, so that noise may take them outside 0..1; intervals of 95 % are inside. Undefined numbers are NA.
+Estimates are unbiased, so that noise may take them outside 0..1; intervals of 95 % are inside. Undefined numbers are
+NA.
 """
 
 from collections.abc import Mapping
@@ -56,8 +58,8 @@ _DRAWN = 40
 class VariantReport(ColumnsResult):
     """Estimates of every variant, arrays of shape (V,); see the module.
 
-    ``cases`` and ``controls`` are frequencies there where they were asked for; ``call_rate`` is NaN where nothing tells of it.
-    ``skipped``: variants that the reader left out, by reason.
+    ``cases`` and ``controls`` are frequencies there where they were asked for; ``call_rate`` is NaN where nothing tells
+    of it. ``skipped``: variants that the reader left out, by reason.
     """
 
     variants: Variants
@@ -79,8 +81,10 @@ class VariantReport(ColumnsResult):
         rarer = np.maximum(self.rarer, 0.0)
         f = np.nanquantile(rarer, [0.0, 0.5, 1.0]) if np.isfinite(rarer).any() else [np.nan] * 3
         return (
-            f"{amount(len(self.variants), 'variant')}; estimated minor allele frequencies {f[0]:.3g} to {f[2]:.3g}, median "
-            f"{f[1]:.3g}; {self.departing} of them out of Hardy-Weinberg proportions in controls by Bonferroni at 5 %"
+            f"{amount(len(self.variants), 'variant')}; estimated minor allele frequencies {f[0]:.3g} to {f[2]:.3g}, "
+            "median "
+            f"{f[1]:.3g}; {self.departing} of them deviate from Hardy-Weinberg proportions in controls (Bonferroni at "
+            "5 %)"
         )
 
     @property
@@ -157,21 +161,21 @@ def variant_report(
     kernel = cohort_kernel(cohort, law, layout)
     tables = copy_tables(cohort, layout.missing, progress)
     if not tables.people.any():
-        raise InvalidInput("no variant has a single call; nothing can be estimated")
+        raise InvalidInput("all calls are missing; give variants with calls")
     doubts = list(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
     warn(doubts)
     wanted = people_with(cohort, 1)
     proportions, in_controls = (proportions_test(Group.of(tables, kernel, s)) for s in (None, CONTROLS))
     if incomplete := 0 if layout.missing else int(np.sum(tables.people < wanted)):
         doubts.append(
-            f"calls of {amount(incomplete, 'variant')} are missing as they are: no epsilon covers which, and CALL_RATE has no "
-            "error"
+            f"calls of {amount(incomplete, 'variant')} are missing, which is not randomized: it is not covered by "
+            "epsilon, and CALL_RATE has no error"
         )
     if few := int(np.count_nonzero((proportions.expected < STEPPED) | (in_controls.expected < STEPPED))):
         doubts.append(
-            f"in {amount(few, 'variant')} some report of a genotype is expected less than {STEPPED:g} times, so that HWE_P "
-            "goes in steps, homozygote by homozygote: of variants in Hardy-Weinberg proportions 2 to 9 % are below 0.05 there; "
-            "judge by smaller p-values (0.001 and below)"
+            f"in {amount(few, 'variant')} a reported genotype has an expected count below {STEPPED:g}, so HWE_P is "
+            "discrete: 2 to 9 % of variants in Hardy-Weinberg proportions are below 0.05 there; use smaller "
+            "thresholds (0.001 and below)"
         )
     who = (2, 1) if tables.one.any() else (2,)
     cases, controls = (frequencies(Group.of(tables, kernel, s, who)) if by_status else None for s in (CASES, CONTROLS))

@@ -1,13 +1,14 @@
 """VCF files (plain, bgzipped, BCF) through cyvcf2.
 
-A1, the counted allele, is the alternate one. Records that did not pass the file's filters, are not biallelic or have symbolic
-alleles or no genotypes are left out and counted by reason, and so are those where nobody is diploid, except on chromosomes X, Y
-and MT. Phase is ignored. A call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK.
+A1, the counted allele, is the alternate one. Records that did not pass the file's filters, are not biallelic or have
+symbolic alleles or no genotypes are left out and counted by reason, and so are those without diploid people, except on
+chromosomes X, Y and MT. Phase is ignored. A call with one allele unknown is missing; a haploid call is coded as
+homozygous, as in PLINK.
 
-The native library runs in a process of its own (:mod:`optrr.genomics.vcf_worker`), so that a file that crashes it is one line
-here. Its memory and its time are limited, because a compressed file may hold a thousand times its size, and it writes no core
-file. It reads the file once, so that a pipe will do, and leaves the genotypes in an unnamed temporary file, which vanishes with
-this process.
+The native library runs in a separate process (:mod:`optrr.genomics.vcf_worker`), so a crash results in a one-line
+error. Its memory and its time are limited, because a compressed file may hold a thousand times its size, and it writes
+no core file. It reads the file once, so that a pipe will do, and leaves the genotypes in an unnamed temporary file,
+which vanishes with this process.
 """
 
 import json
@@ -33,9 +34,9 @@ _WORKER = Path(__file__).with_name("vcf_worker.py")
 MEMORY = 1536 * 1024 * 1024
 # Records that are used, and bytes of their names and alleles, which are held in memory.
 MOST_RECORDS, _MOST_TEXT = 5_000_000, 1 << 30
-# Seconds of processor time, beyond those of its start, and bytes of the file for each more: htslib reads 40 MB of text each,
-# and genotypes are compressed a hundredfold, so a file gets twenty times what it needs. Of contigs, filters and tags that the
-# header does not name, htslib takes the square of their number.
+# Seconds of processor time, beyond those of its start, and bytes of the file for each more: htslib reads 40 MB of text
+# each, and genotypes are compressed a hundredfold, so a file gets twenty times what it needs. Of contigs, filters and
+# tags that the header does not name, htslib takes the square of their number.
 SECONDS, _BYTES_PER_SECOND = 10, 20_000
 _DAY = 86_400
 
@@ -54,7 +55,8 @@ def read_vcf(path: Path, genotypes: bool = True) -> MatrixGenotypes:
 
     Without ``genotypes`` all calls are read as missing.
 
-    Raises InvalidInput where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
+    Raises InvalidInput where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic
+    variant.
     """
     required("cyvcf2")
     piped = path.name == STANDARD_INPUT
@@ -115,7 +117,7 @@ def run_worker(order: dict[str, Any]) -> tuple[int, bytes]:
 def _ended(code: int, name: str) -> InvalidInput:
     """Convert the worker's exit to an error about the file."""
     how = (signal.strsignal(-code) or f"signal {-code}").lower() if code < 0 else f"exit code {code}"
-    said = f"it crashes the library that reads VCF ({how}), so it is malformed"
+    said = f"the VCF library crashes on it ({how}), so it is malformed"
     if code == -signal.SIGXCPU:
-        said = "the library that reads VCF did not come to an end"
+        said = "the VCF library did not finish"
     return InvalidInput(f"cannot read {name}: {said}; check it (bcftools view), or convert it to PLINK")

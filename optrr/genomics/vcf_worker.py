@@ -1,11 +1,12 @@
-"""The process that hands a VCF to cyvcf2: it reads one file, sends what it read to its parent, and ends.
+"""Worker process that reads a VCF with cyvcf2: it reads one file, sends the content to its parent, and ends.
 
-htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
-script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
+htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file runs as a
+separate script (started by :mod:`optrr.genomics.vcf`) and imports nothing of optrr, which keeps its start short.
 
-Its argument is JSON: the file, limits, and the handle of a file for genotypes. Output: lines of JSON, which are the names of
-people, then chromosome, position, name, alternate and reference allele of every usable record, then what was left out, by
-reason, or what is wrong. Genotypes go to the handle as copies of the alternate allele, a byte each, record by record.
+Its argument is JSON: the file, limits, and the handle of a file for genotypes. Output: lines of JSON, which are the
+names of people, then chromosome, position, name, alternate and reference allele of every usable record, then the
+left-out records, by reason, or an error. Genotypes go to the handle as copies of the alternate allele, a byte each,
+record by record.
 """
 
 import json
@@ -53,7 +54,7 @@ def read(order: dict[str, Any]) -> Iterator[object]:
     hint = "check that it is a VCF (bcftools view)"
     try:
         file = cyvcf2.VCF(order["path"], gts012=True, strict_gt=True)
-        hint = "is it cut short or malformed?"
+        hint = "check that it is complete and well formed"
         yield list(file.samples)
         for record in file if file.samples else ():
             if reason := _unusable(record, order["single"]):
@@ -71,7 +72,7 @@ def read(order: dict[str, Any]) -> Iterator[object]:
         if codes is not None:
             codes.close()
     except MemoryError:
-        most = f"its header or a line takes more than {order['memory'] >> 20} MiB of memory"
+        most = f"its header or a line needs more than {order['memory'] >> 20} MiB of memory"
         yield {"error": f"{most}; split it by people (bcftools view -S)"}
     except Exception as error:
         yield {"error": f"{' '.join(str(error)[:300].split())}; {hint}"}

@@ -1,10 +1,10 @@
 """Cohorts and randomized records as files: PLINK's bed, bim and fam, CSV and Parquet.
 
-Files of randomized people are shuffled, and people in them are numbered anew: a place in the order of the true records tells
-about the status, where cases come first, and so does a name that was given in that order. All files of a form appear together,
-with a sidecar: a status beside the genotypes of other people is worse than none. What nothing randomized is not written:
-family and parents are "unknown" in a fam file, and so is sex, unless there are variants of chromosome X or Y that mean nothing
-without it.
+Files of randomized people are shuffled, and people in them are numbered anew: a place in the order of the true records
+tells about the status, where cases come first, and so does a name that was given in that order. All files of a form
+appear together, with a sidecar: a status beside the genotypes of other people is worse than none. What nothing
+randomized is not written: family and parents are "unknown" in a fam file, and so is sex, unless there are variants of
+chromosome X or Y that mean nothing without it.
 """
 
 from pathlib import Path
@@ -40,8 +40,9 @@ def write_plink(  # noqa: PLR0913 (all but two have defaults)
 
     All three files appear, or none.
 
-    ``provenance`` is that of randomized genotypes, for the sidecar. Their people are shuffled by ``random_state`` unless
-    ``keep_order``, and numbered 1 to n unless ``keep_names``. A chromosome or an allele that is not known is written as 0.
+    ``provenance`` is that of randomized genotypes, for the sidecar. Their people are shuffled by ``random_state``
+    unless ``keep_order``, and numbered 1 to n unless ``keep_names``. A chromosome or an allele that is not known is
+    written as 0.
 
     Raises
     ------
@@ -57,7 +58,9 @@ def write_plink(  # noqa: PLR0913 (all but two have defaults)
             f"person number {blank + 1} has a blank in the name; leave out ``keep_names``, or write .csv"
         )
     if (blank := _first_blank(variants.name)) is not None:
-        raise InvalidInput(f"variant {shown(str(variants.name[blank]))} has a blank in its name; write .csv")
+        raise InvalidInput(
+            f"variant {shown(str(variants.name[blank]))} has a blank in its name; rename it, or write .csv"
+        )
     sex = 0 if cohort.male is None else np.where(cohort.male[order], 1, 2)
     properties = {
         "iid": people.astype(str),
@@ -100,7 +103,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
 
     Columns are ``sample``, then one for each attribute.
 
-    Order and names as of :func:`write_plink`.
+    Order and names: see :func:`write_plink`.
     """
     format_to_write(target)
     if domain.m and "sample" in domain.names:

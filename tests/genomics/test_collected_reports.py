@@ -224,7 +224,9 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
         expected = asked.reports(file).scan()
         for place in (file, folder):
             code, out, err = command(capsys, "gwas", "scan", place, "--design", name, "--json")
-            assert code == 0 and ("left out by their endings: 1 file" in err) == (place == folder), err
+            assert code == 0 and ("left out because of their file name extensions: 1 file" in err) == (
+                place == folder
+            ), err
             assert json.loads(out)["n"] == int(expected.n.max()) and "provenance" not in err
             for row in json.loads(out)["top"]:
                 k = NAMES.index(row["SNP"])
@@ -246,15 +248,18 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
     [
         (lambda r: {**r, "id": "0" * 31 + "1"}, "are the same report; give it once"),
         (lambda r: {**r, "design": "0" * 64}, "is a report by another design (000000000000)"),
-        (lambda r: {**r, "values": ["secret", *r["values"][1:]]}, "has a value of 'status' that is none of its"),
-        (lambda r: {**r, "values": [None, *r["values"][1:]]}, "has a value of 'status' that is none of its"),
+        (lambda r: {**r, "values": ["secret", *r["values"][1:]]}, "has a value of 'status' that is not one of its"),
+        (lambda r: {**r, "values": [None, *r["values"][1:]]}, "has a value of 'status' that is not one of its"),
         (lambda r: {**r, "values": r["values"][1:]}, "has 6 values for 7 attributes"),
-        (lambda r: {**r, "values": "secret"}, "is no report"),
-        (lambda r: {**r, "more": "secret"}, "is no report"),
-        (lambda r: {**r, "format": "optrr-report/9"}, "is no report"),
-        (lambda r: {**r, "id": "x"}, "is no report"),
-        (lambda r: {k: v for k, v in r.items() if k != "values"} | {"question": 1, "answer": 1}, "asks for (values)"),
-        (lambda r: [], "is no report"),
+        (lambda r: {**r, "values": "secret"}, "is not a report"),
+        (lambda r: {**r, "more": "secret"}, "is not a report"),
+        (lambda r: {**r, "format": "optrr-report/9"}, "is not a report"),
+        (lambda r: {**r, "id": "x"}, "is not a report"),
+        (
+            lambda r: {k: v for k, v in r.items() if k != "values"} | {"question": 1, "answer": 1},
+            "fields of its design (values)",
+        ),
+        (lambda r: [], "is not a report"),
     ],
 )
 def test_what_is_no_report_of_the_design_is_refused_without_its_values(change, message, tmp_path, capsys, monkeypatch):
@@ -272,10 +277,10 @@ def test_answers_that_the_design_cannot_have_are_refused_by_their_place(tmp_path
     asking = asking_about(2.0)
     report = {"format": "optrr-report/1", "design": asking.digest.partition(":")[2], "question": 1, "answer": 0}
     for wrong, message in (
-        ({"question": VARIANTS + 2}, "an answer is to none of the questions of this design"),
-        ({"answer": 10**6}, "an answer is none that its question has"),
-        ({"answer": None}, "is no report"),
-        ({"answer": 10**12}, "is no report"),
+        ({"question": VARIANTS + 2}, "an answer does not belong to a query of this design"),
+        ({"answer": 10**6}, "an answer is not one of its query's answers"),
+        ({"answer": None}, "is not a report"),
+        ({"answer": 10**12}, "is not a report"),
     ):
         file = written([report | {"id": "0" * 32}, report | {"id": "1" * 32} | wrong], tmp_path / "r.jsonl")
         with pytest.raises(InvalidInput, match=message) as error:
@@ -285,7 +290,7 @@ def test_answers_that_the_design_cannot_have_are_refused_by_their_place(tmp_path
 
 def test_places_without_reports_are_refused(tmp_path):
     asked = GenomicDesign(small_design())
-    with pytest.raises(InvalidInput, match="there are no reports in"):
+    with pytest.raises(InvalidInput, match="no reports"):
         asked.collected(tmp_path)
     with pytest.raises(InvalidInput, match=r"nowhere\.jsonl does not exist"):
         asked.collected(tmp_path / "nowhere.jsonl")

@@ -409,7 +409,7 @@ def test_covariates_that_are_the_status_are_refused():
     cohort, sites = with_status(400, 23)
     table = np.column_stack([cohort.status, np.arange(400) % 7])
     reports = genomics.design(cohort, variants=30.0, status=30.0).randomize(cohort, random_state=1)
-    with pytest.raises(InvalidInput, match="determine the status, so nobody is left to be compared"):
+    with pytest.raises(InvalidInput, match="determine the status, so no comparison is left"):
         reports.scan(covariates=table)
     # sites that have only controls do not determine it
     only = np.where(cohort.status == 1, "A", sites)
@@ -523,5 +523,7 @@ def test_direct_call_refuses_one_kind_of_people():
     design = genomics.design(cohort, total=8.0)
     only = cohort.with_status(np.zeros(60, dtype=np.int8))
     values = read_covariates(CovariateColumns(covariates), cohort.people)
-    with pytest.raises(genomics.asking.InvalidInput, match="only cases, or only controls"):
+    with pytest.raises(
+        genomics.asking.InvalidInput, match="all people with complete covariates are cases, or all are controls"
+    ):
         adjusted_scan(only, design.design.law, design.layout, values)

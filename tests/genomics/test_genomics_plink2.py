@@ -138,13 +138,17 @@ def test_malformed_plink2_files(tmp_path, monkeypatch):
     plink2(tmp_path, "--vcf x.vcf --max-alleles 2 --chr 1,2 --make-pgen --out y")
     good = {suffix: Path(f"y{suffix}").read_bytes() for suffix in (".pgen", ".pvar", ".psam")}
     for suffix, content, said in (
-        (".pgen", good[".pgen"][:40], "cannot read y.pgen: .*check that it is whole"),
+        (".pgen", good[".pgen"][:40], "cannot read y.pgen: .*check that it is complete"),
         (".pgen", b"", "cannot read y.pgen"),
         (".psam", good[".psam"] + b"p99\tNA\n", "cannot read y.pgen: .*sample"),
-        (".psam", b"f p1 0 0 1 2\n", "y.psam has no line of names"),
+        (".psam", b"f p1 0 0 1 2\n", "y.psam has no PLINK header line"),
         (".pvar", b"##a\n#CHROM\tPOS\tID\tREF\n", "line 2 does not name #CHROM, POS, ID, ALT, REF"),
-        (".pvar", b"#CHROM\tPOS\tID\tREF\tALT\n1\tx\ta\tA\tC\n", "line 2 has too few fields, or no whole number"),
-        (".pvar", b"#CHROM\tPOS\tID\tREF\tALT\n", "lists no variants"),
+        (
+            ".pvar",
+            b"#CHROM\tPOS\tID\tREF\tALT\n1\tx\ta\tA\tC\n",
+            "line 2 has too few fields, or a position that is not an integer",
+        ),
+        (".pvar", b"#CHROM\tPOS\tID\tREF\tALT\n", "no variants"),
         (".pvar", b"\xff\xfe", "y.pvar is not UTF-8"),
         (".pvar", good[".pvar"].rsplit(b"\n", 2)[0] + b"\n", "cannot read y.pgen"),
     ):

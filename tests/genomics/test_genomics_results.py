@@ -115,7 +115,7 @@ def test_a_manhattan_plot_names_the_best_hit_of_every_chromosome_and_is_put_into
     assert [text.get_text() for text in axes.texts] == ["rs1", "rs3"]
     said = plots.manhattan_text(variants, p)
     assert "4 variants: 3 below 5e-8" in said and "1e-12, of rs1 on chromosome 1" in said
-    assert plots.manhattan_text(variants, np.full(5, np.nan)) == "Manhattan plot of no tested variant"
+    assert plots.manhattan_text(variants, np.full(5, np.nan)) == "Empty Manhattan plot: no variant was tested"
 
 
 def test_a_qq_plot_shows_every_p_value():
@@ -124,5 +124,5 @@ def test_a_qq_plot_shows_every_p_value():
     assert axes.get_legend_handles_labels()[1] == ["95 %, independent tests", "trend test", "uniform"]
     points = axes.collections[1].get_offsets()[:, 1]
     np.testing.assert_allclose(points, np.sort(-np.log10(result.scores.p_value))[::-1])
-    with pytest.raises(InvalidInput, match="'volcano': is no plot; give 'manhattan' or 'qq'"):
+    with pytest.raises(InvalidInput, match="'volcano': unknown plot; give 'manhattan' or 'qq'"):
         result.plot("volcano")

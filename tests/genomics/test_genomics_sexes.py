@@ -100,7 +100,7 @@ def test_calls_that_cannot_be_are_missing_and_no_copy_says_nothing():
         np.testing.assert_array_equal(with_single_copies(codes, chromosome, male), expected)
     for name in ("1", "22", "XY", "25", "chr7", "PAR1"):
         assert with_single_copies(codes, np.array([name] * 3, dtype=object), None) is codes
-    with pytest.raises(InvalidInput, match="nothing says who is a man"):
+    with pytest.raises(InvalidInput, match="no sexes; give the sex of each person"):
         with_single_copies(codes, np.array(["chrX"] * 3, dtype=object), None)
     assert sexes(["M", "female", "2", "1", "", "NA"], "t").tolist() == [1, 0, 0, 1, -1, -1]
     with pytest.raises(InvalidInput, match="t: record 2 is no sex"):
@@ -119,7 +119,7 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     code, _, err = command(capsys, "gwas randomize true.bed --design d.json -o r.csv")
     assert code == 2 and "write .bed" in err and not Path("r.csv").exists()
     code, _, err = command(capsys, "gwas randomize true.bed --design d.json -o r.bed --random-state 1 --keep-names")
-    assert code == 0 and "everybody's sex is written as it is" in err
+    assert code == 0 and "sexes are published without randomization" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}
     code, out, err = command(capsys, "gwas scan r.bed --design d.json --json")
@@ -134,7 +134,7 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     cohort = read_cohort(Path("nobody.bed"), who)
     assert cohort.left_out == {"of unknown sex": 1}
     np.testing.assert_array_equal(cohort.male, np.delete(male, 5))
-    with pytest.raises(InvalidInput, match="a study is of two copies"):
+    with pytest.raises(InvalidInput, match="a study needs two copies"):
         run_study(cohort, StudyOptions((4.0,), 2))
 
 
@@ -187,7 +187,7 @@ def test_the_other_way_round_is_turned():
     back, said = aligned(swapped, layout)
     np.testing.assert_array_equal(whole(back), codes)
     assert allele_pairs(back.variants) == ALLELES and said == [
-        "2 variants named A1 and A2 the other way round than the design: turned"
+        "2 variants with A1 and A2 swapped relative to the design: counts were converted"
     ]
     np.testing.assert_array_equal(records_of(back, layout, "exclude"), records_of(true, layout, "exclude"))
 
@@ -220,7 +220,10 @@ def test_alleles_of_the_other_strand_are_read_as_the_designs(pair, flipped):
         whole(back)[:, 0], np.where(codes == MISSING, MISSING, 2 - codes) if flipped else codes
     )
     assert allele_pairs(back.variants) == ALLELES
-    assert said[0] == "1 variant named alleles of the other strand: read as the design's" and len(said) == 1 + flipped
+    assert (
+        said[0] == "1 variant with alleles of the other strand: read as the design's alleles"
+        and len(said) == 1 + flipped
+    )
     if not flipped:  # whoever writes it writes the design's letters
         np.testing.assert_array_equal(records_of(other, layout, "exclude"), records_of(true, layout, "exclude"))
 
@@ -228,7 +231,7 @@ def test_alleles_of_the_other_strand_are_read_as_the_designs(pair, flipped):
 def test_what_is_not_known_is_taken_as_it_is_and_said():
     layout = layout_of(genomic_domain(["rs0", "rs1", "rs2"], alleles=ALLELES))
     same, said = aligned(cohort_with([(".", "."), ("0", "T"), ("A", "T")]), layout)
-    assert "does not name the alleles of 1 variant" in said[0] and len(said) == 1
+    assert "results are wrong for 1 variant if the file does not count" in said[0] and len(said) == 1
     # nobody has A1, which PLINK then does not name, and A2 is the design's A1: everybody has two copies of it
     one, said = aligned(cohort_with([("A", "G"), ("0", "C"), ("A", "T")]), layout)
     np.testing.assert_array_equal(whole(one)[:, 1], 2 - whole(same)[:, 1])

@@ -142,8 +142,8 @@ def test_the_sentence_proposes_just_enough(variants, total, plan):
         return min(smallest_odds(tests_seen(way)[0], plan, f, level) for way in ways for f in plan.frequencies)
 
     said = genomics.sight(genomics.Wanted(names), total, plan).said
-    assert "no odds ratio below 5 is seen" in said
-    fewer, enough = int(said.split("ask about ")[1].split(" at most")[0]), float(said.split("raise ε to ")[1])
+    assert "no odds ratio below 5 is detectable" in said
+    fewer, enough = int(said.split("use at most ")[1].split(",")[0]), float(said.split("raise ε to ")[1])
     for count, epsilon in ((fewer, total), (variants, enough)):
         assert smallest(count, epsilon) < 5
     for count, epsilon in ((int(1.2 * fewer) + 1, total), (variants, 0.9 * enough)):
@@ -171,7 +171,7 @@ def test_compared_ways_and_rows():
 @pytest.mark.slow
 def test_nothing_helps():
     seen = genomics.sight(genomics.Wanted([f"v{k}" for k in range(3000)]), 1.0, genomics.PlannedScan(100))
-    assert "no ε up to 50 is enough" in seen.said
+    assert "no ε up to 50 suffices" in seen.said
     assert all(row["odds_genome_wide"] is None for row in seen.summary()["rows"])
 
 

@@ -79,7 +79,7 @@ def test_study_finds_what_theory_says():
     assert ("inductive", 4.0) in [(m, t) for t, m, _ in study.unavailable]
     assert "optimum" in {o.method for o in study.naive_failures}
     html = page_html(study_page(study, "a study"))
-    assert "it is not valid" in html and "inductive is not available" in html and html.count("<svg") >= 5
+    assert "the naive test is not valid" in html and "inductive is not available" in html and html.count("<svg") >= 5
     assert "http://" not in html.replace("http://www.w3.org", "")
     assert study.to_arrow().num_rows == len(study.outcomes)
 
@@ -94,7 +94,7 @@ def test_missing_calls_in_a_study():
         (outcome,) = run_study(cohort, StudyOptions((8.0,), 2, (method,), missing=missing)).outcomes
         assert np.isfinite(outcome.measures["power"][0])
     cohort.genotypes.codes[:] = 0
-    with pytest.raises(InvalidInput, match="nothing to test"):
+    with pytest.raises(InvalidInput, match="all variants are monomorphic"):
         run_study(cohort, StudyOptions((4.0,), 2))
 
 
@@ -186,7 +186,7 @@ def test_measures_are_those_of_the_unrandomized_scan():
     assert abs(means["odds_bias"]) < 1e-4 and math.isnan(means["odds_coverage"]) and means["odds_finite"] == 1
     html = page_html(study_page(study, "a study"))
     assert "Coverage is left out" in html and "odds coverage" not in html and "Coverage of 95" not in html
-    assert "over randomizations alone and not over people" in html
+    assert "they do not cover the sampling of people" in html
     assert study.summary()["results"][0]["odds_coverage"] is None
 
 
@@ -219,7 +219,7 @@ def test_drawn_people_have_the_noncentrality_that_is_predicted():
         assert abs(bias) < 5 * spread + 0.02, (o.method, bias)
     html = page_html(study_page(study, "a study"))
     assert "odds coverage" in html and "Coverage is left out" not in html
-    assert "so over people and randomizations" in html
+    assert "so they cover both" in html
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_a_cell_has_draws_of_its_own():
         ({"totals": (-1.0,)}, "positive"),
         ({"repeats": 1}, "at least 2"),
         ({"alpha": 2.0}, "between 0 and 1"),
-        ({"methods": ("best",)}, "is no protocol"),
+        ({"methods": ("best",)}, "unknown protocol"),
         ({"test": "fisher"}, "choose among trend"),
         ({"top": 2}, "at least 3"),
         ({"people": (5,)}, "at least 10"),
@@ -367,7 +367,7 @@ def test_the_command_from_end_to_end(tmp_path, capsys):
         ),
         ("gwas design g.csv", "no epsilon is given"),
         ("gwas study g.csv --total-epsilon a --phenotype-column disease --case yes", "could not convert"),
-        ("gwas study g.csv --total-epsilon 1", "does not say who is a case"),
+        ("gwas study g.csv --total-epsilon 1", "does not state case status"),
         ("gwas study g.csv --total-epsilon 1 --phenotype-column disease --case maybe", "no value 'maybe'"),
         ("gwas study g.csv --total-epsilon 1 --odds-ratio 2", "--odds-ratio requires --causal"),
         ("gwas randomize g.csv --design d.json -o x.bcf", "cannot read design file"),
@@ -401,10 +401,10 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     code, _, err = command(
         capsys, "gwas", "randomize", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *WHO
     )
-    said = "the missing calls of 1 variant are published as they are: no epsilon covers which calls are missing"
+    said = "the missing calls of 1 variant are published without randomization: which calls are missing is not covered by epsilon"
     assert (code, err) == (0, f"warning: {said}\n")
     code, _, err = command(capsys, "gwas", "randomize", data, "--design", design, "-o", tmp_path / "r.bcf", *WHO)
-    assert code == 2 and "written as .bed, .csv or .parquet" in err
+    assert code == 2 and "use .bed, .csv or .parquet for" in err
 
 
 def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):

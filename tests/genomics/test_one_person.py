@@ -101,7 +101,7 @@ def test_the_reference_is_not_guessed(here):
             read_person(write_vcf(here / "p.vcf", lines), designs, True, "reference")
     table = here / "p.csv"
     table.write_text("rs0,rs1\n1,2\n")
-    with pytest.raises(InvalidInput, match="is no VCF"):
+    with pytest.raises(InvalidInput, match="is not a VCF"):
         read_person(table, layout(), True, "reference")
     assert codes_of(read_person(table, layout(), True, "missing")[0])["rs2"] == MISSING
 
@@ -114,7 +114,7 @@ def test_files_that_are_no_one_persons_are_refused(here):
     with pytest.raises(InvalidInput, match="a record of none of the design's 4 variants"):
         read_person(write_vcf(here / "p.vcf", [line("other", "A", "C", 1)]), layout(), True, "reference")
     sex = [line("rs0", "A", "G", 1, place="X\t10"), *lines_of([0, 1, 2, 0])[1:]]
-    with pytest.raises(InvalidInput, match="a report does not say who is a man"):
+    with pytest.raises(InvalidInput, match="a report does not contain the sex"):
         read_person(write_vcf(here / "p.vcf", sex), layout(), True)
     with pytest.raises(InvalidInput, match="a report is of one person, and these are 2"):
         GenomicDesign(records_design()).report(cohort_of(np.zeros((2, 4)), alleles=ALLELES), here / "d")
@@ -145,7 +145,7 @@ def test_a_person_is_drawn_once(name, here, capsys):
     assert randomize(file, "--status", "case", "--json", design=name) == 0
     said = capsys.readouterr()
     first = json.loads(said.out)
-    assert "1 variant named A1 and A2 the other way round than the design: turned" in said.err
+    assert "1 variant with A1 and A2 swapped relative to the design: counts were converted" in said.err
     assert first["new"] and first["spent"] == pytest.approx(first["epsilon"]) and first["variants"] == 4
     file.write_text("nothing")  # nothing is read again
     for output in ("again.json", "r.json"):
@@ -224,7 +224,7 @@ def test_missing_calls_are_the_designs_category_or_stay_missing(here, capsys):
     assert randomize(*args) == 2
     assert "has missing calls and the design has no category for them" in capsys.readouterr().err
     assert randomize(*args, "--missing", "exclude") == 0
-    assert "2 calls missing in the report: no epsilon covers which" in capsys.readouterr().err
+    assert "2 calls missing in the report: which calls is not covered by epsilon" in capsys.readouterr().err
     values = json.loads(Path("r.json").read_text())["values"]
     assert [v is None for v in values] == [False, True, False, False, True]
     save(records_design(missing=True, epsilon=30.0), "m.json")
@@ -250,7 +250,7 @@ def test_the_status_is_never_shown(here, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-o r.json", "one person's report with --status"),
+        ("-o r.json", "--status for one person's report"),
         ("-o r.csv --absent missing", "--absent requires --status"),
         ("-o r.csv --diary d", "--diary requires --status"),
         ("-o r.csv --status case", "the report of one person is written as .json"),

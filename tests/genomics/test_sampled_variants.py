@@ -408,7 +408,7 @@ def test_file_round_trip(tmp_path):
         ("epsilon", 0.5, "spend"),
         ("epsilon", 1e300, "spend"),
         ("status_share", 0.5, "changed"),
-        ("answer_epsilon", 3.0, "not as likely altogether"),
+        ("answer_epsilon", 3.0, "do not add up to the same"),
         ("each", 2, "one variant each"),
         ("format", "optrr-sampled-variants/9", "format"),
         ("variants", [{"name": f"rs{k}", "a1": "A", "a2": "", "report": 0} for k in range(1, 5)], "changed"),
@@ -434,7 +434,7 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
         ({"each": 3, "reports": ()}, "variants in a question"),
         ({"status_share": 1.0}, "status alone"),
         ({"answer_epsilon": -1.0}, "epsilon"),
-        ({"reports": (), "status_share": 0.1}, "everybody tells of the status"),
+        ({"reports": (), "status_share": 0.1}, "every report on one variant covers the status"),
         ({"reports": (SetReport(((0,), (0,)), (0.5, 0.5)),)}, "same set twice"),
     ],
 )
@@ -523,7 +523,7 @@ def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
         (f"{design} --for association --missing category -o x.json", "--missing does not go with"),
         (f"{design} --for association --variant-epsilon 1 -o x.json", "--variant-epsilon does not go with"),
         (f"{design} --for association --case-share 2 -o x.json", "between 0 and 1"),
-        ("gwas scan a.csv --design d.json --test genotypic", "trend test alone"),
+        ("gwas scan a.csv --design d.json --test genotypic", "only the trend test"),
         ("gwas scan a.csv --design other.json", "another design"),
         ("randomize people.csv --design d.json -o x.csv", "gwas randomize"),
     ):

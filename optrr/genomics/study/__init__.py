@@ -3,8 +3,8 @@
     study = run_study(cohort, StudyOptions((1, 4, 16), people=(2000, 20_000), trait=SimulatedTrait(10, odds_ratio=1.3)))
     study.to_pandas()
 
-``options`` says what is compared, ``people`` whom a study asks and who of them is a case, ``ways`` makes the protocols,
-``measures`` compares with the truth, ``running`` draws, ``result`` is the table and ``pages`` the report.
+``options`` has the totals and protocols to compare, ``people`` the sample and its statuses, ``ways`` makes the
+protocols, ``measures`` compares with the truth, ``running`` draws, ``result`` is the table and ``pages`` the report.
 ``por`` has the table of a SNP in POR §V-B.
 """
 

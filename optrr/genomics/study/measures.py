@@ -1,25 +1,29 @@
-"""What a study measures: each repeat's numbers, and their means with standard errors.
+"""Measures of a study: each repeat's numbers, and their means with standard errors.
 
-Each repeat draws people (unless they are given as they are), randomizes them, tests every variant and compares with the truth;
-and does the same with permuted statuses, where nothing is associated and every rejection is an error. The truth is the
-population: the panel with the statuses that it has, or the chances of a simulated trait. Associated are the causal variants of
-a simulated trait; otherwise those that the panel's own scan finds by Bonferroni's 5 %.
+Each repeat draws people (unless they are given as they are), randomizes them, tests every variant and compares with the
+truth; and does the same with permuted statuses, where nothing is associated and every rejection is an error. The truth
+is the population: the panel with the statuses that it has, or the chances of a simulated trait. Associated are the
+causal variants of a simulated trait; otherwise those that the panel's own scan finds by Bonferroni's 5 %.
 
-    noncentrality_ratio     how much of the tests' noncentrality is left, over the associated variants, of what true records
+    noncentrality_ratio     how much of the tests' noncentrality is left, over the associated variants, of what true
+    records
                             have: as if only this share of the people had been asked, without randomization
     predicted_noncentrality_ratio  the same from the design and the true tables, without drawing
-    power, power_bonferroni, power_genome_wide  share of associated variants with p ≤ α, 5 % over the number of tests, 5e-8
-    type_one                share of variants with p ≤ α under permuted statuses
-    naive_type_one          the same of the test that takes randomized records for true ones
-    recall                  share of the truly top variants among as many of the smallest p-values
-    rank_correlation        Spearman, between true and estimated χ² of the truly top variants
-    odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates that are finite:
+    power, power_bonferroni, power_genome_wide  share of associated variants with p ≤ α, 5 % over the number of tests,
+    5e-8 type_one                share of variants with p ≤ α under permuted statuses naive_type_one          the same
+    of the test that takes randomized records for true ones recall                  share of the truly top variants
+    among as many of the smallest p-values rank_correlation        Spearman, between true and estimated χ² of the truly
+    top variants odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates
+    that are finite:
                             between alleles, or per copy where answers are tested by likelihood
     odds_finite             share of them with a finite estimate
-    odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals count the
-                            chance that draws people, too; with the same people in every repeat nothing of it is seen, and they
-                            would hold the truth, which is these people's own table, too often: in 100 % without randomization
-    chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true records
+    odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals
+    count the
+                            chance that draws people, too; with the same people in every repeat nothing of it is seen,
+                            and they would hold the truth, which is these people's own table, too often: in 100 %
+                            without randomization
+    chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true
+    records
                             have, and with its sign: the estimate is kept from falling below 0. POR's measure, beside
                             chi2_error_of_zero, the error of an answer that is always 0, which noisy estimates exceed
 """
@@ -69,8 +73,8 @@ class Truth:
 
     Which variants are associated, are among the top, and vary at all.
 
-    ``tables`` (V, R, 2) are expected counts, or true ones where people are as they are (``fixed``); ``statistic`` what the
-    unrandomized test has on these, with ``df`` degrees of freedom.
+    ``tables`` (V, R, 2) are expected counts, or true ones where people are as they are (``fixed``); ``statistic`` what
+    the unrandomized test has on these, with ``df`` degrees of freedom.
     """
 
     people: float
@@ -99,10 +103,10 @@ class Truth:
         varies = np.count_nonzero(tables[:, :GENOTYPES].sum(axis=2), axis=1) > 1
         usable = np.flatnonzero(np.isfinite(scores.p_value) if fixed else varies)
         if not usable.size:
-            raise InvalidInput("no variant varies among these people; there is nothing to test")
+            raise InvalidInput("all variants are monomorphic among these people; give variants that vary")
         by_scan = usable[scores.p_value[usable] * usable.size <= 0.05]
-        # by p-value, as whoever reads a scan does, and as the protocols are ranked: few degrees of freedom or few people set it
-        # and the statistic apart
+        # by p-value, as whoever reads a scan does, and as the protocols are ranked: few degrees of freedom or few
+        # people set it and the statistic apart
         ranked_by = scores.p_value if fixed else chi_squared_tails(statistic, scores.df.astype(np.float64))
         top = _most_associated(ranked_by, statistic, usable)[: options.top]
         associated = by_scan if panel.risk is None else panel.risk.which
@@ -161,8 +165,8 @@ def repeated(
 ) -> dict[str, float]:
     """Measure one randomization of these people and one with permuted status.
 
-    ``people`` are true records and what the unrandomized test has on them. Statuses are permuted because p-values of a true
-    null hypothesis are wanted and some variants are associated.
+    ``people`` are true records and the unrandomized test on them. Statuses are permuted because p-values of a
+    true null hypothesis are wanted and some variants are associated.
     """
     records, true = people
     seen = way.seen(records, options.test, generator)

@@ -1,4 +1,4 @@
-"""What a study compares: totals, numbers of people, and protocols."""
+"""Options of a study: totals, numbers of people, and protocols."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ class StudyOptions:
     alpha
         the level of one test.
     top
-        how many of the truly most associated variants are to be found again, and ranked.
+        number of the truly most associated variants to find and to rank.
     seed
         of everything that is drawn.
     missing
         missing calls are refused ("refuse"), left out ("exclude"), or randomized as a category ("category").
     people
-        how many are drawn anew for each repeat; empty: everybody of the panel as they are, in each repeat, unless a trait is
-        simulated: then as many as the panel has.
+        number of people to sample for each repeat; empty: the people of the panel in each repeat, or as many as the
+        panel has if a trait is simulated.
     trait
         a simulated one in place of the panel's statuses.
 
     Raises
     ------
     InvalidInput
-        for numbers outside their ranges, and what is listed twice.
+        For numbers outside their ranges, and values listed twice.
     """
 
     totals: Sequence[float]
@@ -62,7 +62,7 @@ class StudyOptions:
 
     def __post_init__(self) -> None:
         if self.test not in genotype_tests():
-            raise InvalidInput(f"``test`` {self.test!r}: is none; choose among {', '.join(genotype_tests())}")
+            raise InvalidInput(f"``test`` {self.test!r}: unknown test; choose among {', '.join(genotype_tests())}")
         if not self.totals or not all(np.isfinite(t) and t > 0 for t in self.totals):
             raise InvalidInput(
                 f"``totals``: {list(self.totals) or 'missing'}; give one or more positive numbers of nats"
@@ -75,10 +75,10 @@ class StudyOptions:
             raise InvalidInput(f"``top`` {self.top}: give at least {_FEWEST_RANKED} variants to rank")
         for method in self.methods:
             if method not in METHODS:
-                raise InvalidInput(f"``methods`` {method!r}: is no protocol; choose among {', '.join(METHODS)}")
+                raise InvalidInput(f"``methods`` {method!r}: unknown protocol; choose among {', '.join(METHODS)}")
         for name in ("totals", "methods", "people"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise InvalidInput(f"``{name}``: one is given twice; give each once")
+                raise InvalidInput(f"``{name}``: a value is given twice; give each once")
         if any(n < _FEWEST for n in self.people):
             raise InvalidInput(f"``people`` {min(self.people)}: give at least {_FEWEST}")
 
@@ -96,8 +96,8 @@ class StudyOptions:
     def errors_said(self) -> str:
         """Statement of the repeats that the standard errors are over."""
         over = (
-            "each with people drawn anew and randomized anew, so over people and randomizations"
+            "each with a new sample of people and a new randomization, so they cover both"
             if self.draws_people
-            else "which randomize the same people anew, so over randomizations alone and not over people"
+            else "with new randomizations of the same people, so they do not cover the sampling of people"
         )
         return f"Standard errors are between {self.repeats} repeats, {over}."

@@ -1,4 +1,4 @@
-"""A study as one page: what was compared, what it cost, what was found, and warnings."""
+"""HTML report of a study: its protocols, their privacy statements, results, and warnings."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ACCOUNTING = (
-    "Genotypes and status of one person are one record: the total epsilon covers all of it at once, whatever is tested later. "
-    "The conditional epsilon says what somebody who already knows a person's other attributes learns about one of them; at the "
-    "optimum it goes up to the total, under independent randomized response it is that attribute's own epsilon."
+    "Genotypes and status of one person are one record: the total epsilon covers all of it at once, whatever is "
+    "tested later. "
+    "The conditional epsilon bounds the information on one attribute for an attacker who knows all others; at the "
+    "optimum it is at most the total, under independent randomized response it is the attribute's epsilon."
 )
 _MEASURES = (
-    "Noncentrality left: how much of what the tests see is left, as if only this share of the people had been asked, "
-    "without randomization; of each total the protocol comes first that leaves most. Power: share of the associated variants "
-    "with a p-value at most the level. Recall: share of the truly most associated variants among as many of the smallest "
-    "p-values. Type I error: share of p-values at most the level under permuted statuses, where every rejection is an "
-    "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association), "
-    "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the estimate "
-    "from the unbiased table; bias: the same with its sign. A small error does not say that a protocol tells much: an answer "
-    "that is always 0 has {zero}. The naive test takes randomized counts for true ones: it rejects too often "
-    "wherever the mechanism itself makes genotype and status dependent, as every one does that is better than independent "
-    "randomized response."
+    "Noncentrality left: the tests' noncentrality relative to true records, as if only this proportion of the people "
+    "took part without randomization; for each total, protocols are sorted by it. Power: proportion of the associated "
+    "variants with a p-value at most the level. Recall: proportion of the truly most associated variants among as "
+    "many of the smallest p-values. Type I error: proportion of p-values at most the level under permuted statuses, "
+    "where every rejection is an error. Bias and coverage are of odds ratios of associated variants (of alleles; per "
+    "copy for association), "
+    "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the "
+    "estimate "
+    "from the unbiased table; bias: the same with its sign. A small error does not imply that a protocol is "
+    "informative: an answer that is always 0 has {zero}. The naive test treats randomized counts as true counts: it "
+    "rejects too often if the mechanism makes genotype and status dependent, as every mechanism does that is better "
+    "than independent randomized response."
 )
 _NO_COVERAGE = (
-    "Coverage is left out: 95 % intervals count the chance that draws people, and here the same people are asked in every "
-    "repeat. "
+    "Coverage is left out: 95 % intervals account for the sampling of people, but every repeat has the same people. "
 )
 _TABLES = {
     "Tests": ("predicted_noncentrality_ratio", "noncentrality_ratio", "power", "power_bonferroni", "power_genome_wide"),
@@ -75,7 +77,7 @@ def study_page(study: Study, title: str) -> Page:
     ]
     sections = [
         Section("Cost", _cost(study)),
-        Section("What is found", [Text(_MEASURES.format(zero=study.zero_said, coverage=coverage)), *charts]),
+        Section("Results", [Text(_MEASURES.format(zero=study.zero_said, coverage=coverage)), *charts]),
         Section("Tables", _tables(study)),
         Section("Made from", [Table(["what", "value"], [*study.left_out.items(), ("seed", study.options.seed)])]),
     ]
@@ -93,16 +95,17 @@ def _who(study: Study) -> str:
     if trait is None:
         return f"{out}{study.truth.associated.size} variants are associated (Bonferroni at 5 %, true records of the panel)."
     return (
-        f"{out}The trait is simulated: {trait.causal} causal variants with an odds ratio of {trait.odds_ratio:g} per copy "
+        f"{out}The trait is simulated: {trait.causal} causal variants with an odds ratio of {trait.odds_ratio:g} per "
+        "copy "
         f"each, {100 * trait.cases:g} % cases."
     )
 
 
 def _cost(study: Study) -> list[Part]:
     rows = [list(row.values()) for row in study.to_arrow().select(_COST).to_pylist()]
-    note = "The joint eigenvalue is the share of a variant's association that remains visible to those who report it."
+    note = "The joint eigenvalue is the attenuation of a variant's association by the mechanism."
     heads = [name.replace("_", " ") for name in _COST]
-    return [Table(heads, rows, "What each protocol buys for the same total, in nats", note)]
+    return [Table(heads, rows, "Protocols at the same total, in nats", note)]
 
 
 def _tables(study: Study) -> list[Part]:
@@ -153,6 +156,6 @@ def _caption(study: Study, measure: str) -> str:
     return (
         f"{label.format(alpha=study.options.alpha, top=study.options.top)} against the total ε of a person's record, "
         f"{people:,} people, {len(study.variants)} variants, {study.truth.compared.size} of them compared; "
-        f"{study.options.test} test. Points: means of {study.options.repeats} repeats; bars: one standard error up and down."
-        + ("" if reference is None else f" Grey line: {reference:g}.")
+        f"{study.options.test} test. Points: means of {study.options.repeats} repeats; bars: one standard error up "
+        "and down." + ("" if reference is None else f" Grey line: {reference:g}.")
     )

@@ -1,7 +1,7 @@
 """People of a study, and a simulated trait.
 
-People are those of a panel as they are, or as many as wanted, drawn from it with replacement. Statuses are the panel's, or
-drawn with the risk of k causal variants,
+People are those of a panel as they are, or as many as wanted, drawn from it with replacement. Statuses are the panel's,
+or drawn with the risk of k causal variants,
 
     logit Pr(case) = a + Σ ln ψ g,
 
@@ -46,11 +46,11 @@ class SimulatedTrait:
 
     def __post_init__(self) -> None:
         if self.causal < 1:
-            raise InvalidInput(f"``causal`` {self.causal}: is less than 1; give at least 1")
+            raise InvalidInput(f"``causal`` {self.causal}: must be at least 1")
         if not 1 / FARTHEST_ODDS <= self.odds_ratio <= FARTHEST_ODDS:
             raise InvalidInput(f"``odds_ratio`` {self.odds_ratio:g}: give 0.01 to {FARTHEST_ODDS:g}")
         if not 0 < self.cases < 1:
-            raise InvalidInput(f"share of cases {self.cases:g}: give one above 0 and below 1")
+            raise InvalidInput(f"proportion of cases {self.cases:g}: must be greater than 0 and less than 1")
 
     def risk(self, codes: Codes, generator: np.random.Generator) -> "Risk":
         """Draw the risk of these people, (n, V).
@@ -63,7 +63,7 @@ class SimulatedTrait:
         fit = np.flatnonzero(varies & (np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL))
         if fit.size < self.causal:
             raise InvalidInput(
-                f"``causal`` {self.causal}: only {fit.size} variants vary and have a frequency of 5 to 95 %; ask for fewer"
+                f"``causal`` {self.causal}: only {fit.size} variants have a frequency of 5 to 95 %; give fewer"
             )
         which = np.sort(generator.choice(fit, self.causal, replace=False))
         risk = Risk(which, math.log(self.odds_ratio), np.asarray(called[:, which].mean(axis=0)), 0.0)

@@ -1,6 +1,6 @@
 """The table of a SNP in POR §V-B: allele and status as one attribute of four categories, and its ordinary χ².
 
-A χ² of randomized counts is not valid; tests that are stand in :mod:`optrr.genomics.score_tests`.
+A χ² of randomized counts is not valid; valid tests are in :mod:`optrr.genomics.score_tests`.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What came out of a study: a row for each number of people, total and protocol, and what it was made from."""
+"""Results of a study: a row for each number of people, total and protocol, with the options and the data."""
 
 import math
 from collections.abc import Mapping
@@ -47,7 +47,8 @@ class Outcome:
 class Study(TableResult):
     """All outcomes, sorted by people, total and noncentrality left.
 
-    ``unavailable``: (total, method, why) where a method cannot reach a total. ``n`` people of the panel, of whom ``cases``.
+    ``unavailable``: (total, method, why) where a method cannot reach a total. ``n`` people of the panel, of whom
+    ``cases``.
     """
 
     options: StudyOptions
@@ -88,7 +89,7 @@ class Study(TableResult):
             *(f"total {t:g}: {m} is not available: {why}" for t, m, why in self.unavailable),
             *(
                 f"{o.people} people, total {o.total:g}, {o.method}: the naive test's type I error is "
-                f"{o.measures['naive_type_one'][0]:.3f} at level {self.options.alpha:g}; it is not valid"
+                f"{o.measures['naive_type_one'][0]:.3f} at level {self.options.alpha:g}; the naive test is not valid"
                 for o in self.naive_failures
             ),
         )
@@ -112,9 +113,11 @@ class Study(TableResult):
         found, variants = truth.associated.size, amount(truth.usable.size, "variant")
         of = f"share of {amount(found, 'associated variant')} with {level}" if found else "no variant is associated"
         return (
-            "Means over the repeats. Ratio: how much of the tests' noncentrality is left, most of it first. Power: "
-            f"{of}. Recall: share of the true top {truth.top.size} of {variants} among as many of the smallest p-values. "
-            f"Type one: share of variants with {level} under permuted statuses. Chi2 error: mean distance from the χ² of the "
+            "Means over the repeats. Ratio: noncentrality relative to true records, in decreasing order. Power: "
+            f"{of}. Recall: proportion of the true top {truth.top.size} of {variants} among as many of the smallest "
+            "p-values. "
+            f"Type one: proportion of variants with {level} under permuted statuses. Chi2 error: mean distance from "
+            "the χ² of the "
             f"true records; an answer that is always 0 has {self.zero_said}.",
             self.options.errors_said,
         )

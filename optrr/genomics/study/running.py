@@ -1,7 +1,7 @@
 """Run a study: a cell of a grid for each number of people, total and protocol, one after the other.
 
-All protocols of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its own, by
-the study's seed and the cell's name.
+All protocols of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its
+own, by the study's seed and the cell's name.
 """
 
 import hashlib
@@ -26,18 +26,18 @@ from optrr_solvers.arrays import FloatArray
 def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None = None) -> Study:
     """Draw people, randomize, test and compare.
 
-    For every number of people, total and method.
+    One for each number of people, total and method.
 
     Time O(people · totals · methods · repeats · n V); memory a few times the records, n · V bytes.
 
     Parameters
     ----------
     cohort
-        the panel; its statuses are not looked at where a trait is simulated.
+        the panel; its statuses are not used if a trait is simulated.
     options
-        what is compared.
+        totals, methods and measures.
     progress
-        told how many of how many repeats are done.
+        called with the number of finished repeats and of all repeats.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None =
     if options.trait is None:
         cohort.check_varies()
     refuse_single_copies(
-        cohort.variants.chromosome, "a study is of two copies: leave these variants out (plink --autosome)"
+        cohort.variants.chromosome, "a study needs two copies; leave these variants out (plink --autosome)"
     )
     names, seed = cohort.variants.name, options.seed
     layout = layout_of(genomic_domain(list(names), missing=options.missing_category))
@@ -63,7 +63,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None =
     truths = {n: Truth.of(panel, layout, options, n) for n in options.people} or {len(records): whole}
 
     def asked(n: int, repeat: int) -> tuple[Codes, FloatArray]:
-        """Draw the people of a repeat, the same for every protocol and total."""
+        """Draw the people of a repeat, the same for all protocols and totals."""
         if not options.draws_people:
             return records, whole.statistic
         drawn = panel.drawn(n, stream(seed, "people", n, repeat))

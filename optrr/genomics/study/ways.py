@@ -1,12 +1,12 @@
 """Protocols that randomize the same people's genotypes and status at the same total ε, for comparison.
 
     optimum       the certified optimum over all variants and the status
-    association   the questions that keep most of what the trend test needs, tested by likelihood
-                  (:mod:`optrr.genomics.designing`), for the share of cases and the frequencies that there are, as if they
+    association   the local queries with the most information for the trend test, tested by likelihood
+                  (:mod:`optrr.genomics.designing`), for the panel's proportion of cases and frequencies, as if these
                   were known from elsewhere
     inductive     POR's heuristic (status first, so that its ε is not the one replaced)
-    kronecker     each attribute on its own
-    unrandomized  the ordinary scan of true records, which protects nobody
+    kronecker     independent randomized response
+    unrandomized  the ordinary scan of true records, without privacy
 
 Each turns true records into tests of all variants, an estimate of each true χ², and odds ratios.
 """
@@ -61,8 +61,8 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
 class Seen:
     """Results of one randomized copy.
 
-    The tests, those that take it for true records where that has a meaning, an estimate of each true χ², (V,), and odds ratios
-    of the variants of these numbers.
+    The tests, those that take it for true records where that has a meaning, an estimate of each true χ², (V,), and odds
+    ratios of the variants of these numbers.
     """
 
     scores: Scores
@@ -74,9 +74,9 @@ class Seen:
 class StudiedWay(ABC):
     """A protocol.
 
-    ``epsilon`` is the total per person in nats, infinite without privacy; ``reported`` how many variants a person's record or
-    answer is about. ``per_copy``: whether odds ratios are per copy, by a logistic model, or of alleles; in Hardy–Weinberg
-    proportions these agree. ``labels``: what the design promises of attributes beside its total.
+    ``epsilon`` is the total per person in nats, infinite without privacy; ``reported`` how many variants a person's
+    record or answer is about. ``per_copy``: whether odds ratios are per copy, by a logistic model, or of alleles; in
+    Hardy–Weinberg proportions these agree. ``labels``: the design's statements on attributes in addition to its total.
     """
 
     epsilon: float
@@ -200,7 +200,7 @@ class StudiedPanel:
 
 def _questions(panel: StudiedPanel) -> VariantQuestions:
     if panel.missing:
-        raise InvalidInput("answers about a few variants have no category for missing calls; leave them out instead")
+        raise InvalidInput("answers about a few variants have no category for missing calls; leave missing calls out")
     if panel.test != "trend":
         raise InvalidInput(f"answers about a few variants have no {panel.test} test; compare the trend test")
     known = None if panel.frequencies is None else np.clip(panel.frequencies, _RAREST, 1 - _RAREST)
