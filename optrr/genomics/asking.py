@@ -265,7 +265,7 @@ class GenomicDesign(_FileDesign):
         if exposed := variants_with_missing(records):
             which = f"the missing calls of {amount(exposed, 'variant')}"
             said.append(
-                f"{which} are published without randomization: which calls are missing is not covered by epsilon"
+                f"{which} are published without randomization: they are not covered by epsilon"
             )
         return cohort.n, said
 

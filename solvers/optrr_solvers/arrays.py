@@ -1,4 +1,4 @@
-"""The array types that signatures name, and what is a number."""
+"""Array types for signatures, and the test for numbers."""
 
 import math
 from numbers import Real

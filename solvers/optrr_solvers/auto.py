@@ -1,15 +1,16 @@
 """Solve by name, or let the problem choose.
 
 ``auto`` takes the first exact method that suits: the closed form (one or two attributes, or all alike), counts of alike
-attributes where these make the lattice small, and the reduced program up to 20 attributes, with pairs up to 17. Beyond them, or
-where half of a time limit was not enough for an exact method, it tries the problem without its caps and pairs, the certified
-ball solver and, unless these closed the gap, products of blocks, POR's heuristic and Kronecker. It returns the smallest total
-of all laws that meet every requirement, with the largest lower bound of all certificates.
+attributes where these make the lattice small, and the reduced program up to 20 attributes, with pairs up to 17. Beyond
+them, or where half of a time limit was not enough for an exact method, it tries the problem without its caps and pairs,
+the certified ball solver and, unless these closed the gap, products of blocks, POR's heuristic and Kronecker. It
+returns the smallest total of all laws that meet every requirement, with the largest lower bound of all certificates.
 
-Products of blocks: heavy attributes apart from light ones, each block with the optimum of its own (MDR §4). Independent blocks
-meet every accuracy, pair (a pair across blocks is as visible as its attributes) and cap if each block does, and their totals
-add up. No such law beats the optimum, but it is never above Kronecker, and it is safe where the optimum of all attributes
-together cannot be found. The cut is made on sorted ε_i, where neighbours differ most; with caps, after every eight attributes.
+Products of blocks: heavy attributes apart from light ones, with the optimum of each block (MDR §4). Independent blocks
+meet every accuracy, pair (the eigenvalue of a pair across blocks is the product of its attributes') and cap if each
+block does, and their totals add up. No such law beats the optimum, but it is never above Kronecker, and it is safe
+where the optimum of all attributes together cannot be found. The cut is made on sorted ε_i, where neighbours differ
+most; with caps, after every eight attributes.
 """
 
 import math
@@ -105,8 +106,8 @@ def _timed_block(problem: Problem, members: IntArray, solver: Solver, seconds: f
 def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveOptions()) -> Solution:
     """Solve by name.
 
-    Raises InvalidProblem for an unknown method and for an option that the named method does not have, and whatever the method
-    raises.
+    Raises InvalidProblem for an unknown method and for an option that the named method does not have, and whatever the
+    method raises.
     """
     if method in METHODS:
         return METHODS[method].solve(problem, options)
@@ -191,7 +192,7 @@ class _Tried:
         if best.certificate is not None and best.certificate is self.certificate:
             return self._with_failures(best, started)
         if self.certificate is None:
-            note = "no bracket was found: this is a baseline; allow more time, or use milder epsilons"
+            note = "this is a baseline without a certified bracket; allow more time, or use less extreme epsilons"
             return self._with_failures(replace(best, notes=(note, *best.notes)), started)
         solution = checked(
             self.problem, best.method, best.law, self.certificate, started=started,
@@ -201,7 +202,7 @@ class _Tried:
 
     def _with_failures(self, solution: Solution, started: float) -> Solution:
         notes = tuple(
-            f"solved by {solution.method!r}, since an exact program failed ({why})" for why in self.failures[:1]
+            f"solved by {solution.method!r}, because an exact program failed ({why})" for why in self.failures[:1]
         )
         return replace(solution, notes=(*notes, *solution.notes), seconds=time.perf_counter() - started)
 
@@ -256,7 +257,8 @@ def _blocks(tried: _Tried, deadline: float) -> None:
     law = best_blocks(tried.problem, _block, seconds)
     if law is not None:
         notes = (
-            "blocks of attributes are randomized independently: no law found for all of them together has a smaller total",
+            "blocks of attributes are randomized independently: no law found for all of them together has a smaller "
+            "total",
         )
         started = time.perf_counter()
         tried.add(checked(tried.problem, "blocks", law, None, started=started, tolerance=None, notes=notes))

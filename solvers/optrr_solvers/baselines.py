@@ -1,11 +1,11 @@
 """Baselines: every attribute on its own, POR's inductive heuristic, and the pipeline that POR published.
 
-``kronecker`` (POR equation 1) randomizes every attribute on its own: every accuracy is met exactly, conditional ε_i = ε_i, and
-the price is the total Σ ε_i, which the optimum undercuts.
+``kronecker`` (POR equation 1) randomizes every attribute on its own: every accuracy is met exactly, conditional ε_i =
+ε_i, and the price is the total Σ ε_i, which the optimum undercuts.
 
-``inductive`` (POR §IV-B2, §IV-B3) has one density for every change set of two or more attributes, so a law is m + 2 numbers.
-POR carries densities y_0 (nothing changes), y_j (only j changes), relative to "two or more change" = 1, from k−1 to k
-attributes by y_j = r_k x_j − r_k + 1 and two linear equations. For the masses above the uniform answer,
+``inductive`` (POR §IV-B2, §IV-B3) has one density for each change set of two or more attributes, so a law is m + 2
+numbers. POR carries densities y_0 (nothing changes), y_j (only j changes), relative to "two or more change" = 1, from
+k−1 to k attributes by y_j = r_k x_j − r_k + 1 and two linear equations. For the masses above the uniform answer,
 
     e_0 = (y_0 − 1)/p,   e_j = (r_j − 1)(y_j − 1)/p,   p = Π r_j,
 
@@ -14,13 +14,13 @@ first two attributes (the closed form for two), and attribute k changes with pro
 
     e_k = f_k E − (d_k − f_k).
 
-The step is POR's as long as 1 ≤ y_k and y_j ≤ y_0 for every j; otherwise POR's fallback is e_k = 0, and attribute k is
-changed with probability d_k/(1 + E) whatever was asked for. Nothing grows, so nothing overflows: POR's y_j, as large as
-p, appear in logarithms only. O(m) instead of POR's O(m²).
+The step is POR's as long as 1 ≤ y_k and y_j ≤ y_0 for each j; otherwise POR's fallback is e_k = 0, and attribute k is
+changed with probability d_k/(1 + E) regardless of the request. Nothing grows, so nothing overflows: POR's y_j, as large
+as p, appear in logarithms only. O(m) instead of POR's O(m²).
 
-``por`` (POR §IV) takes the closed form for two attributes (§IV-B1), the linear program over all events for a few (§IV-A), by
-HiGHS, and the inductive heuristic beyond. It is here to compare with: method 'auto' keeps every ε_i and has the smallest total
-that is known for them.
+``por`` (POR §IV) takes the closed form for two attributes (§IV-B1), the linear program over all events for a few
+(§IV-A), by HiGHS, and the inductive heuristic beyond. It is here to compare with: method 'auto' keeps every ε_i and has
+the smallest total that is known for them.
 
 Letters: x, y densities before and after a step, e masses, d uniform flips, f flips. All ε in nats.
 """
@@ -52,15 +52,13 @@ def solve_kronecker(problem: Problem) -> Solution:
     """
     started = time.perf_counter()
     if problem.pairs and problem.kappa > 1:
-        raise InvalidProblem(
-            f"kappa = {problem.kappa:g}: method 'kronecker' keeps pairs exactly as visible as kappa = 1; use 'reduced'"
-        )
+        raise InvalidProblem(f"kappa = {problem.kappa:g}: method 'kronecker' supports only kappa = 1; use 'reduced'")
     law = ProductLaw(problem.sizes, problem.epsilons)
     return checked(problem, "kronecker", law, None, started=started, tolerance=None)
 
 
-# An achieved ε that differs by more than this from the requested one, relative to 1 + ε, counts as replaced. Rounding makes a
-# smaller difference.
+# An achieved ε that differs by more than this from the requested one, relative to 1 + ε, counts as replaced. Rounding
+# makes a smaller difference.
 CHANGED = 1e-9
 
 
@@ -70,12 +68,12 @@ def solve_inductive(problem: Problem) -> Solution:
     Status BASELINE, O(m), any m.
 
     The attributes are taken in the order given, as POR does. Sorting is not offered: the order decides which ε_i are
-    replaced, so no order is better for every total and every accuracy. The achieved ε_i are the law's; ``notes`` says
+    replaced, so no order is better for each total and every accuracy. The achieved ε_i are the law's; ``notes`` says
     how many differ from the request. Raises InvalidProblem where pairs or caps are asked for.
     """
     started = time.perf_counter()
     if problem.constrained:
-        raise InvalidProblem("method 'inductive' knows no pairs or caps; use 'reduced', 'classes' or 'kronecker'")
+        raise InvalidProblem("method 'inductive' supports no pairs or caps; use 'reduced', 'classes' or 'kronecker'")
     law: Law = ProductLaw(problem.sizes, problem.epsilons) if problem.m == 1 else few_changes(problem)
     notes = changed_epsilons(problem, law)
     return checked(problem, "inductive", law, None, started=started, tolerance=None, notes=notes)
@@ -133,8 +131,8 @@ def changed_epsilons(problem: Problem, law: Law) -> tuple[str, ...]:
     )
 
 
-# POR solves its program at ten attributes in every figure. At eleven it takes a tenth of a second where the ε_i are some nats,
-# and two seconds where they are below 1; at twelve a quarter of a second, and fifteen seconds.
+# POR solves its program at ten attributes in every figure. At eleven it takes a tenth of a second where the ε_i are
+# some nats, and two seconds where they are below 1; at twelve a quarter of a second, and fifteen seconds.
 MOST_BY_PROGRAM = 11
 
 
@@ -147,7 +145,7 @@ def solve_por(problem: Problem, options: SolveOptions = SolveOptions()) -> Solut
     Raises InvalidProblem where pairs or caps are asked for, SolveFailed where the program's answer fails its check.
     """
     if problem.constrained:
-        raise InvalidProblem("method 'por' knows no pairs or caps; use 'auto' or 'reduced'")
+        raise InvalidProblem("method 'por' supports no pairs or caps; use 'auto' or 'reduced'")
     if problem.m <= 2:
         return _labelled(closed_form.solve(problem, options), "the closed form; every requested epsilon is kept")
     if problem.m <= MOST_BY_PROGRAM:

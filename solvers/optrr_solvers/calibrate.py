@@ -1,8 +1,9 @@
 """Calibration: the accuracies, in given proportions, that spend a given total ε (POR's "fixed ratio"; theory §3.7).
 
-The smallest total grows with every ε_i, so along a ray ε_i = s · ratio_i one scale spends the total: the largest whose total,
-rounded up, stays within it. It is found by a secant on ln s, kept inside a bracket. A solver that fails at a scale counts as
-"too much" there. POR's heuristic is not monotone in s: then the whole range is looked at first (``scan``).
+The smallest total grows with every ε_i, so along a ray ε_i = s · ratio_i one scale spends the total: the largest whose
+total, rounded up, stays within it. It is found by a secant on ln s, kept inside a bracket. A solver that fails at a
+scale counts as "too much" there. POR's heuristic is not monotone in s: then the whole range is looked at first
+(``scan``).
 """
 
 import math
@@ -24,7 +25,8 @@ _STEP = 0.25
 _SAME_SCALE = 1e-10
 # Scales stay inside their range by this much, so that rounding carries no ε_i out of it.
 _INSIDE = 1e-12
-# Solves after which the best so far is the answer; a smooth total takes about ten, a scan the number below and some more.
+# Solves after which the best so far is the answer; a smooth total takes about ten, a scan the number below and some
+# more.
 _MOST_SOLVES = 256
 # Where the total is not monotone, this many scales are looked at: steps of about 15 % over the whole range.
 _SCANNED = 128
@@ -60,15 +62,15 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
 ) -> ScaledSolution:
     """Find the largest scale in ``scales`` with total ε at most ``total`` nats.
 
-    Its total is within ``tolerance`` (relative) below ``total``, unless the last scale fits as a whole or the total jumps.
-    Cost: about ten calls of ``solve_at``.
+    Its total is within ``tolerance`` (relative) below ``total``, unless the last scale fits as a whole or the total
+    jumps. Cost: about ten calls of ``solve_at``.
 
     Raises
     ------
     Infeasible
         where even the smallest scale needs more.
     SolveFailed, Infeasible
-        where no scale could be solved, or none has what is asked for beside.
+        If no scale could be solved, or none meets the other requirements.
     """
     search = _Bracket(solve_at, total, tolerance)
     ends = math.log(scales[0]), math.log(scales[1])
@@ -168,6 +170,6 @@ class _Bracket:
         if self.failure is not None and math.isinf(self.least):
             raise self.failure
         raise Infeasible(
-            f"a total epsilon of {self.total:g} is too small: the smallest accuracies that can be asked for need "
-            f"{self.least:.6g}; raise the total, or ask for fewer attributes"
+            f"a total epsilon of {self.total:g} is too small: the lowest supported accuracies need {self.least:.6g}; "
+            "raise the total, or use fewer attributes"
         )

@@ -50,7 +50,7 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     started = time.perf_counter()
     law: Law
     if problem.constrained:
-        raise InvalidProblem("method 'closed-form' knows no pairs or caps; use 'reduced', or drop them")
+        raise InvalidProblem("method 'closed-form' supports no pairs or caps; use 'reduced', or drop them")
     if problem.m == 1:
         law, certificate = ProductLaw(problem.sizes, problem.epsilons), Certificate(((0,),), (1,))
     elif problem.m == 2:

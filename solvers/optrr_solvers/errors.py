@@ -8,7 +8,7 @@
         InvalidCertificate  the certificate does not fit its problem
       SolveFailed           an answer did not survive its check (also a RuntimeError)
 
-Each message is one line: what was received, where, and the remedy; never a person's true value.
+Each message is one line: place, problem and remedy; never a person's true value.
 """
 
 import traceback
@@ -34,7 +34,7 @@ class OptrrError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Return the lines that notebooks show: the user's own code and the message.
 
-        What the package did in between says nothing to whoever mends the input; ``traceback.print_exc()`` still has it.
+        Frames of the package do not help to correct the input; ``traceback.print_exc()`` still shows them.
         """
         steps = traceback.walk_tb(self.__traceback__)
         own = [*takewhile(lambda step: str(step[0].f_globals.get("__name__")).partition(".")[0] not in _OURS, steps)]

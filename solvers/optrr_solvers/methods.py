@@ -1,7 +1,7 @@
-"""The table of methods: what each one is, what it takes and what it proves. A new solver is added here and nowhere else.
+"""The table of methods, with their inputs and guarantees. A new solver is registered only here.
 
-``auto``, the list of applicable methods, the command line's choices and the tests that run every solver on every case all read
-this table.
+``auto``, the list of applicable methods, the command line's choices and the tests that run every solver on every case
+all read this table.
 """
 
 import math
@@ -20,15 +20,15 @@ from optrr_solvers.solution import Solution
 
 # With more cells than this a lattice takes minutes, and the ball solver is faster.
 _CLASSES_CELLS = 1 << 19
-# With a row for every pair, the program on all change sets takes half a minute at this size, and minutes with two attributes
-# more.
+# With a row for each pair, the program on all change sets takes half a minute at this size, and minutes with two
+# attributes more.
 _PAIRS_AUTOMATIC = 17
 # POR's program takes up to a quarter of a minute here (small ε_i); it goes on to lp.MAX_LP for those who ask for it.
 _LP_IN_COMPARISONS = 12
 
 
 class Guarantee(StrEnum):
-    """What a method proves about its law."""
+    """Guarantee of a method."""
 
     EXACT = "exact"  # the optimum, up to rounding
     CERTIFIED = "certified"  # an upper and a lower bound, with the gap between them stated
@@ -45,9 +45,9 @@ class Method:
     name
         what users call it.
     run
-        the solver; it raises InvalidProblem or MethodTooLarge for what it does not take.
+        the solver; it raises InvalidProblem or MethodTooLarge for unsupported problems.
     guarantee
-        what its solutions prove.
+        guarantee of its solutions.
     summary
         one line for lists of methods.
     pairs, caps
@@ -57,10 +57,11 @@ class Method:
     options
         those fields of :class:`SolveOptions` that it heeds, of "tolerance" and "time_limit".
     fits
-        whether it takes this problem in reasonable time, beyond what the fields above say; comparisons run it then.
+        whether it takes this problem in reasonable time, beyond the limits of the fields above; comparisons run it
+        then.
     automatic
-        whether ``auto`` should try it. Exact methods are tried in the table's order until one succeeds; of all others, the best
-        law that keeps every requirement is returned.
+        whether ``auto`` should try it. Exact methods are tried in the table's order until one succeeds; of all others,
+        the best law that keeps every requirement is returned.
     """
 
     name: str
@@ -87,7 +88,7 @@ class Method:
     def solve(self, problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
         """Run the method.
 
-        Raises InvalidProblem if an option is given that the method does not have, and what the solver raises.
+        Raises InvalidProblem if the method does not have a given option, and the solver's errors.
         """
         for field in ("tolerance", "time_limit"):
             if getattr(options, field) is not None and field not in self.options:
@@ -172,7 +173,7 @@ METHODS: dict[str, Method] = {
             "kronecker",
             lambda problem, options: baselines.solve_kronecker(problem),
             Guarantee.BASELINE,
-            "every attribute randomized on its own",
+            "independent randomized response per attribute",
             pairs=True,
             caps=True,
             fits=lambda problem: not problem.pairs or problem.kappa <= 1,
@@ -192,5 +193,5 @@ def applicable(problem: Problem) -> tuple[str, ...]:
 def register(method: Method) -> None:
     """Add a method to the table. Raises InvalidProblem where the name is taken."""
     if method.name in METHODS:
-        raise InvalidProblem(f"there is a method {method.name!r} already; give the new one another name")
+        raise InvalidProblem(f"method {method.name!r} exists already; give the new one another name")
     METHODS[method.name] = method

@@ -12,8 +12,8 @@ from optrr_solvers.errors import InvalidProblem, written
 class SolveOptions:
     """What every caller may ask of any method; None leaves the method's own default.
 
-    ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower), bounds in
-    nats, infinite and 0 while there are none. Raises InvalidProblem for a tolerance or limit that is not above 0.
+    ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower),
+    bounds in nats, initially infinite and 0. Raises InvalidProblem for a tolerance or limit that is not above 0.
 
     Examples
     --------

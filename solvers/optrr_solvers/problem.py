@@ -71,9 +71,9 @@ class Problem:
     kappa
         how much of Kronecker's visibility of each pair to keep; above 1 the problem may be infeasible.
     caps
-        upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` where there is none; None where all are.
+        upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` for no limit; None for none at all.
     names
-        what to call the attributes in error messages; their position where empty.
+        names of the attributes for error messages; their positions if empty.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class Problem:
         bad = np.flatnonzero(~((wide >= low) & (wide <= high) & (wide == np.round(wide))))
         if bad.size:
             i = int(bad[0])
-            raise InvalidProblem(f"{self.name(i)} has size {sizes[i]}; a size is a whole number from {low} to {high}")
+            raise InvalidProblem(f"{self.name(i)} has size {sizes[i]}; give an integer from {low} to {high}")
         least, most = EPSILON_RANGE
         bad = np.flatnonzero(~((epsilons >= least) & (epsilons <= most)))
         if bad.size:
@@ -124,7 +124,8 @@ class Problem:
         object.__setattr__(self, "pairs", tuple(sorted(pairs)))
         if not (np.isfinite(real(self.kappa)) and self.kappa > 0):
             raise InvalidProblem(
-                f"``kappa``: {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
+                f"``kappa``: {written(self.kappa)}; give a positive number, 1 for the pair eigenvalue of independent "
+                "randomized response"
             )
         if self.caps is None:
             return

@@ -44,8 +44,8 @@ class Status(StrEnum):
 class Solution:
     """A mechanism's law with the two numbers that bracket the smallest total ε.
 
-    ``lower`` ≤ smallest possible total ε ≤ ``upper`` = ε of ``law``, all in nats, rounded outward. ``tolerance``: the gap up
-    to which it may be called optimal, None for a baseline.
+    ``lower`` ≤ smallest possible total ε ≤ ``upper`` = ε of ``law``, all in nats, rounded outward. ``tolerance``: the
+    gap up to which it may be called optimal, None for a baseline.
     """
 
     problem: Problem
@@ -98,8 +98,8 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     undercut = gap < -UNDERCUT_TOLERANCE * max(1.0, lower)
     if undercut and (tolerance is not None or not shortfalls(problem, law).any()):
         raise SolveFailed(
-            f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}, so the law is wrong; "
-            "use method 'auto' or milder epsilons, and please report this"
+            f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}, so the noise distribution is "
+            "wrong; use method 'auto' or less extreme epsilons, and please report this"
         )
     if tolerance is None:
         status = Status.BASELINE
@@ -107,14 +107,14 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
         try:
             require(problem, method, law)
         except SolveFailed as failed:
-            raise SolveFailed(f"{failed}; use method 'auto' or milder epsilons") from failed
+            raise SolveFailed(f"{failed}; use method 'auto' or less extreme epsilons") from failed
         status = Status.OPTIMAL
         if not gap <= tolerance and bracketed:
             status = Status.BRACKETED
         elif not gap <= tolerance:
             raise SolveFailed(
                 f"{method}: gap of {gap:.3g} nats (ε = {law.epsilon:.12g}, lower bound {lower:.12g}) "
-                f"exceeds {tolerance:g}; try another method or milder ε"
+                f"exceeds {tolerance:g}; try another method or less extreme epsilons"
             )
     return Solution(
         problem=problem,
@@ -155,6 +155,6 @@ def require(problem: Problem, method: str, law: Law) -> None:
         lam = problem.eigenvalues
         ratio = law.pair_eigenvalues()[i, j] / (problem.kappa * lam[i] * lam[j])
         if not ratio.min() >= 1 - PAIR_TOLERANCE:
-            raise SolveFailed(f"{method}: a preserved pair keeps only {ratio.min():.9g} of what was asked")
+            raise SolveFailed(f"{method}: a preserved pair keeps only {ratio.min():.9g} of the request")
     if problem.caps is not None and not np.all(law.conditional_epsilons() <= problem.caps + CAP_TOLERANCE):
         raise SolveFailed(f"{method}: a conditional epsilon exceeds its cap")

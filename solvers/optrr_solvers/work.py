@@ -1,12 +1,13 @@
-"""What the checks of a law or a certificate may take: seconds and bytes, known from its sizes before any is done.
+"""Estimates of the time and memory of checking a noise distribution or a certificate, before the check.
 
-The estimates are rough and never too low: they take no advantage of what the sums leave out, and their constants were measured
+The estimates are rough and never too low: they ignore the terms that sums skip, and their constants were measured
 on a computer of 2020.
 """
 
 from dataclasses import dataclass
 
-# Seconds for one step of arithmetic on an array of doubles, and on one of Python's integers; bytes of one of the latter.
+# Seconds for one step of arithmetic on an array of doubles, and on one of Python's integers; bytes of one of the
+# latter.
 STEP, INTEGER_STEP, INTEGER_BYTES = 1e-8, 1e-6, 100
 # Seconds for the marginal of one pair where a law has no table of them.
 MARGINAL = 1e-4

@@ -237,7 +237,7 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
     np.testing.assert_allclose(frequency, records.reports(Path("d.jsonl")).variants().frequency.estimate)
     Path("c.csv").write_text("sample,age\n1,3\n2,4\n")
     for more, said in (
-        ("--covariates c.csv", "numbered anew"),
+        ("--covariates c.csv", "no names to match"),
         ("--phenotype c.csv", "d.jsonl holds reports"),
     ):
         refused(capsys, f"gwas scan d.jsonl --design d.json {more}", said)

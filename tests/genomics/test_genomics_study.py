@@ -401,7 +401,7 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     code, _, err = command(
         capsys, "gwas", "randomize", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *WHO
     )
-    said = "the missing calls of 1 variant are published without randomization: which calls are missing is not covered by epsilon"
+    said = "the missing calls of 1 variant are published without randomization: they are not covered by epsilon"
     assert (code, err) == (0, f"warning: {said}\n")
     code, _, err = command(capsys, "gwas", "randomize", data, "--design", design, "-o", tmp_path / "r.bcf", *WHO)
     assert code == 2 and "use .bed, .csv or .parquet for" in err

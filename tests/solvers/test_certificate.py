@@ -128,7 +128,7 @@ GOOD = Certificate(single_classes(3), (5, 5, 7), ((0, 1, 1),), ((0, 2, True, 1),
         ({"classes": ((0,), (1,), (1,))}, "must hold every attribute"),
         ({"classes": ((0,), (1,), (2,), ()), "weights": (1, 1, 1, 1)}, "must hold every attribute"),
         ({"classes": ((0,), (1, 2)), "weights": (1, 1)}, "as alike, but they differ"),
-        ({"weights": (5, 5)}, "one weight for every class"),
+        ({"weights": (5, 5)}, "one weight for each class"),
         ({"weights": (5, -5, 7)}, "not a whole number of at least 0"),
         ({"weights": (5, 5.0, 7)}, "not a whole number of at least 0"),
         ({"weights": (5, True, 7)}, "not a whole number of at least 0"),
@@ -408,7 +408,7 @@ def test_what_proves_nothing_is_refused():
     assert lower_bound(problem, good) > 0
     for bad, why in [
         (replace(good, effects=(1, 1, 1)), "need not be preserved"),
-        (replace(good, effects=(1, 1)), "one for every class"),
+        (replace(good, effects=(1, 1)), "one for each class"),
         (replace(good, effects=(1, -1, 0)), "at least 0"),
         (replace(good, unit=0), "at least 0"),
         (replace(good, weights=(3, -3, 3)), "negative"),

@@ -107,9 +107,9 @@ def test_a_million_alike_attributes_are_solved(r, epsilon):
 def test_what_it_does_not_take():
     with pytest.raises(MethodTooLarge, match="got 3 that differ; use 'reduced'"):
         solve(Problem([2, 2, 3], [1, 1, 1]))
-    with pytest.raises(InvalidProblem, match="knows no pairs"):
+    with pytest.raises(InvalidProblem, match="supports no pairs"):
         solve(Problem([2, 2], [1, 1], pairs=((0, 1),)))
-    with pytest.raises(InvalidProblem, match="knows no pairs or caps"):
+    with pytest.raises(InvalidProblem, match="supports no pairs or caps"):
         solve(Problem([2, 2], [1, 1], caps=np.array([2.0, np.inf])))
     assert closed_form.applies(Problem([2, 2, 2], [1, 1, 1]))
     assert not closed_form.applies(Problem([2, 2, 2], [1, 1, 2]))

@@ -1,7 +1,8 @@
-"""The reverse of design: the total ε is fixed, the error of a workload is to be small (theory §3.7).
+"""Allocation: minimize the error of a workload at a fixed total ε, the reverse of design (theory §3.7).
 
-``problem`` says what is asked and what is answered, ``workload`` what an error is. ``best`` chooses among the methods for laws
-of change sets: ``lattice`` and ``program`` where the lattice of counts is small, ``search`` with ``profiles`` for any number of
-attributes, ``split`` for the baselines, which answer every block on its own. ``bound`` is what no law can go below. ``mixture``
-and ``required`` are random questions about a few attributes, ``any_mechanism`` what no mechanism at all can go below.
+``problem`` has the problem and its result, ``workload`` the error. ``best`` chooses among the methods for noise
+distributions on change sets: ``lattice`` and ``program`` where the lattice of counts is small, ``search`` with
+``profiles`` for any number of attributes, ``split`` for the baselines, which randomize each block independently.
+``bound`` is the lower bound for all noise distributions. ``mixture`` and ``required`` are randomized mixtures of local
+queries about a few attributes, ``any_mechanism`` the lower bound for any ε-LDP mechanism.
 """

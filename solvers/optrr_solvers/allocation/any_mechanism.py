@@ -1,21 +1,24 @@
-"""Lower bounds that hold for every ε-LDP mechanism: the best multipliers of (*) in :mod:`optrr_solvers.allocation.delsarte`.
+"""Lower bounds that hold for each ε-LDP mechanism: the best multipliers of (*) in :mod:`optrr_solvers.allocation.delsarte`.
 
 For all p at once, with u = Y/e^ε and in units of sinh²(ε/2), they maximise the concave
 
     2 Σ_S √(a_S c_S) − q(β, u) − Σ_l z_l cap_l,      q = β²/(β − u) where u ≤ β/2, else 4u,
 
 subject to Y_S ≤ β. A logarithmic barrier keeps these; each Newton step maximises the quadratic model over non-negative
-variables. With few cells the sets' spectra w_S of every p = j/N, times how often that p occurs, are a convex program of their
-own, whose dual variables are the multipliers.
+variables. With few cells the sets' spectra w_S of every p = j/N, times how often that p occurs, are a convex program of
+their own, whose dual variables are the multipliers.
 
-Where errors are required: at a total ε no mechanism has errors G_U ≤ τ_U where, for some weights v ≥ 0 of the tables with
-Σ v_U τ_U = 1, the right side of (*) exceeds 1. With y/e^ε in place of y, and v τ in place of v, the best of both maximise
+Where errors are required: at a total ε no mechanism has errors G_U ≤ τ_U where, for some weights v ≥ 0 of the tables
+with Σ v_U τ_U = 1, the right side of (*) exceeds 1. With y/e^ε in place of y, and v τ in place of v, the best of both
+maximise
 
-    2 Σ_S √(a_S c_S) − Σ_l z_l cap_l − max_{0≤t≤1} 4 (β t − (β − u) t²) − (Σ_U v_U)²/2,     Y_S ≤ β, u ≤ β, and all are ≥ 0,
+    2 Σ_S √(a_S c_S) − Σ_l z_l cap_l − max_{0≤t≤1} 4 (β t − (β − u) t²) − (Σ_U v_U)²/2,     Y_S ≤ β, u ≤ β, and all are
+    ≥ 0,
 
-which is concave: a is linear in v, and c in the multipliers. As 2 √(a c) is the least a/e + c e, the conditions of optimality
-hold e, the energies, and t as unknowns of their own; the predictor–corrector steps of Mehrotra (SIAM J. Optim. 2, 1992) solve
-them. Roots alone have no slope where a_S and c_S vanish together: for an attribute that is told more of than is required.
+which is concave: a is linear in v, and c in the multipliers. As 2 √(a c) is the least a/e + c e, the conditions of
+optimality have e, the energies, and t as additional unknowns; the predictor–corrector steps of Mehrotra (SIAM J. Optim.
+2, 1992) solve them. Without these the square roots are not differentiable where a_S and c_S vanish together: for an
+attribute that is more accurate than required.
 """
 
 import importlib
@@ -36,7 +39,8 @@ from optrr_solvers.threads import one_thread
 
 # Most steps, and the gap and the residuals that end them; values are near 1.
 _INTERIOR_STEPS, _GAP, _RESIDUAL = 80, 1e-8, 1e-4
-# The sum of products at the start, the part of the longest step that is taken, and the least y at the start to the largest.
+# The sum of products at the start, the part of the longest step that is taken, and the least y at the start to the
+# largest.
 _START, _PART, _LEAST = 10.0, 0.95, 1e-6
 # Added to the diagonal, relative to it, against rounding.
 _RIDGE = 1e-13
@@ -46,7 +50,8 @@ _BARRIER, _LITTLE = 10.0 ** -np.arange(0.0, 11.0), 1e-2
 _STEPS, _ENTER, _SHORTEST = 60, 50, 1e-8
 # Totals that are tried, how far beyond the one that is proved, and the gain of total, relative, that ends them.
 _ROUNDS, _AHEAD, _TOTAL_FOUND = 20, 8.0, 1e-7
-# Most patterns, and most blocks of tables, for a total; fewer where there are more than 2,500 effects. Turns at the weights.
+# Most patterns, and most blocks of tables, for a total; fewer where there are more than 2,500 effects. Turns at the
+# weights.
 _COLUMNS, _ENTRIES, _TURNS = 400, 1_000_000, 1000
 # Relative rounding.
 _ROUNDING = 1e-9
@@ -184,8 +189,8 @@ def weights_and_multipliers(
 ) -> tuple[FloatArray, Multipliers]:
     """Compute the best weights and multipliers from starting weights of sum 1.
 
-    ``errors`` are the a_S of each weight, in units of sinh²(ε/2): (effects, weights). Some 40 steps, each of time O(n² (n +
-    effects + kinds of sets)) for n weights and multipliers.
+    ``errors`` are the a_S of each weight, in units of sinh²(ε/2): (effects, weights). Some 40 steps, each of time O(n²
+    (n + effects + kinds of sets)) for n weights and multipliers.
     """
     limits, grown = program.caps.size, 1 + program.gain
     kinds, patterns = program.effects.shape
@@ -231,13 +236,14 @@ def accuracy_bound(
 ) -> float:
     """Bound the total ε of every mechanism that meets required errors from below.
 
-    Below the returned total, in nats and rounded down, no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table.
+    Below the returned total, in nats and rounded down, no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for each table.
 
-    At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. The best v and
-    multipliers of a total prove all totals up to where they give 1; a secant search for the total whose own reach 1 takes some
-    ten of them.
+    At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. The best v
+    and multipliers of a total prove all totals up to where they give 1; a secant search for the total whose own reach 1
+    takes some ten of them.
 
-    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required; ``progress`` is called with the total so far.
+    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required; ``progress`` is called with the total
+    so far.
     """
     wanted = np.flatnonzero(np.isfinite(targets))
     if not wanted.size:
@@ -398,7 +404,7 @@ def _constrained_step(hessian: FloatArray, slope: FloatArray, x: FloatArray) -> 
 
 
 def for_each_share(program: DelsarteProgram) -> Multipliers | None:
-    """Compute a set of multipliers for every p = j/N; None if the solver fails."""
+    """Compute a set of multipliers for each p = j/N; None if the solver fails."""
     cp: Any = importlib.import_module("cvxpy")
     workload, p, shape = program.workload, program.shares, [g.size + 1 for g in program.groups]
     members = [set(g.tolist()) for g in program.groups]

@@ -1,20 +1,22 @@
-"""The report on a status and a genotype that shows their association best (theory §3.10).
+"""The report on a status and a genotype with the most information on their association (theory §3.10).
 
-A report names one of several sets of cells of the table genotype × status; set y has the chance w_y if the true cell is outside
-of it and e^ε w_y inside. Every output of every ε-private channel is a mixture of such ones, and to know which one it was never
-tells less, so that no report on the two tells more than the best of this form: it is the best of all.
+A report names one of several sets of cells of the table genotype × status; set y has the probability w_y if the true
+cell is outside the set and e^ε w_y if it is inside. Each output of any ε-LDP channel is a mixture of such sets, and
+observing the component never reduces the information, so the best report of this form is the best of all reports on the
+two.
 
-In a population of independent genotype and status let u_δ be the score of the log odds ratio per copy of an allele, and u_η
-those of what else is unknown: the share of cases and the frequencies of the genotypes. With u_y the mean of u given y,
+In a population of independent genotype and status let u_δ be the score of the log odds ratio per copy of an allele, and
+u_η those of the nuisance parameters: the proportion of cases and the frequencies of the genotypes. With u_y the mean of
+u given y,
 
     I(w) = Σ_y Pr(y) u_y u_yᵀ + known,      J(w) = min_c (1, −c) I(w) (1, −c)ᵀ
 
-is the information about δ that is left, of one report; ``known`` is what other people tell about the share of cases. J is the
-least of functions linear in w, so that its largest mean over populations is found by cutting planes, and each linear program
-is a bound that no report passes. The bounds of :mod:`optrr_solvers.allocation.delsarte` add nothing: the program is over all
-sets of the six cells, and J in populations that are not uniform is no sum of a_S/e_S.
+is the information on δ that one report keeps; ``known`` is the information of other reports on the proportion of cases.
+J is the minimum of functions linear in w, so its largest mean over populations is found by cutting planes, and each
+linear program is an upper bound for all reports. The bounds of :mod:`optrr_solvers.allocation.delsarte` add nothing:
+the program is over all sets of the six cells, and J in populations that are not uniform is no sum of a_S/e_S.
 
-Letters: w weight of a set, y a set, u score, δ effect, η nuisance, c what is taken from the nuisance's scores.
+Letters: w weight of a set, y a set, u score, δ effect, η nuisance, c coefficients of the nuisance's scores.
 """
 
 import math
@@ -40,7 +42,7 @@ class Population:
 
     ``frequency`` is the allele's, ``cases`` the proportion of cases.
 
-    ``known``: the information of everybody else about the logit of the share of cases, for each person who answers.
+    ``known``: the information of all other reports on the logit of the proportion of cases, per respondent.
     """
 
     frequency: float
@@ -116,8 +118,8 @@ class BestReport:
 def best_report(populations: Sequence[Population], total: float) -> BestReport:
     """Find the report that keeps most information on average over populations.
 
-    Above ``kept`` the bound is by 0.1 %, and by what it costs that one answer in a hundred names one cell, so that nothing
-    stays unknown.
+    The bound exceeds ``kept`` by 0.1 %, plus the cost of naming one cell in one of a hundred answers, which makes all
+    parameters identifiable.
     """
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
@@ -157,12 +159,14 @@ class _CuttingPlanes:
 
     Set k holds the cells whose bits are set in k + 1.
 
-    The linear program's variables are v = w (1 + g/2), g = e^ε − 1, and β, how much of v holds a true cell, whichever it is:
+    The linear program's variables are v = w (1 + g/2), g = e^ε − 1, and β, how much of v holds a true cell, whichever
+    it is:
 
-        Σ_S v_S 1[x ∈ S] = β for every cell x,      (Σ_S v_S + g β)/(1 + g/2) = 1,
+        Σ_S v_S 1[x ∈ S] = β for each cell x,      (Σ_S v_S + g β)/(1 + g/2) = 1,
 
-    whose numbers are of ordinary size at any ε: ``balance`` (7, sets + 1) and ``balanced``. What is kept is counted in units of
-    ``scale``, about what can be kept. ``cells`` are the weights of naming one cell, by randomized response, shape (sets,).
+    whose numbers are of ordinary size at any ε: ``balance`` (7, sets + 1) and ``balanced``. Kept information is in
+    units of ``scale``, about its maximum. ``cells`` are the weights of naming one cell, by randomized response, shape
+    (sets,).
     """
 
     def __init__(self, populations: Sequence[Population], total: float) -> None:
@@ -198,7 +202,7 @@ class _CuttingPlanes:
     def completed(self, solution: FloatArray) -> FloatArray:
         """Remove rounding errors from weights, and add those of naming single cells.
 
-        The result is nonzero for the sets of the solution and for every single cell, and holds each true cell equally
+        The result is nonzero for the sets of the solution and for each single cell, and holds each true cell equally
         often.
         """
         half, weights = 1 + self.gain / 2, solution[: self.sets]

@@ -1,13 +1,12 @@
-"""The most accurate law of a given total, or the smallest total for given accuracies, by the method that suits, as a Solution.
+"""Choose the method for the most accurate noise distribution of a total, or the smallest total for accuracies.
 
-    ceilings     every ceiling fits the total and single attributes are all that counts: the certified design at the ceilings
-    lattice      few attributes, or few different ones (:mod:`optrr_solvers.allocation.lattice`)
-    program      the same by one convex program, and accuracies required of joint tables
-    search       any number (:mod:`optrr_solvers.allocation.search`)
-    accuracies   the design that just meets what is required
+    ceilings     all ceilings fit the total and the workload has only single attributes: the certified design at the
+    ceilings lattice      few attributes, or few different ones (:mod:`optrr_solvers.allocation.lattice`) program
+    the same by one convex program, and accuracies required of joint tables search       any number
+    (:mod:`optrr_solvers.allocation.search`) accuracies   the design that just meets the requirements
 
-The law of an allocation is also the answer to the design problem of its own accuracies; its one-way multipliers prove the
-bound.
+The distribution of an allocation also solves the design problem of the accuracies that it has; its one-way multipliers
+prove the bound.
 """
 
 import math
@@ -30,17 +29,17 @@ from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution, Status
 from optrr_solvers.threads import one_thread
 
-# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
-# summed over instead of vectors of counts.
+# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights
+# are summed over instead of vectors of counts.
 _BITS, _FEWER_BITS = 53, 22
 
 
 @dataclass(frozen=True, eq=False)
 class Allocated:
-    """A solution, what solved it, the total it was solved for, and what is proved.
+    """A solution, with its method, the requested total, and the proved bounds.
 
-    No law of that total has an error below ``lower_error``; where accuracies were required instead of a total, no law that
-    meets them has a total below ``least_total``.
+    No law of that total has an error below ``lower_error``; where accuracies were required instead of a total, no law
+    that meets them has a total below ``least_total``.
     """
 
     solution: Solution
@@ -75,9 +74,9 @@ def most_accurate(problem: AllocationProblem, pairs: Pairs = ()) -> Allocated:
     Raises
     ------
     Infeasible, MethodTooLarge, InvalidInput
-        one line each; where a wish cannot be met, with the number that can.
+        one line each; for a constraint that cannot be met, with a number that can.
     SolveFailed
-        where a solver's answer did not survive its check.
+        If a solver's answer fails its check.
     """
     least = _least(problem)
     allocated = None if pairs else _at_ceilings(problem)
@@ -137,11 +136,11 @@ def _least(problem: AllocationProblem) -> SmallestTotal | None:
         return None
     least = smallest_total(problem)
     if least.lower > problem.total:
-        what = "required accuracies" if np.isfinite(problem.target).any() else "smallest epsilons of attributes"
+        what = "required accuracies" if np.isfinite(problem.target).any() else "minimum epsilons of attributes"
         raise Infeasible(
             f"total epsilon {problem.total:g} is too small for the {what}: they need at least "
             f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the "
-            "total or lower them"
+            "total or relax the requirements"
         )
     return least
 
@@ -158,8 +157,8 @@ def _solution(
     if faint.size:
         i = int(faint[0])
         raise InvalidInput(
-            f"{problem.name(i)} would get epsilon {achieved[i]:.2g}, less than can be used; raise the total, its weight or its "
-            "smallest epsilon, or leave it out"
+            f"{problem.name(i)} would get epsilon {achieved[i]:.2g}, which is too small; raise the total, its weight "
+            "or its minimum epsilon, or leave it out"
         )
     reached = Problem(problem.workload.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=problem.names)
     return Solution(

@@ -1,27 +1,28 @@
-"""What no law of a given total ε can go below, for any number of attributes (theory §3.3, §3.7).
+"""The lower bound of the error at a total ε, for any number of attributes (theory §3.3, §3.7).
 
 Every law of total at most E has Σ g_W λ_W ≤ v for any multipliers g and any v with
 
     φ(v) = E_μ[(h − v)⁺] − v/(e^E − 1) ≤ 0,      h = Σ g_W χ_W,                                           (cut)
 
-(:mod:`optrr_solvers.allocation.lattice`). A cut bounds the laws' λ from outside, and the workload's error is at least its
-minimum subject to it; that minimum's dual
+(:mod:`optrr_solvers.allocation.lattice`). A cut bounds the laws' λ from outside, and the workload's error is at least
+its minimum subject to it; that minimum's dual
 
     max_{y ≥ 0}  Σ_W min_λ (C_W/λ² + y N_W λ) − y V,     minimum at λ_W = (2 C_W/(y N_W))^{1/3} within the limits,
 
 has one variable, and each of its values is a lower bound.
 
-Where the cells of the lattice can be listed, φ is a sum over them. Beyond, g is chosen so that h is a function of two totals:
-with g_ij = 2 a_i a_j, and A = Σ a_i χ_i,
+Where the cells of the lattice can be listed, φ is a sum over them. Beyond, g is chosen so that h is a function of two
+totals: with g_ij = 2 a_i a_j, and A = Σ a_i χ_i,
 
     h = A² + Σ_i (g_i χ_i − a_i² χ_i²),
 
-where χ_i takes two values, so both sums are totals. The a_i are such that A is on a grid; what the other total gains is rounded
-at random with the right mean, which by convexity can only raise E_μ[(h − v)⁺]. So their joint law is a two-dimensional dynamic
-program that only adds non-negative numbers. At the optimum g_ij is near such a product, the nearer the larger the total: the
-certified gap of all pairs is 12 % at a total of 1, 4 % at 2, 0.6 % at 4 among 21 different attributes, and 45 %, 15 %, 1 %
-among 50. Effects of three attributes or more, and pairs outside the largest clique of wanted pairs,
-get g = 0 and only the most that any law gives them alone: where the tables are mostly such, the bound says little.
+where χ_i takes two values, so both sums are totals. The a_i are such that A is on a grid; increments of the other total
+are rounded at random with the right mean, which by convexity can only raise E_μ[(h − v)⁺]. So their joint law is a
+two-dimensional dynamic program that only adds non-negative numbers. At the optimum g_ij is near such a product, and the
+nearer the larger the total: the certified gap of all pairs is 12 % at a total of 1, 4 % at 2, 0.6 % at 4 among 21
+different attributes, and 45 %, 15 %, 1 % among 50. Effects of three attributes or more, and pairs outside the largest
+clique of wanted pairs, get g = 0 and only the largest value that any distribution gives them alone: if most tables are
+of this kind, the bound is weak.
 """
 
 import math
@@ -46,8 +47,8 @@ from optrr_solvers.laws.base import Law
 _RAISE = 1e-11
 # The multiplier of a cut is looked for up to so many times what it is without limits, by halving so often.
 _FAR, _BISECTIONS = 2.0**40, 60
-# Limits on the joint law of two totals: its entries times the attributes, so that a cut takes some seconds at most, and its
-# entries alone, so that it fits in memory.
+# Limits on the joint law of two totals: its entries times the attributes, so that a cut takes some seconds at most, and
+# its entries alone, so that it fits in memory.
 _WORK, _MOST_ENTRIES = 1 << 27, 1 << 20
 # Where there are pairs, the second total takes this many values: it is rounded at random, so it may be coarse.
 _SECOND = 1024
@@ -55,7 +56,7 @@ _SECOND = 1024
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """normal · λ ≤ limit for every law of total at most E."""
+    """normal · λ ≤ limit for each law of total at most E."""
 
     normal: FloatArray
     limit: float
@@ -91,7 +92,8 @@ def minimum_under_cut(
 def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
     """Compute the limits of λ by row (effects, then classes), shape (rows,) each.
 
-    For effects the most that any law of total E gives them, for classes the problem's floors and ceilings; 0 where none.
+    For effects the most that any law of total E gives them, for classes the problem's floors and ceilings; 0 where
+    none.
     """
     workload = problem.workload
     effects = len(workload.effects)
@@ -135,8 +137,8 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
 
     The bound holds within the problem's limits; it is from the cut at the λ of ``law``.
 
-    ``push``: multipliers of floors (≥ 0) and ceilings (≤ 0) by row, shape (rows,), 0 on effects; without them limits are
-    ignored. Within rounding of optimal where :class:`CellCuts` applies and law and multipliers are.
+    ``push``: multipliers of floors (≥ 0) and ceilings (≤ 0) by row, shape (rows,), 0 on effects; without them limits
+    are ignored. Within rounding of optimal where :class:`CellCuts` applies and law and multipliers are.
     """
     workload = problem.workload
     low, high = limits_of_rows(problem)
@@ -221,7 +223,7 @@ class TwoTotalsCuts:
     def _product(self, wanted: FloatArray) -> FloatArray:
         """Fit a so that 2 a_g a_h is nearest, in ratio, to the wanted pair multipliers.
 
-        One a for every class, shape (G,).
+        One a for each class, shape (G,).
         """
         clique = self._clique(wanted)
         place = {g: k for k, g in enumerate(clique)}

@@ -1,19 +1,23 @@
-"""Lower bounds on the error of every ε-LDP mechanism: Delsarte's linear program over sets of records, and limits of energies.
+"""Lower bounds on the error of any ε-LDP mechanism: Delsarte's linear program over sets of records, and energy limits.
 
-Setting: records X = Π {1..r_i}, N = |X|, uniform reference population; n people, one report each through any ε-LDP channel, of
-any output alphabet, which may differ between people and depend on earlier answers; estimates unbiased near the uniform
-population. The attributes in no table are dropped: a mechanism that averages over them is ε-LDP too.
+Setting: records X = Π {1..r_i}, N = |X|, uniform reference population; n people, one report each through any ε-LDP
+channel, of any output alphabet, which may differ between people and depend on earlier answers; estimates unbiased near
+the uniform population. The attributes in no table are dropped: a mechanism that averages over them is ε-LDP too.
 
-Of a report y let d_y(x) = Q(y|x)/mean_x Q(y|x), and e_S its mean square on the effects of the attribute set S, averaged over y.
+Of a report y let d_y(x) = Q(y|x)/mean_x Q(y|x), and e_S its mean square on the effects of the attribute set S, averaged
+over y.
 
-1. Information. n Σ_U weight_U E‖π̂_U − π_U‖² ≥ Σ_S a_S/e_S, a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i, dim_S = Π_{i∈S} (r_i−1).
-2. Sets. d_y lies in a cube, so it is an average of densities (1 + g 1_A)/(1 + gp), g = e^ε − 1, A ⊂ X, p = |A|/N = j/N; e_S is
-   convex, so it is at most an average of w_S g²/(1 + gp)², w_S = ‖P_S 1_A‖². Its complement has the same w_S: p ≤ 1/2 suffices.
-3. Delsarte. f_D, the mean of 1_A(x) 1_A(x') over all pairs that differ exactly in the attributes D, is not negative, and
+1. Information. n Σ_U weight_U E‖π̂_U − π_U‖² ≥ Σ_S a_S/e_S, a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i, dim_S = Π_{i∈S}
+(r_i−1). 2. Sets. d_y lies in a cube, so it is an average of densities (1 + g 1_A)/(1 + gp), g = e^ε − 1, A ⊂ X, p =
+|A|/N = j/N; e_S is
+   convex, so it is at most an average of w_S g²/(1 + gp)², w_S = ‖P_S 1_A‖². Its complement has the same w_S: p ≤ 1/2
+   suffices.
+3. Delsarte. f_D, the mean of 1_A(x) 1_A(x') over all pairs that differ exactly in the attributes D, is not negative,
+and
 
        f_D = Σ_S w_S λ_S(D),     λ_S(D) = Π_{i∈S∩D} −1/(r_i−1),     w_∅ = p²,     Σ_S w_S = f_∅ = p.
 
-So for all y_D ≥ 0 and β with Y_S = Σ_D y_D λ_S(D) ≤ β for every S ≠ ∅, and Y = Σ_D y_D,
+So for all y_D ≥ 0 and β with Y_S = Σ_D y_D λ_S(D) ≤ β for each S ≠ ∅, and Y = Σ_D y_D,
 
     Σ_{S≠∅} (β − Y_S) w_S  =  β (p − p²) + Y p² − Σ_D y_D f_D,
 
@@ -24,21 +28,24 @@ where the last term is ≤ 0. Limits Σ_S b_lS e_S ≤ cap_l of energies hold to
     parts          Σ_B c_B Σ_{∅≠S⊆B} e_S ≤ κ_R(ε), disjoint sets B: the relative entropy of d_y to the uniform law is
                    at least the sum of those of its margins d_B, and each of these at least c_B times the energy of B
 
-where cap_K(ε) = max_{1≤j<K} p(1−p) g²/(1+gp)², p = j/K, which is below sinh²(ε/2) and tends to it, κ_R(ε) = max_j of the
-entropy of the same two-valued density, and c_B = f(t)/(t−1)², f(t) = t ln t − t + 1, at the largest value t = K e^ε/(K − 1 +
-e^ε) that a margin over K cells can have. The last helps where ε is large and attributes are many.
+where cap_K(ε) = max_{1≤j<K} p(1−p) g²/(1+gp)², p = j/K, which is below sinh²(ε/2) and tends to it, κ_R(ε) = max_j of
+the entropy of the same two-valued density, and c_B = f(t)/(t−1)², f(t) = t ln t − t + 1, at the largest value t = K
+e^ε/(K − 1 + e^ε) that a margin over K cells can have. The last helps where ε is large and attributes are many.
 
 With c_S = β − Y_S + Σ_l z_l b_lS the Cauchy–Schwarz inequality proves
 
-    Σ_S a_S/e_S  ≥  (Σ_S √(a_S c_S))² / (max_p [β (p − p²) + Y p²] g²/(1 + gp)² + Σ_l z_l cap_l).                       (*)
+    Σ_S a_S/e_S  ≥  (Σ_S √(a_S c_S))² / (max_p [β (p − p²) + Y p²] g²/(1 + gp)² + Σ_l z_l cap_l).
+    (*)
 
-Any multipliers prove it, so the search for the best (:mod:`optrr_solvers.allocation.any_mechanism`) need not be trusted. One
-set (β, y) for every p = j/N, with the least c_S of all, proves more than one for all p. y = z = 0 is the bound by sinh²(ε/2).
+Any multipliers prove it, so the search for the best (:mod:`optrr_solvers.allocation.any_mechanism`) need not be
+trusted. One set (β, y) for each p = j/N, with the least c_S of all, proves more than one for all p. y = z = 0 is the
+bound by sinh²(ε/2).
 
 y_D is the same for all D with as many attributes of every group. Where a group's sizes differ, Y_S is affine in each of
 its rates 1/(r_i−1), so its largest value is where each of them is the least or the greatest.
 
-P. Delsarte, An algebraic approach to the association schemes of coding theory, Philips Research Reports Supplements 10, 1973.
+P. Delsarte, An algebraic approach to the association schemes of coding theory, Philips Research Reports Supplements 10,
+1973.
 """
 
 import math
@@ -54,14 +61,16 @@ from optrr_solvers.allocation.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidProblem
 
-# Beyond this ε the error is sampling's; squares of the exponential still are numbers.
+# Largest ε: beyond it only the sampling error is left; squares of its exponential are finite.
 MOST_EPSILON = 300.0
-# Beyond this many cells the best share of them is taken for one that can be had, which raises the cap by less than 1e-6 of it.
+# Number of cells beyond which the best share is not rounded to a multiple of 1/N, which raises the cap by less than
+# 1e-6 of it.
 MANY_CELLS = 1 << 20
-# Below this t − 1, c_B is a series, which is off by a third of the above at most.
+# Largest t − 1 at which c_B is a series, whose error is at most a third of the last term above.
 _SERIES = 1e-2
-# Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3 s. Beyond
-# fewer, attributes of equal sizes are counted together: their multipliers are nearly equal, and the search among ties is slow.
+# Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3
+# s. Beyond fewer, attributes of equal sizes are counted together: their multipliers are nearly equal, and the search
+# among ties is slow.
 MOST_PATTERNS, _MOST_ROWS, _MANY_PATTERNS = 4096, 4200, 512
 # Limits that have multipliers: those that the energies of y = z = 0 reach to this share, and the most of them.
 _REACHED, _MOST_LIMITS = 0.9, 500
@@ -203,10 +212,11 @@ class DelsarteProgram:
     groups
         Attributes among which the members of a pattern are counted; none where there are too many patterns.
     effects, guards
-        λ_S(D) averaged over each kind of pattern D ≠ ∅, for the workload's effects and for every kind of set S, shape
+        λ_S(D) averaged over each kind of pattern D ≠ ∅, for the workload's effects and for each kind of set S, shape
         (effects or sets, patterns). The first guard is 0, for β ≥ 0.
     chosen, limits, caps
-        Which limits have multipliers; b_lS, over the number of effects like S, and cap_l: (effects, limits) and (limits,).
+        Which limits have multipliers; b_lS, over the number of effects like S, and cap_l: (effects, limits) and
+        (limits,).
     """
 
     workload: TableWorkload
@@ -312,7 +322,7 @@ def delsarte_program(
     Raises InvalidProblem where the groups that are given have more patterns.
     """
     if groups and _too_many(workload, groups, patterns):
-        raise InvalidProblem("the groups of a bound have too many patterns")
+        raise InvalidProblem("the groups of a bound have too many patterns; merge groups")
     groups, kinds = groups or _groups(workload, patterns), len(workload.effects)
     effects: FloatArray = np.ones((kinds, 1))
     guards: FloatArray = np.ones((1, 1))

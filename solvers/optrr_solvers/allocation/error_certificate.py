@@ -1,6 +1,6 @@
-"""A lower bound on the error of every ε-LDP mechanism with the multipliers that prove it, as plain values for files.
+"""A certified lower bound on the error of any ε-LDP mechanism, with its multipliers as plain values for files.
 
-Whoever reads one recomputes the bound from them (:mod:`optrr_solvers.allocation.delsarte`); so does
+Readers recompute the bound from them (:mod:`optrr_solvers.allocation.delsarte`); so does
 ``proofs/check_any_mechanism.py``, in exact rationals and without the limits of energies.
 """
 
@@ -104,7 +104,9 @@ def listed(sizes: list[int], tables: list[list[int]], weights: list[float]) -> T
     Raises InvalidProblem if it is too large for a certificate.
     """
     if sum(1 << min(len(table), 64) for table in tables) > _MOST_LISTED:
-        raise InvalidProblem(f"the tables have more than {_MOST_LISTED} effects, too many for a certificate")
+        raise InvalidProblem(
+            f"the tables have more than {_MOST_LISTED} effects, too many for a certificate; leave out tables or attributes"
+        )
     every = tuple(tuple(table) for table in tables)
     return TableWorkload(np.asarray(sizes, dtype=np.int64), singles(len(sizes)), every, np.asarray(weights))
 

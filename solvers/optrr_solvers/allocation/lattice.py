@@ -1,36 +1,37 @@
-"""The most accurate law of a given total ε on a lattice of counts, by conditional gradients, fully corrected (theory §3.7).
+"""The most accurate distribution of a total ε on a lattice of counts, by fully corrective Frank–Wolfe (theory §3.7).
 
-A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each class
-it involves. By symmetry λ depends on u only, and λ = K ν, h = Kᵀ g, one class at a time:
+A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each
+class it involves. By symmetry λ depends on u only, and λ = K ν, h = Kᵀ g, one class at a time:
 
-    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(u, s) Pr(of u given ones exactly the first s change | k) (−1/(r−1))^s,
+    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(u, s) Pr(of u given ones exactly the first s change | k)
+    (−1/(r−1))^s,
 
 the mean of χ over the choices of u of the n members when k of them change. Classes of one give the 2^m change sets.
 
-Oracle: maximise E_ν[h] over laws of total ε at most E, with a bound that no such law exceeds. With y = 1/(e^E − 1) a law is
-ν = z μ (1 + t/y), 0 ≤ t ≤ 1, z = y/(y + E_μ t). Where E_μ h = 0 its goal is E_μ[t h]/(y + E_μ t), a fractional knapsack: t = 1
-where h > v, 0 elsewhere, with v the root of
+Oracle: maximise E_ν[h] over laws of total ε at most E, with a bound that no such law exceeds. With y = 1/(e^E − 1) a
+law is ν = z μ (1 + t/y), 0 ≤ t ≤ 1, z = y/(y + E_μ t). Where E_μ h = 0 its goal is E_μ[t h]/(y + E_μ t), a fractional
+knapsack: t = 1 where h > v, 0 elsewhere, with v the root of
 
     φ(v) = E_μ[(h − v)⁺] − y v = 0,
 
-and any v with φ(v) ≤ 0 bounds the goal of every law. v is found by Dinkelbach's iteration, which climbs to the root in a
-few passes. Caps on the conditional ε tie cells together; then the goal is a linear program, solved by HiGHS.
+and any v with φ(v) ≤ 0 bounds the goal of every law. v is found by Dinkelbach's iteration, which climbs to the root in
+a few passes. Caps on the conditional ε tie cells together; then the goal is a linear program, solved by HiGHS.
 
-Descent: F is convex in λ and the laws of total ε at most E form a convex set whose corners are sharp sets of cells. Each round
-asks for the corner that is best for the current gradient and then minimises F over all mixtures of the corners kept. With −g
-the gradient at λ, convexity gives for every law
+Descent: F is convex in λ and the laws of total ε at most E form a convex set whose corners are sharp sets of cells.
+Each round asks for the corner that is best for the current gradient and then minimises F over all mixtures of the
+corners kept. With −g the gradient at λ, convexity gives for each law
 
     F(λ') ≥ F(λ) − g·(λ' − λ) ≥ F(λ) + g·λ − max_ν E_ν[Σ g_W χ_W],
 
-so the oracle's bound certifies the answer among the laws that it knows. The mixture problem is a Newton iteration: the
-quadratic model of F is the nonnegative least-squares problem min ‖D Λ a − b‖, a ≥ 0, Σ a = 1, D = diag(√(6C)/λ²), whose
-active set is exact.
+so the oracle's bound certifies the answer among all distributions on its cells. The mixture problem is a Newton
+iteration: the quadratic model of F is the nonnegative least-squares problem min ‖D Λ a − b‖, a ≥ 0, Σ a = 1, D =
+diag(√(6C)/λ²), whose active set is exact.
 
-Floors and ceilings on λ_i enter as a stiff quadratic penalty, tightened a little so that the answer satisfies the limits
-themselves; its multipliers are valid in the bound whatever they are (Lagrangian duality).
+Floors and ceilings on λ_i enter as a stiff quadratic penalty, tightened a little so that the answer satisfies the
+limits themselves; any of its multipliers are valid in the bound (Lagrangian duality).
 
-Whatever a method found, the law is rebuilt from its densities so that its total is at most E to the last bit and its caps hold,
-and its eigenvalues and error are recomputed from that law.
+Whatever a method found, the law is rebuilt from its densities so that its total is at most E to the last bit and its
+caps hold, and its eigenvalues and error are recomputed from that law.
 """
 
 import math
@@ -61,8 +62,8 @@ MAX_ALLOCATION_CELLS = 1 << 18
 MAX_CAPPED_CELLS = 1 << 9
 # HiGHS's multipliers may break their constraints by 1e-10 in scaled units; the bound is widened by more than that.
 _LP_SLACK = 1e-8
-# A limit that is violated by 100 % costs this many times F. What remains of violations is then about 1e-6, and the limits are
-# tightened by more than that.
+# A limit that is violated by 100 % costs this many times F. What remains of violations is then about 1e-6, and the
+# limits are tightened by more than that.
 _STIFFNESS = 1e6
 # Limits on λ_i hold to this, relative; a ten-thousandth of what the solution gate allows in ε_i. Where a floor is its
 # ceiling there is no room to tighten either, so the penalty is stiffer and the equation holds to the second number.
@@ -156,7 +157,8 @@ class EffectLattice(Cells):
     def __post_init__(self) -> None:
         if self.cells > MAX_ALLOCATION_CELLS:
             raise MethodTooLarge(
-                f"{self.cells} vectors of counts; the lattice takes up to {MAX_ALLOCATION_CELLS}: use method 'search'"
+                f"{self.cells} vectors of counts, more than the {MAX_ALLOCATION_CELLS} of method 'lattice'; use "
+                "method 'search'"
             )
 
     @property
@@ -316,7 +318,7 @@ Oracle = KnapsackOracle | CappedOracle
 def cap_rows(shape: tuple[int, ...], caps: FloatArray, total: float) -> sp.csr_array:
     """Build the rows of e^η q_other − q_capped ≥ 0, divided by e^η.
 
-    Two rows, one for each direction, for every step; caps above the total are left out.
+    Two rows, one for each direction, for each step; caps above the total are left out.
     """
     m, cells = len(shape), np.arange(math.prod(shape))
     blocks = []
@@ -374,7 +376,7 @@ class PenalizedError:
 class Corner:
     """Distribution to mix: its λ, and its densities on the cells.
 
-    The densities are None for a distribution that is not on these cells.
+    A distribution on other cells has no densities (None).
     """
 
     effects: FloatArray
@@ -533,7 +535,7 @@ def _model(
 ) -> tuple[FloatArray, FloatArray]:
     """Build the least-squares problem whose residual is the quadratic model of Φ.
 
-    It has one slack column for every floor and ceiling.
+    It has one slack column for each floor and ceiling.
     """
     c, x = curve.coefficients[used], lam[used]
     curvature = np.sqrt(6 * c) / x**2
@@ -598,7 +600,8 @@ def law_of_densities(problem: AllocationProblem, lattice: EffectLattice, above: 
 
     Its range is below E by an ulp, and every cap is kept.
 
-    Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio smaller.
+    Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio
+    smaller.
     """
     logs = np.log1p(np.maximum(above, 0))
     # the law's ε is this range rounded up
@@ -622,7 +625,8 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
 
     Floors and ceilings hold exactly; where a floor is its ceiling, to 1e-6.
 
-    Cost: some dozens to hundreds of rounds of O(cells Σ m_g); never worse than the best Kronecker split within the limits.
+    Cost: some dozens to hundreds of rounds of O(cells Σ m_g); never worse than the best Kronecker split within the
+    limits.
 
     Raises
     ------

@@ -1,19 +1,20 @@
-"""The most accurate reports for a workload at a total ε: each person answers one question, drawn at random (theory §3.9).
+"""The most accurate mixture of local queries for a workload at a total ε (theory §3.9).
 
-Reports on several questions (:mod:`optrr_solvers.allocation.questions`) are combined by their information, so that shares π of
-questions have the error
+Each respondent answers one query, drawn at random. Reports on several queries
+(:mod:`optrr_solvers.allocation.questions`) are combined by their information, so proportions π of the queries have the
+error
 
     F = Σ_S C_S dim_S / Σ_a π_a e_S(a),
 
-convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ π e_S)². Of all densities between 1 and e^ε that
-sum is largest, being convex, at one with two values. It is climbed by turns: the likely patterns L give v_S = u_S E f Φ_S and
-the sum E f s with the score s = Σ_S v_S Φ_S, and L' = {s > E f s} has E f' s ≥ E f s (Dinkelbach's step for a ratio), hence,
-as a convex function lies above its tangent, no smaller sum.
+convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ π e_S)². Of all densities between 1 and e^ε
+that sum is largest, being convex, at one with two values. It is climbed by turns: the likely patterns L give v_S = u_S
+E f Φ_S and the sum E f s with the score s = Σ_S v_S Φ_S, and L' = {s > E f s} has E f' s ≥ E f s (Dinkelbach's step for
+a ratio), hence, as a convex function lies above its tangent, no smaller sum.
 
-Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocation.delsarte` bounds.
+Optimality is not proved here; :mod:`optrr_solvers.allocation.delsarte` has the lower bound for any mechanism.
 
-Letters: S effect, F error, π share, u weight of an effect's energy, κ chance of a match, φ and Φ one's and several attributes'
-effect.
+Letters: S effect, F error, π share, u weight of an effect's energy, κ chance of a match, φ and Φ one's and several
+attributes' effect.
 """
 
 import math
@@ -51,11 +52,13 @@ MOST_EFFECTS = 6_000
 MOST_WHOLE = 12
 # Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
 _GROUPS, _CANDIDATES = 1_500, 1_500
-# Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of attributes.
+# Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of
+# attributes.
 _BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 15
 # Numbers of a batch of candidates, of which some ten arrays are held: 256 KB each, which a cache holds.
 _BATCH = 1 << 15
-# Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
+# Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may
+# have more.
 _ROUNDS, _ADDED, _TURNS = 30, 300, 6
 _STARTS, _CLIMBS = 12, 1_000
 # The search ends where no candidate promises more than this share of the error; shares below the second are left out.
@@ -86,7 +89,7 @@ def best_shares(workload: TableWorkload, questions: Sequence[Question], total: f
 
     Each effect of the workload must be in one of the questions.
 
-    A question stands for all alike ones, among which its share is divided evenly.
+    A question represents all alike ones, among which its proportion is divided evenly.
     """
     task = Task(workload, total).asking(questions)
     return MixedQuestions(tuple(questions), shares := task.shares(None), task.error(shares))
@@ -115,10 +118,10 @@ def mixture(
     with the error so far. The search starts from the workload's tables and from the questions that are ``known`` to
     be good, of which there may be none.
 
-    With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
-    at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
-    a tenth of them so where it is not left otherwise. The error is at most 10/9 of what it would be without that. Time and
-    memory then grow with the 2^m patterns, too.
+    With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any
+    attributes at least a tenth of the energy is left that people have who are all asked about everything
+    (:func:`everything`), by asking a tenth of them so where it is not left otherwise. The error is at most 10/9 of that
+    without this option. Time and memory then grow with the 2^m patterns, too.
 
     Raises
     ------
@@ -153,9 +156,9 @@ def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
 
     All questions are asked equally often.
 
-    An order of j attributes gets about 1/j² as much as the single ones, shared out among its effects as their tables need:
-    the likely patterns are those where Σ ± √(w_S) Φ_S is large, w_S = Π (r_i − 1)/√r_i over its order's sum and j², with signs
-    that differ from question to question. The same each time.
+    An order of j attributes gets about 1/j² as much as the single ones, shared out among its effects as their tables
+    need: the likely patterns are those where Σ ± √(w_S) Φ_S is large, w_S = Π (r_i − 1)/√r_i over its order's sum and
+    j², with signs that differ from question to question. The same each time.
 
     Raises
     ------
@@ -165,8 +168,8 @@ def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
     m = len(sizes)
     if m > MOST_WHOLE or math.prod(sizes) > 1 << CELL_BITS:
         raise MethodTooLarge(
-            f"records are kept of up to {MOST_WHOLE} attributes and 2^{CELL_BITS} combinations of their categories, and "
-            f"there are {m} and {math.prod(sizes):.3g}; leave some attributes out, or merge categories"
+            f"whole records of {m} attributes and {math.prod(sizes):.3g} combinations: at most {MOST_WHOLE} "
+            f"attributes and 2^{CELL_BITS} combinations are supported; leave attributes out, or merge categories"
         )
     wished, orders = np.ones(1), np.zeros(1, dtype=np.int64)
     for r in sizes:
@@ -200,7 +203,8 @@ def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, to
 class Task:
     """The questions found so far, with their energies at a total ε in nats.
 
-    ``whole``: whether questions about all attributes are looked at, ``balls``: whether some of more than five attributes are.
+    ``whole``: whether questions about all attributes are looked at, ``balls``: whether some of more than five
+    attributes are.
     """
 
     workload: TableWorkload
@@ -403,7 +407,8 @@ class Task:
             return np.where(shares > _LEAST_SHARE, shares, 0.0)
         energies = self.energies()[kept]
         held = energies.T @ shares[kept]
-        # of all shares that give each effect what it has, the smallest sum; a vertex has no more positive shares than effects
+        # of all shares that give each effect what it has, the smallest sum; a vertex has no more positive shares than
+        # effects
         vertex = linprog(
             np.ones(kept.size), A_ub=-(energies.T / held[:, None]), b_ub=-np.ones(held.size), method="highs-ds"
         )

@@ -1,4 +1,4 @@
-"""The reverse of design: the total ε is fixed, the error of a workload is to be small. What is asked, and what is answered.
+"""The allocation problem, the minimal error of a workload at a fixed total ε, and its result.
 
 Letters: F the workload's error, G_U a table's (:mod:`workload`), E the total ε in nats.
 """
@@ -33,25 +33,25 @@ class AllocationProblem:
     Parameters
     ----------
     workload
-        what to learn.
+        workload whose error is minimized.
     total
         E in nats, above 0, at most 500.
     floors, ceilings
-        limits on ε_i in nats, shape (m,); 0 and ``inf`` where there is none. Alike within a class.
+        limits on ε_i in nats, shape (m,), equal within a class; 0 and ``inf`` for no limit.
     caps
-        upper limits on the conditional ε, shape (m,), ``inf`` where there is none.
+        upper limits on the conditional ε, shape (m,), ``inf`` for no limit.
     targets
-        upper limits on G_U of every table, shape (tables,), ``inf`` where there is none. On a single attribute they are
-        floors on its ε.
+        upper limits on G_U of every table, shape (tables,), ``inf`` for no limit. On a single attribute they are floors
+        on its ε.
     names
-        what to call the attributes in messages.
+        names of the attributes for messages.
     progress
-        called while it is solved, with the workload's error so far and a bound below the best one.
+        called during the search with the workload's error so far and a lower bound.
 
     Raises
     ------
     InvalidProblem, Infeasible
-        naming the attribute and what would do.
+        With the attribute and a value that would be feasible.
     """
 
     workload: TableWorkload
@@ -67,7 +67,8 @@ class AllocationProblem:
         least = EPSILON_RANGE[0] * self.workload.m
         if not (np.isfinite(self.total) and least <= self.total <= MAX_TOTAL):
             raise InvalidProblem(
-                f"total epsilon {self.total}; for {self.workload.m} attributes give nats from {least:g} to {MAX_TOTAL:g}"
+                f"total epsilon {self.total}: out of range; for {self.workload.m} attributes give nats from {least:g} "
+                f"to {MAX_TOTAL:g}"
             )
         for what, values in ((_LEAST, self.floors), (_MOST, self.ceilings), ("conditional cap", self.caps)):
             self._check(what, values)
@@ -76,7 +77,8 @@ class AllocationProblem:
             if bad.size:
                 i = int(bad[0])
                 raise Infeasible(
-                    f"{self.name(i)} needs epsilon {self.floor[i]:.6g} for its {_LEAST} or its accuracy, more than its {what} "
+                    f"{self.name(i)} needs epsilon {self.floor[i]:.6g} for its {_LEAST} or accuracy, more than its "
+                    f"{what} "
                     f"{most[i]:g}; allow at least {self.floor[i]:.6g}"
                 )
 
@@ -103,7 +105,7 @@ class AllocationProblem:
 
     @cached_property
     def floor(self) -> FloatArray:
-        """Floors, those of one-way targets among them, 0 where there is none, shape (m,)."""
+        """Floors, including those of one-way targets, shape (m,); 0 for no floor."""
         out = self._filled(self.floors, 0.0)
         for table, target in zip(self.workload.tables, self.target, strict=True):
             if len(table) == 1 and np.isfinite(target):
@@ -115,7 +117,7 @@ class AllocationProblem:
 
     @cached_property
     def target(self) -> FloatArray:
-        """Targets, ``inf`` where there is none, shape (tables,)."""
+        """Targets, shape (tables,), ``inf`` for no target."""
         if self.targets is None:
             return np.full(len(self.workload.tables), np.inf)
         return np.asarray(self.targets, dtype=np.float64)
@@ -128,18 +130,18 @@ class AllocationProblem:
 
     @cached_property
     def ceiling(self) -> FloatArray:
-        """Ceilings, ``inf`` where there is none, shape (m,)."""
+        """Ceilings, shape (m,), ``inf`` for no ceiling."""
         return self._filled(self.ceilings, np.inf)
 
     @cached_property
     def cap(self) -> FloatArray:
-        """Conditional caps, ``inf`` where there is none, shape (m,)."""
+        """Conditional caps, shape (m,), ``inf`` for no cap."""
         return self._filled(self.caps, np.inf)
 
     def limits(self, rows: int) -> tuple[FloatArray, FloatArray]:
-        """Compute floors and ceilings on λ for every row of a lattice.
+        """Compute floors and ceilings on λ for each row of a lattice.
 
-        Shape (rows,) each; −inf and inf where there is none.
+        Shape (rows,) each; −inf and inf for no limit.
         """
         low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
         firsts = np.asarray([int(c[0]) for c in self.workload.classes])

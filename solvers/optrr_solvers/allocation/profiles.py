@@ -1,10 +1,10 @@
 """The best ε_i for a given total, for any number of attributes, by the certified design solver (theory §3.7).
 
-Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The first
-ratios are those of Kronecker's best split. With kept pairs many more are tried, which may save 40 % of the error; without, the
-third is within 1.4 % of the best. The design's certificate gives the tangent at the current law of the surface of constant
-total, and the next λ_i are those of the least error on it. Errors of tables of several attributes are moved onto the λ_i by
-∂F/∂λ_i.
+Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The
+first ratios are those of Kronecker's best split. With kept pairs many more are tried, which may save 40 % of the error;
+without, the third is within 1.4 % of the best. The design's certificate gives the tangent at the current law of the
+surface of constant total, and the next λ_i are those of the least error on it. Errors of tables of several attributes
+are moved onto the λ_i by ∂F/∂λ_i.
 """
 
 import time
@@ -24,9 +24,11 @@ from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution
 
-# While ratios are still searched, totals are met only to this, relatively: the error of the workload is then off by as much.
+# While ratios are still searched, totals are met only to this, relatively: the error of the workload is then off by as
+# much.
 _ON_THE_WAY = 2e-4
-# Profiles tried at most, with kept pairs and without; the search ends after so many without an improvement of this share.
+# Profiles tried at most, with kept pairs and without; the search ends after so many without an improvement of this
+# share.
 _ROUNDS, _FEW_ROUNDS, _IDLE_ROUNDS, _LITTLE = 40, 3, 5, 2.5e-4
 
 
@@ -80,7 +82,8 @@ def scaled_to_total(
 
     Returns the design and s. The ε_i are clipped to their limits.
 
-    Where even the ceilings leave the total unused, the design at the ceilings. Raises Infeasible where the floors need more.
+    Where even the ceilings leave the total unused, the design at the ceilings. Raises Infeasible where the floors need
+    more.
     """
     total = family.problem.total
     # beyond these scales every ε_i is at a limit
@@ -91,7 +94,8 @@ def scaled_to_total(
     except Infeasible as reason:
         least = family.solve(nothing).upper
         raise Infeasible(
-            f"the smallest epsilons need a total of {least:.6g}, more than {total:g}; raise the total or lower one of them"
+            f"the minimum epsilons need a total of {least:.6g}, more than {total:g}; raise the total or lower a "
+            "minimum epsilon"
         ) from reason
     return calibrated.solution, calibrated.scale
 
@@ -158,7 +162,7 @@ class _ProfileSearch:
         """
         certificate = solution.certificate
         if certificate is None:
-            raise SolveFailed("no certificate steers the search for accuracies at this total; ask for a smaller one")
+            raise SolveFailed("the search has no certificate at this total; give a smaller total")
         m, sizes, lam = self.workload.m, self.workload.sizes, solution.problem.eigenvalues
         normal = np.zeros(m)
         for members, w in zip(certificate.classes, certificate.weights, strict=True):
@@ -203,7 +207,8 @@ class _ProfileSearch:
         error, solution = self.best
         if not np.isfinite(error):
             raise SolveFailed(
-                "search: every law found hides an effect of the workload; keep pairs, or use method 'lattice'"
+                "search: an effect of the workload is non-identifiable under every distribution found; preserve "
+                "pairs, or use method 'lattice'"
             )
         # the bound of all laws of that total holds with pairs and caps, too
         lower = lower_error(replace(self.problem, caps=None), solution.law)

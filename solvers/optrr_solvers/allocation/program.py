@@ -1,26 +1,27 @@
 """Allocation by convex programs over the lattice, by cvxpy and Clarabel: the least error, the least total (theory §3.7).
 
-With ν = μ (uniform + excess), a first guess z₀ of the uniform part and s = μ (e^E−1) z₀ the variables are ζ = uniform/z₀
-and u = μ · excess / s:
+With ν = μ (uniform + excess), a first guess z₀ of the uniform part and s = μ (e^E−1) z₀ the variables are ζ =
+uniform/z₀ and u = μ · excess / s:
 
     minimise Σ C_W λ_W^{−2}   subject to   0 ≤ u ≤ ζ,   z₀ ζ + Σ s u = 1,   floors ≤ λ_i ≤ ceilings,   caps,
 
-λ linear in u. The guess is the best corner at Kronecker's gradient; with a poor guess Clarabel loses most of its digits.
-Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is rebuilt from
-it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
+λ linear in u. The guess is the best corner at Kronecker's gradient; with a poor guess Clarabel loses most of its
+digits. Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is
+rebuilt from it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
 :mod:`optrr_solvers.allocation.lattice`, with the program's multipliers of the limits.
 
-Where accuracies are required instead of a total: those of single attributes are floors on ε_i, and the design solver has the
-answer for any number of attributes. With tables of several attributes the laws that meet all requirements G_U(λ) ≤ τ_U form a
-convex set, and so does the cone over it: with unnormalised mass κ = Σ ν' and λ' = κ λ the requirement Σ c_W κ³/λ'_W² ≤ τ_U κ is
-a power cone. Fixing the uniform part instead of the mass makes the largest excess the goal, hence one convex program:
+Where accuracies are required instead of a total: those of single attributes are floors on ε_i, and the design solver
+has the answer for any number of attributes. With tables of several attributes the laws that meet all requirements
+G_U(λ) ≤ τ_U form a convex set, and so does the cone over it: with unnormalised mass κ = Σ ν' and λ' = κ λ the
+requirement Σ c_W κ³/λ'_W² ≤ τ_U κ is a power cone. Fixing the uniform part instead of the mass makes the largest excess
+the goal, hence one convex program:
 
     minimise t   subject to   0 ≤ excess ≤ t μ (e^{E₀}−1) z₀,   κ = z₀ + Σ excess,   λ' = K excess,   Σ c_W ρ_W ≤ τ_U κ,
                               ρ_W^{1/3} λ'_W^{2/3} ≥ κ,   low κ ≤ λ'_i ≤ high κ,   caps.
 
-E₀, z₀ come from Kronecker's best split and only scale the program. The law is rebuilt and every requirement recomputed; the
-program's multipliers y give the lower bound: a total E is impossible where, by convexity of Σ y G, every law of total E has
-Σ y G > Σ y τ.
+E₀, z₀ come from Kronecker's best split and only scale the program. The law is rebuilt and every requirement recomputed;
+the program's multipliers y give the lower bound: a total E is impossible where, by convexity of Σ y G, every law of
+total E has Σ y G > Σ y τ.
 """
 
 import importlib
@@ -55,8 +56,8 @@ MAX_PROGRAM_CELLS = 1 << 11
 _TOLERANCE = 1e-11
 # Answers certified no better than this, relative, are refused.
 _WORST_GAP = 0.01
-# The program asks for targets that are smaller by this share, so that the error in Clarabel's last digits does not miss the
-# real ones. This costs 1e-7 nats.
+# The program asks for targets that are smaller by this share, so that the error in Clarabel's last digits does not miss
+# the real ones. This costs 1e-7 nats.
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
 # The program is tried at these scales, each times the best guess of the total so far.
 _RESCALINGS = (1.0, 0.5, 1.0, 0.85, 0.7, 0.5)
@@ -134,7 +135,9 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
     lam = lattice.effects_of(mass / mass.sum())
     used = len(problem.workload.effects)
     if not np.all(lam[:used] > 0):
-        raise SolveFailed("program: Clarabel's answer hides an effect of the workload; use method 'lattice'")
+        raise SolveFailed(
+            "program: an effect of the workload is non-identifiable under Clarabel's answer; use method 'lattice'"
+        )
     # Lagrangian: every law within the targets has F ≥ F + Σ y (G − target)
     weighted = problem.workload.reweighted(problem.workload.weights + solved.target_weights)
     slope = np.zeros(lattice.rows)
@@ -235,7 +238,7 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
     Raises
     ------
     Infeasible
-        where a target is below what sampling alone leaves, or a cap or ceiling below what is needed.
+        If a target is below the sampling error, or a cap or ceiling is too low.
     MethodTooLarge
         for targets on tables of several attributes above 2^11 cells.
     """
@@ -246,7 +249,8 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
     if bad.size:
         k = int(bad[0])
         raise Infeasible(
-            f"table {workload.tables[k]} cannot have error {problem.target[k]:.4g}; sampling alone leaves {least[k]:.4g}"
+            f"table {workload.tables[k]} cannot have error {problem.target[k]:.4g}; require at least the sampling "
+            f"error, {least[k]:.4g}"
         )
     if not problem.joint_targets.size:
         epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
@@ -254,8 +258,8 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
         if over.size:
             i = int(over[0])
             raise Infeasible(
-                f"{problem.name(i)} would need epsilon {epsilons[i]:.4g}, and {EPSILON_RANGE[1]:g} is the most there is; "
-                "ask for less accuracy"
+                f"{problem.name(i)} would need epsilon {epsilons[i]:.4g}, more than the largest, "
+                f"{EPSILON_RANGE[1]:g}; require less accuracy"
             )
         caps = problem.cap if problem.capped else None
         solution = design(Problem(workload.sizes, epsilons, caps=caps, names=problem.names))
@@ -274,8 +278,8 @@ def kronecker_epsilons(problem: AllocationProblem) -> FloatArray:
 
     In nats, shape (m,).
 
-    The least where only single attributes have one. For tables of several, the least total among the best splits for equal
-    relative weights.
+    The least where only single attributes have one. For tables of several, the least total among the best splits for
+    equal relative weights.
     """
     workload, target = problem.workload, problem.target
     if not problem.joint_targets.size:
@@ -307,7 +311,7 @@ def _by_program(problem: AllocationProblem, lattice: EffectLattice, started: flo
         if best is not None and best.gap <= _GOOD_GAP * (1 + best.upper):
             break
     if best is None or best.gap > _WORST_TOTAL_GAP * (1 + best.upper):
-        raise SolveFailed("accuracies: the convex program could not be certified; ask for a total instead")
+        raise SolveFailed("accuracies: the convex program could not be certified; give a total instead")
     return best
 
 
@@ -386,8 +390,8 @@ class _ScaledProgram:
 
         A total is impossible if Σ y (G − τ) + Σ v (limit − λ) ≤ 0 has no solution; y are ``weights``, v ``pulls``.
 
-        A pull is positive for a floor and negative for a ceiling, so that every term is at most 0 for a law that meets what is
-        required. Caps, left out here, can only raise the bound.
+        A pull is positive for a floor and negative for a ceiling, so that every term is at most 0 for a distribution
+        that meets the requirements. Caps, left out here, can only raise the bound.
         """
         weighted = self.problem.workload.reweighted(weights)
         slope = np.zeros(self.lattice.rows)

@@ -1,10 +1,10 @@
-"""Questions about a few attributes, and reports that answer them by naming subsets (theory §3.9).
+"""Local queries about a few attributes, answered by naming subsets (theory §3.9).
 
-A question is about a few attributes. Its report names a random subset of k_i of the r_i categories of each, and all that it
-says of a record is which of these subsets hold the record's category, the *matches*. Some patterns of matches are e^ε times as
-likely as the others, so that the report costs ε. Alternatively, one subset of the cells of the whole table is named (subset
-selection). With κ_i = k_i/r_i and the density f of a pattern, which is e^ε g or g, an effect S of the question's attributes
-gets the energy
+A query is about a few attributes. Its report names a random subset of k_i of the r_i categories of each, and its
+probability depends only on which of these subsets contain the record's category, the *matches*. Some patterns of
+matches are e^ε times as likely as the others, so the report consumes ε. Alternatively, one subset of the cells of the
+whole table is named (subset selection). With κ_i = k_i/r_i and the density f of a pattern, which is e^ε g or g, an
+effect S of the question's attributes gets the energy
 
     e_S = (E f Π_{i∈S} φ_i)²,      φ_i = √((1−κ_i)/κ_i) on a match, −√(κ_i/(1−κ_i)) else,
 
@@ -29,7 +29,7 @@ MOST_SUBSETS = 12
 CELL_BITS = 62
 # Patterns of all questions asked together: a second of work with them.
 MOST_PATTERNS = 1 << 20
-# Of a report's largest energy, what is rounding and stands for none.
+# Energies below this fraction of a report's largest one are rounding and count as 0.
 _UNSEEN = 1e-12
 
 
@@ -39,8 +39,8 @@ class SubsetReport:
 
     Likely patterns are e^ε times as likely as the others.
 
-    ``subset_sizes`` are the k_i of the attributes, in their order; or one number, of cells of the whole table. ``likely`` are
-    the numbers of patterns, sums of 2^i over the matching subsets i.
+    ``subset_sizes`` are the k_i of the attributes, in their order; or one number, of cells of the whole table.
+    ``likely`` are the numbers of patterns, sums of 2^i over the matching subsets i.
     """
 
     subset_sizes: tuple[int, ...]
@@ -57,18 +57,18 @@ class SubsetReport:
         """Describe why the report cannot answer a table of r_i categories; "" if valid."""
         each, patterns = self.parts(sizes), 1 << min(len(self.subset_sizes), MOST_SUBSETS)
         if len(self.subset_sizes) not in (1, len(sizes)):
-            return "needs the size of a subset of its cells, or one for each attribute"
+            return "has a wrong number of subset sizes; give one for its cells, or one for each attribute"
         if len(each) > MOST_SUBSETS:
-            return f"is answered by {len(each)} subsets; at most {MOST_SUBSETS} can be: ask about fewer"
+            return f"is answered by {len(each)} subsets; use at most {MOST_SUBSETS} attributes"
         if len(each) == 1 and each[0] > MAX_CELLS:
-            return f"has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories"
+            return f"has {each[0]} cells, more than {MAX_CELLS}; merge categories"
         if math.prod(sizes) > 1 << CELL_BITS:
-            return "has too many cells for one report; ask about fewer attributes"
+            return "has too many cells for one report; use fewer attributes"
         if not all(1 <= k < r for k, r in zip(self.subset_sizes, each, strict=True)):
-            return "has a subset that holds none, or all, of what it is taken from; take at least one, and not all"
+            return "has an empty or a full subset; give subset sizes from 1 to one less than the number of categories or cells"
         known = all(0 <= p < patterns for p in self.likely)
         if not known or not 0 < len(set(self.likely)) == len(self.likely) < patterns:
-            return f"has other likely patterns than some, but not all, of the numbers 0..{patterns - 1}"
+            return f"has invalid likely patterns; give some, but not all, of the numbers 0..{patterns - 1}"
         return ""
 
     def weights(self, sizes: Sequence[int]) -> list[int]:
@@ -112,7 +112,7 @@ class SubsetReport:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about some attributes, given by number, and how it is answered."""
+    """Local query about some attributes, given by number, and its report."""
 
     attributes: tuple[int, ...]
     report: SubsetReport
@@ -176,7 +176,8 @@ def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, Float
 
     Values have shape (2^t, B); the factors are the matrices' entries by rows, shape (t, B) each.
 
-    Entries alike in all columns may have the shape (t, 1). Columns are last because numpy's inner loops run over the last axis.
+    Entries alike in all columns may have the shape (t, 1). Columns are last because numpy's inner loops run over the
+    last axis.
     """
     for i, (a, b, c, d) in enumerate(zip(*factors, strict=True)):
         parts = values.reshape(-1, 2, 1 << i, values.shape[-1])

@@ -1,15 +1,16 @@
-"""The least total ε at which one random question a person reaches required errors of tables (theory §3.9).
+"""The least total ε at which a randomized mixture of local queries reaches required errors of tables (theory §3.9).
 
-Shares π of questions give table U the error G_U = Σ_{W⊆U} c_W dim_W/E_W, E_W = Σ_a π_a e_W(a), convex in π. At a total the best
-shares bring max_U G_U/τ_U down as far as they can; here the maximum is approached by power means of ever larger exponents,
+Shares π of questions give table U the error G_U = Σ_{W⊆U} c_W dim_W/E_W, E_W = Σ_a π_a e_W(a), convex in π. At a total
+the best shares bring max_U G_U/τ_U down as far as they can; here the maximum is approached by power means of ever
+larger exponents,
 
     Φ_p = (Σ_U (G_U/τ_U)^p)^{1/p},      y_U = (G_U/τ_U)^p / Σ (…)^p,
 
-and a question helps that lowers Σ_U y_U G_U(π')/G_U(π), whose search is that of :mod:`optrr_solvers.allocation.mixture` with
-the weights y_U/G_U. All energies of a question grow with ε by one factor, so that shares have a least total of their own.
-Questions are added and the total is lowered by turns.
+and a question helps that lowers Σ_U y_U G_U(π')/G_U(π), whose search is that of :mod:`optrr_solvers.allocation.mixture`
+with the weights y_U/G_U. All energies of a question grow with ε by one factor, so each choice of proportions has its
+least total. Adding queries and lowering the total alternate.
 
-The total is what the search found; no mechanism of any form can be below
+The total is not proved to be optimal; the lower bound for any mechanism is
 :func:`optrr_solvers.allocation.any_mechanism.accuracy_bound`.
 """
 

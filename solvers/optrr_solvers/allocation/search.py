@@ -5,26 +5,27 @@ K_W(x) = E_μ[χ_W | X = x] a law of density q(X) has
 
     λ_W = Σ_x μ(x) q(x) K_W(x) / Σ_x μ(x) q(x),
 
-so such laws form a lattice like that of :mod:`optrr_solvers.allocation.lattice`, and the same descent serves it. μ(x) K_W(x) is
-a product of one sparse polynomial per class. They are multiplied along a binary tree that shares the products over attributes
-outside W, and only non-negative numbers are ever added to μ(x): relative errors of some m roundings.
+so such laws form a lattice like that of :mod:`optrr_solvers.allocation.lattice`, and the same descent serves it. μ(x)
+K_W(x) is a product of one sparse polynomial per class. They are multiplied along a binary tree that shares the products
+over attributes outside W, and only non-negative numbers are ever added to μ(x): relative errors of some m roundings.
 
-The best law puts its mass where h(S) = Σ g_W χ_W(S) is large, g the multipliers of all effects. Around the sets that are
-likely there, one attribute's change lowers h by about
+The best law puts its mass where h(S) = Σ g_W χ_W(S) is large, g the multipliers of all effects. Around the sets that
+are likely there, one attribute's change lowers h by about
 
     w_i = r_i/(r_i−1) Σ_{W∋i} g_W λ_{W∖i},                        (λ given that the answer is not uniform)
 
-so totals of these weights order the change sets nearly as h does. Every generation takes the laws of such totals, mixes the
-best of them with the law so far by the fully corrected descent, and reads off the next w. It starts from w_i = ε_i of
-Kronecker's best split, whose law is one of them: e^{−X}.
+so totals of these weights order the change sets nearly as h does. Every generation takes the laws of such totals, mixes
+the best of them with the law so far by the fully corrected descent, and reads off the next w. It starts from w_i = ε_i
+of Kronecker's best split, whose law is one of them: e^{−X}.
 
-With up to some ten attributes totals tell all change sets apart and the result is the optimum. With more attributes, laws of
-totals are a little less accurate than the optimum of the lattice: by 0.02 to 0.25 % for pairs among 17 different attributes at
-totals from 0.5 to 8. They lose much where the tables wanted are disjoint (8 pairs of 16 attributes: 10 % at a total of 2, 36 %
-at 8). There, a second change in a pair that is already spoilt costs h nothing, and no weights w_i can express this.
+With up to some ten attributes totals tell all change sets apart and the result is the optimum. With more attributes,
+laws of totals are a little less accurate than the optimum of the lattice: by 0.02 to 0.25 % for pairs among 17
+different attributes at totals from 0.5 to 8. They lose much where the tables wanted are disjoint (8 pairs of 16
+attributes: 10 % at a total of 2, 36 % at 8). There, a second change in a pair that is already spoilt costs h nothing,
+and no weights w_i can express this.
 
-Kept pairs, conditional caps, and one-way tables of very many attributes are a search over profiles of ε_i with the certified
-design solver (:mod:`optrr_solvers.allocation.profiles`).
+Kept pairs, conditional caps, and one-way tables of very many attributes are a search over profiles of ε_i with the
+certified design solver (:mod:`optrr_solvers.allocation.profiles`).
 """
 
 import math
@@ -127,7 +128,7 @@ class EffectTotals(Cells):
     def _products(self, low: int, high: int, wanted: set[_Usage], start: FloatArray) -> dict[_Usage, FloatArray]:
         """Compute ``start`` times the polynomials of classes low..high−1.
 
-        For every wanted usage of these classes.
+        One product for each wanted usage of these classes.
         """
         if high - low == 1:
             return {u: self._times(start, low, u[0]) for u in wanted}
@@ -230,9 +231,9 @@ def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
     independent randomized response.
 
     With pairs or caps the bound is the one without them, which is weaker. Floors and ceilings hold as for
-    :mod:`optrr_solvers.allocation.lattice`. Cost: for pairs among m different attributes a generation takes O(m² ln m · L) for
-    its L = 2^25/m² totals (at most 2^15) and O(m² L) a round, a cut of the bound O(m 2^20) (at most 2^27); at most 16
-    generations. Some ten seconds for 20 to 100 attributes, a minute at totals below 2.
+    :mod:`optrr_solvers.allocation.lattice`. Cost: for pairs among m different attributes a generation takes O(m² ln m ·
+    L) for its L = 2^25/m² totals (at most 2^15) and O(m² L) a round, a cut of the bound O(m 2^20) (at most 2^27); at
+    most 16 generations. Some ten seconds for 20 to 100 attributes, a minute at totals below 2.
 
     Raises
     ------
@@ -303,7 +304,8 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
 def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push: FloatArray) -> FloatArray:
     """Compute the module's w_i for one member of each class, shape (G,), up to scale.
 
-    ``effects`` λ and ``push`` the limits' multipliers by row, shape (rows,) each; ``uniform``: the uniform answers' share.
+    ``effects`` λ and ``push`` the limits' multipliers by row, shape (rows,) each; ``uniform``: the uniform answers'
+    share.
     """
     usage = effect_usage(workload)
     place = {tuple(row): k for k, row in enumerate(usage.tolist())}

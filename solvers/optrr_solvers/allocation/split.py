@@ -1,8 +1,8 @@
 """Baselines for an allocation: the total ε split over blocks, each answered by randomized response on its product.
 
-Blocks of one attribute are the Kronecker baseline; one block is randomized response on the whole record; anything between
-is a clustering (MDR §4). With R_b = Π_{i∈b} r_i and λ_b = (e^{ε_b}−1)/(e^{ε_b}−1+R_b) every effect has λ_W = Π λ_b over
-the blocks that W touches, so
+Blocks of one attribute are the Kronecker baseline; one block is randomized response on the whole record; anything
+between is a clustering (MDR §4). With R_b = Π_{i∈b} r_i and λ_b = (e^{ε_b}−1)/(e^{ε_b}−1+R_b) every effect has λ_W = Π
+λ_b over the blocks that W touches, so
 
     F(ε) = Σ_W C_W Π_{b∩W≠∅} λ_b(ε_b)^{−2},     Σ_b ε_b = E,
 
@@ -109,8 +109,8 @@ def best_split(
 
     Limits are per kind of block, shape (kinds,).
 
-    Where all ceilings together are below the total, every block is at its ceiling. Certified: ``gap`` bounds ln F minus its
-    minimum by the linearisation of ln F at the answer, minimised over all splits.
+    Where all ceilings together are below the total, every block is at its ceiling. Certified: ``gap`` bounds ln F minus
+    its minimum by the linearisation of ln F at the answer, minimised over all splits.
 
     Raises
     ------
@@ -123,7 +123,8 @@ def best_split(
     high = np.minimum(total, np.inf if ceilings is None else ceilings) * np.ones(blocks.counts.size)
     if float(low @ blocks.counts) > total * (1 + 1e-12):
         raise Infeasible(
-            f"the smallest epsilons add up to {float(low @ blocks.counts):.6g} nats, more than the total {total:g}"
+            f"the minimum epsilons add up to {float(low @ blocks.counts):.6g} nats, more than the total {total:g}; "
+            "raise the total or lower a minimum epsilon"
         )
     if float(high @ blocks.counts) <= total:
         return _split(workload, blocks, high, 0.0)
@@ -131,7 +132,9 @@ def best_split(
     _, gradient = _log_error(workload, blocks, epsilons)
     gap = float(gradient @ epsilons - gradient @ _cheapest(gradient, blocks.counts, total, low, high))
     if gap > SPLIT_TOLERANCE:
-        raise SolveFailed(f"the best split of total epsilon {total:g} was found only within {gap:.2g} of ln F")
+        raise SolveFailed(
+            f"the best split of total epsilon {total:g} is certified only within {gap:.2g} of ln F; use another method"
+        )
     return _split(workload, blocks, epsilons, max(gap, 0.0))
 
 

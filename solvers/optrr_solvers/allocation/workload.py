@@ -1,4 +1,4 @@
-"""Workloads: which tables are wanted, and how their errors follow from a law's eigenvalues (theory §3.2, §3.7).
+"""Workloads of contingency tables, and their errors from a distribution's eigenvalues (theory §3.2, §3.7).
 
 Everything is diagonal in effects, so n times the expected squared error of the table over U is, up to the data's own
 effects,
@@ -6,8 +6,8 @@ effects,
     G_U = Σ_{∅≠W⊆U} c_W / λ_W²,      c_W = Π_{i∈W} (r_i−1) / Π_{i∈U} r_i,
 
 and the workload's error is F = Σ_U weight_U G_U = Σ_W C_W / λ_W². λ is linear in the law, F is convex in λ. G_U − Σ c_W
-is exact when the data are held fixed, whatever they are; G_U is exact for a sample from a uniform population and an upper
-bound for any other (by Σ ‖π_W‖² ≤ 1).
+is exact when the data are held fixed, whatever they are; G_U is exact for a sample from a uniform population and an
+upper bound for any other (by Σ ‖π_W‖² ≤ 1).
 
 Letters: W effect, λ_W its eigenvalue, C_W its coefficient.
 """
@@ -51,7 +51,9 @@ def needed_epsilon(size: int, target: float) -> float:
     """
     least = 1 - 1 / size
     if not target > least:
-        raise Infeasible(f"an error of {target:.4g} cannot be reached: sampling alone leaves {least:.4g}")
+        raise Infeasible(
+            f"an error of {target:.4g} cannot be reached; require more than the sampling error, {least:.4g}"
+        )
     lam = math.sqrt(least / target)
     # 1 − λ without cancellation
     away = (target - least) / target / (1 + lam)
@@ -123,7 +125,7 @@ class TableWorkload:
 
     @property
     def effects(self) -> tuple[tuple[int, ...], ...]:
-        """One attribute set W for every kind of effect of the workload.
+        """One attribute set W for each kind of effect of the workload.
 
         Effects are of one kind if exchanges within classes carry one into the other.
         """
@@ -162,7 +164,8 @@ class TableWorkload:
 
         Over alike effects it is the root of the harmonic mean of λ², because errors add 1/λ².
 
-        Where one of them is not positive, the smallest. Effects of three attributes or more must be alike under the law.
+        Where one of them is not positive, the smallest. Effects of three attributes or more must be alike under the
+        law.
         """
         one = law.one_way_eigenvalues()
         pairs = law.pair_eigenvalues() if any(len(w) == 2 for w in self.effects) else None
@@ -222,5 +225,5 @@ def pairs(sizes: IntArray, classes: Partition) -> TableWorkload:
             tables.append((int(a[0]), int(b[0])))
             weights.append(float(a.size * b.size))
     if not tables:
-        raise InvalidProblem("one attribute has no pairs; ask for the workload 'marginals'")
+        raise InvalidProblem("one attribute has no pairs; use the workload 'marginals'")
     return TableWorkload(sizes, classes, tuple(tables), np.asarray(weights))

@@ -1,21 +1,21 @@
 """The smoothed dual function and its derivatives at given weights (theory §3.3, §3.5).
 
-The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the border
-of the ball. With a normal law of standard deviation h on the radius it becomes smooth,
+The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the
+border of the ball. With a normal law of standard deviation h on the radius it becomes smooth,
 
     φ_h(w) = E_μ[ψ(w·f − X)],   ψ(y) = y Φ(y/h) + h n(y/h),   ψ' = Φ(y/h),   ψ'' = n(y/h)/h,
 
-and t = Φ((w·f − X)/h) is a mechanism at once: a ball with a random radius. Its accuracies are φ_h's gradient, and at the
-minimum (f_i − c_i)/(d_i − f_i) is the same for all i, which is feasibility. Second derivatives are exact.
+and t = Φ((w·f − X)/h) is a mechanism at once: a ball with a random radius. Its accuracies are φ_h's gradient, and at
+the minimum (f_i − c_i)/(d_i − f_i) is the same for all i, which is feasibility. Second derivatives are exact.
 
-Two ways to the same numbers: over all vectors of counts where they are few (:class:`CountedMoments`), otherwise by Laplace
-inversion along the line s = θ + it (:class:`SpectralMoments`),
+Two ways to the same numbers: over all vectors of counts where they are few (:class:`CountedMoments`), otherwise by
+Laplace inversion along the line s = θ + it (:class:`SpectralMoments`),
 
     E_μ[ψ(R − X)] = 1/(2πi) ∫ e^{sR + s²h²/2} s^{−2} Π_i (1−d_i + d_i e^{−s w_i}) ds,
 
-where s^{−1} in place of s^{−2} gives ψ' and 1 gives ψ''. Weights are real: no grid. The trapezoidal rule converges faster than
-any power, and the normal radius limits the frequencies to about 8/h. The Hessian is diagonal plus a matrix of rank twice the
-number of frequencies, so that a Newton step costs O(G) where frequencies are few (large m).
+where s^{−1} in place of s^{−2} gives ψ' and 1 gives ψ''. Weights are real: no grid. The trapezoidal rule converges
+faster than any power, and the normal radius limits the frequencies to about 8/h. The Hessian is diagonal plus a matrix
+of rank twice the number of frequencies, so that a Newton step costs O(G) where frequencies are few (large m).
 
 Letters: n members per class, w weights, R = Σ n w f, h width.
 """
@@ -48,8 +48,8 @@ _BELL_REACH = 38
 _SHIFT = 1e-13
 # A diagonal entry smaller than this, relative to the largest, is rounding and not curvature.
 _FLAT = 1e-30
-# Without change sets near the border there is no curvature at all. This much in its place gives a finite direction, and the
-# line search shortens the step.
+# Without change sets near the border there is no curvature at all. This much in its place gives a finite direction, and
+# the line search shortens the step.
 _LEAST = 1e-150
 # The same for the low-rank form, relative to an entry of the Hessian's diagonal.
 _LIFT = 1e-7
@@ -63,8 +63,9 @@ class TooSharp(RuntimeError):
 class Classes:
     """Classes of alike attributes: counts n, ln(r−1), d, f, d−f, shape (G,) each.
 
-    Where heavy attributes are pooled (:mod:`newton`) the last class stands for all of them and has no members;
-    ``log_kept`` is ln of the chance that a uniform answer leaves them alone, and their ρ is ``share`` times the last class's.
+    Where heavy attributes are pooled (:mod:`newton`) the last class represents all of them and has no members;
+    ``log_kept`` is ln of the chance that a uniform answer leaves them alone, and their ρ is ``share`` times the last
+    class's.
     """
 
     problem: Problem

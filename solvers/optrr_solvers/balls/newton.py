@@ -1,24 +1,26 @@
 """Newton's method for the smoothed dual, from wide to narrow, with heavy attributes out of its way (theory §3.3, §3.5).
 
-Minimise ln φ_h(w) − ln w·g, g = n(d−f), which does not depend on the scale of w when h scales along; the direction solves
-H x = −(∇φ_h − ρ g) on the slice g·x = 0 with the exact Hessian. At the minimum ρ_i = (f_i τ − c_i)/(d_i−f_i) is the same for
-all i (τ the ball's mass, c_i its changed mass), and the ball mixed with the uniform answer meets every accuracy with
+Minimise ln φ_h(w) − ln w·g, g = n(d−f), which does not depend on the scale of w when h scales along; the direction
+solves H x = −(∇φ_h − ρ g) on the slice g·x = 0 with the exact Hessian. At the minimum ρ_i = (f_i τ − c_i)/(d_i−f_i) is
+the same for all i (τ the ball's mass, c_i its changed mass), and the ball mixed with the uniform answer meets every
+accuracy with
 
     Q = 1 + 1/(φ_h min_i ρ_i),
 
 a true upper bound at every w, since the min leaves every other attribute more accurate than asked for.
 
-An attribute whose flip probability is tiny (f = e^{−20}, say) may hardly ever change inside the ball, and the weight that
-brings this about lies orders of magnitude above the others: second derivatives do not lead there. But to forbid the change
-altogether costs next to nothing: inside the ball the attribute changes with probability f at most, so the ball loses a share
-f of its mass. So the heavy attributes H are never changed inside; among them the smallest ratio
+An attribute whose flip probability is tiny (f = e^{−20}, say) may hardly ever change inside the ball, and the weight
+that brings this about lies orders of magnitude above the others: second derivatives do not lead there. But to forbid
+the change altogether costs next to nothing: inside the ball the attribute changes with probability f at most, so the
+ball loses a share f of its mass. So the heavy attributes H are never changed inside; among them the smallest ratio
 
     ρ_H = min_H f_i/(d_i − f_i)
 
-bounds Q = 1 + 1/(E_μ[t] min ρ), and all others are more accurate than asked for. In the dual, h⁺ is the same as with one
-attribute that never changes, of f = 1, d − f = 1/ρ_H and weight c = w_h f_h: the light attributes and this one are a problem of
-the same form without any extremes. Its ρ_H may be far below what double precision tells from 0 next to the light attributes'
-flips; then a larger one, ``_LEAST_RHO``, stands in for it, which asks the light attributes to be more accurate by as much.
+bounds Q = 1 + 1/(E_μ[t] min ρ), and all others are more accurate than asked for. In the dual, h⁺ is the same as with
+one attribute that never changes, of f = 1, d − f = 1/ρ_H and weight c = w_h f_h: the light attributes and this one are
+a problem of the same form without any extremes. Its ρ_H may be far below what double precision tells from 0 next to the
+light attributes' flips; then a larger one, ``_LEAST_RHO``, replaces it, which makes the light attributes more accurate
+by as much.
 """
 
 import time
@@ -35,15 +37,15 @@ _LEAST_RHO = 1e-7
 _NEVER = -1e4
 # ρ_i agree to this: attribute ε then agree to better than 1e-9.
 _SPREAD = 1e-9
-# With more classes than this, the tolerance grows in proportion to them, as rounding does; the law's own accuracies are met
-# afterwards, on its grid.
+# With more classes than this, the tolerance grows in proportion to them, as rounding does; the law's own accuracies are
+# met afterwards, on its grid.
 _CLASSES = 10_000
 # Allows for a few dozen roundings of the ball's mass.
 _ROUNDING = 1e-14
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
-# Newton counts as stuck where it stops with ρ_i this far apart. The cause is a few heavy attributes: where their weights
-# belong, which can be orders of magnitude away, second derivatives do not show.
+# Newton counts as stuck where it stops with ρ_i this far apart. The cause is a few heavy attributes: where their
+# weights belong, which can be orders of magnitude away, second derivatives do not show.
 STUCK = 1e-3
 # Time is kept for the rounding and for both bounds, which together take as long as this many evaluations.
 FINISHING = 4
@@ -89,8 +91,8 @@ class Pool:
     def weights(self, w: FloatArray) -> FloatArray:
         """Expand pooled weights ``w`` to all classes, shape (G,), for a lower bound.
 
-        The attributes of the smallest ratio share c; the other heavy ones get the radius itself, which is enough to leave every
-        change set with one of them outside the ball.
+        The attributes of the smallest ratio share c; the other heavy ones get the radius itself, which is enough to
+        leave every change set with one of them outside the ball.
         """
         if not self.heavy.size:
             return w

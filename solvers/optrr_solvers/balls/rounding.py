@@ -1,15 +1,17 @@
 """From real weights to whole numbers: a BallLaw on a grid that meets every accuracy, and the certificate (theory §3.5).
 
-The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip probabilities move,
-smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. What is left is settled by the mixture:
+The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip
+probabilities move, smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. The mixture removes
+the rest:
 
     Q = 1 + 1/(E_μ[t] min_i ρ_i),     ρ_i = (f_i − c_i)/(d_i − f_i),
 
-makes the worst attribute exact and the others at most more accurate than asked for. Lower bounds take the whole numbers nearest
-to the weights (theory §3.4).
+makes the worst attribute exact and the others at most more accurate than asked for. Lower bounds take the whole numbers
+nearest to the weights (theory §3.4).
 
-Q stays an exact bound and every accuracy is met whatever the unit. On a coarse grid fewer totals occur, so that the automaton
-is small: about Σ_i min(total so far, radius)/unit states. What a coarse unit costs is ε, in second order of unit and width.
+Q stays an exact bound and every accuracy is met whatever the unit. On a coarse grid fewer totals occur, so that the
+automaton is small: about Σ_i min(total so far, radius)/unit states. A coarse unit costs ε, in second order of unit and
+width.
 """
 
 import math
@@ -36,8 +38,8 @@ _WORK_OF_A_SECOND = 1 << 30
 MANY_CHANGES = 25.0
 # A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
 FINEST_UNIT = 1e-6
-# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where the
-# bound is evaluated in rationals, since at large ε weights differ by e^ε.
+# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where
+# the bound is evaluated in rationals, since at large ε weights differ by e^ε.
 _COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
 # How many bounds are tried on the attributes with the largest ε_i alone: on the first one, the first two, and so on.
 _LARGEST_ALONE = 4
@@ -72,7 +74,8 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
 
     For change sets that are counted, so that any grid will do.
 
-    ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
+    ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove
+    more.
     """
     total = _EXACT_TOTAL if cells(classes) <= EXACT_CELLS else _COUNTED_TOTAL
     falling = np.sort(classes.epsilons)[::-1]
@@ -87,8 +90,8 @@ def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
 def grid_unit(pool: Pool, point: Point, tolerance: float) -> float:
     """Choose a unit whose rounding costs a part of ``tolerance`` near a point.
 
-    Rounding a weight costs u²/24 per changed attribute, a hundredth of the tolerance, and up to u where few change sets lie at
-    the border.
+    Rounding a weight costs u²/24 per changed attribute, a hundredth of the tolerance, and up to u where few change sets
+    lie at the border.
     """
     changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
     smooth = math.sqrt(tolerance / (4 * max(changed, 1.0)))
@@ -157,8 +160,8 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
 
     None if no distribution there meets the accuracies.
 
-    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
-    first law found stands.
+    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is
+    near, the first law found stands.
     """
     classes, w, best = pool.classes, point.w, None
     for _ in range(_STEPS):
@@ -214,7 +217,7 @@ def ball_on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bo
 def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> tuple[BallLaw | None, FloatArray]:
     """Build the distribution at these weights and ρ of the pooled classes.
 
-    The distribution is None if it misses an accuracy.
+    Returns None for the distribution if it misses an accuracy.
     """
     ball = ball_on_grid(pool, w, width, unit, whole)
     law = BallLaw(pool.whole.problem.sizes, pool.whole.problem.classes, [MixedBall(1.0, ball)], 0.0)

@@ -1,10 +1,10 @@
 """The certified optimum for any number of different attributes (theory §3.3–3.5).
 
-Upper bound: a weighted ball with a slightly random radius, mixed with the uniform answer. Lower bound: the dual function
-at nearby integer weights. The path goes from a wide random radius, where the problem is smooth and easy, to a narrow one, by
-Newton steps with exact second derivatives (:mod:`newton`); where change sets sit on the border of the ball and the dual
-has kinks, the weights move linearly in the width, and their extrapolation to width 0 closes the lower bound. Then the
-weights are put on grids (:mod:`rounding`) and both bounds are recomputed from the law and the
+Upper bound: a weighted ball with a slightly random radius, mixed with the uniform answer. Lower bound: the dual
+function at nearby integer weights. The path goes from a wide random radius, where the problem is smooth and easy, to a
+narrow one, by Newton steps with exact second derivatives (:mod:`newton`); where change sets sit on the border of the
+ball and the dual has kinks, the weights move linearly in the width, and their extrapolation to width 0 closes the lower
+bound. Then the weights are put on grids (:mod:`rounding`) and both bounds are recomputed from the law and the
 certificate alone.
 
 Time O(m × frequencies) a Newton step, O(m × window) for the certificate, m × window about 10^10 at most.
@@ -59,28 +59,31 @@ _HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
 # Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
 # Attributes are not pooled for longer than the former.
 _MOST_WORK, _WORK_OF_A_CLASS, _LEAST_WORK = 1 << 26, 1 << 15, 1 << 24
-# Where counts are listed a term takes no longer than this share of its time elsewhere, so that more of them are allowed.
+# Where counts are listed a term takes no longer than this share of its time elsewhere, so that more of them are
+# allowed.
 _COUNTED_TERM = 0.25
-# Widths are no longer narrowed after this many in a row have each left more than this share of the gap. This holds where the
-# gap is small already, or where another path can still be tried.
+# Widths are no longer narrowed after this many in a row have each left more than this share of the gap. This holds
+# where the gap is small already, or where another path can still be tried.
 _STALE, _MOST_STALE = 0.8, 2
-_NOTHING_IN_TIME = "ball: no bracket within the time limit; raise it, or use method 'auto'"
+_NOTHING_IN_TIME = "ball: no bracket within the time limit; raise the limit, or use method 'auto'"
 _NOTHING_FOUND = "ball: no radius meets every accuracy in double precision; use method 'auto'"
-# Newton may stay stuck at this many widths in a row; after that no narrower one is tried, because it would get stuck as well.
+# Newton may stay stuck at this many widths in a row; after that no narrower one is tried, because it would get stuck as
+# well.
 _MOST_STUCK = 2
-# The law holds this many totals at once, and the cost of a draw is proportional to them. Above the first number a coarser
-# grid is used as long as it costs no more than this share of ln Q; above the second it is used at any cost.
+# The law holds this many totals at once, and the cost of a draw is proportional to them. Above the first number a
+# coarser grid is used as long as it costs no more than this share of ln Q; above the second it is used at any cost.
 _LAW_WINDOW, _MOST_LAW_WINDOW, _LAW_SHARE = 1 << 16, 1 << 18, 2e-5
 # Accuracies that exceed the request by more than this are mentioned in a note.
 _EXACT = 1e-8
-# With many attributes the gap to reach is this share of the relative tolerance: a finer grid would take minutes and gain
-# nothing.
+# With many attributes the gap to reach is this share of the relative tolerance: a finer grid would take minutes and
+# gain nothing.
 _AIM = 0.003
 # With more classes than these, few points are kept: each holds vectors of all of them.
 _MANY_CLASSES = 10_000
 # Grids tried, each eight times finer, before rounding is given up.
 _FINER_GRIDS = 3
-# Where pairs are to be preserved, the problem without them is solved to this tolerance: what pairs cost leaves a wider gap.
+# Where pairs are to be preserved, the problem without them is solved to this tolerance: what pairs cost leaves a wider
+# gap.
 _BASE_TOLERANCE = 4e-3
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
@@ -88,12 +91,12 @@ _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
 
 @dataclass(frozen=True)
 class BallOptions:
-    """What the solver may spend.
+    """Limits and tolerances of the solver.
 
-    ``tolerance``: gap in nats to aim at, relative where the total is below one nat; ``relative_tolerance``: gap relative to
-    the total that is still called optimal, where the grid or the number of attributes leave no more; ``time_limit``: seconds
-    until the best bracket so far is returned; ``progress``: called with (fraction done, upper, lower), bounds in nats, infinite
-    and 0 while there are none.
+    ``tolerance``: gap in nats to aim at, relative where the total is below one nat; ``relative_tolerance``: gap
+    relative to the total that is still called optimal, where the grid or the number of attributes leave no more;
+    ``time_limit``: seconds until the best bracket so far is returned; ``progress``: called with (fraction done, upper,
+    lower), bounds in nats, initially infinite and 0.
     """
 
     tolerance: float = 1e-3
@@ -117,7 +120,8 @@ class _Path:
 
     The point with the smallest upper bound and the weights with the largest lower bound.
 
-    ``points`` are those that improved the upper bound, from wide to narrow; among very many classes the first and the last.
+    ``points`` are those that improved the upper bound, from wide to narrow; among very many classes the first and the
+    last.
     """
 
     pool: Pool
@@ -134,8 +138,8 @@ class _Path:
 def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     """Find the optimal BallLaw and its certificate.
 
-    Status OPTIMAL where the gap is within the tolerance (absolute or relative), BRACKETED otherwise. Achieved ε_i are the
-    requested ones or above, never below; ``statistics["overshoot"]`` is the largest excess in nats.
+    Status OPTIMAL where the gap is within the tolerance (absolute or relative), BRACKETED otherwise. Achieved ε_i are
+    the requested ones or above, never below; ``statistics["overshoot"]`` is the largest excess in nats.
 
     Raises MethodTooLarge for conditional caps, SolveFailed where no bracket was found in time.
     """
@@ -163,7 +167,8 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
     good = False
     for flip in _HEAVY_FLIPS:
         pool = Pool.of(whole, flip)
-        # Newton's method rarely converges with attributes that heavy, so where the bracket is good already it is not tried
+        # Newton's method rarely converges with attributes that heavy, so where the bracket is good already it is not
+        # tried
         if pool.heavy.size in pooled or (good and flip == 0):
             continue
         pooled.add(pool.heavy.size)
@@ -332,7 +337,9 @@ def _law(paths: list[_Path], options: BallOptions, deadline: float) -> RoundedLa
         fit = _law_of(path, options, deadline)
         if fit is not None:
             return fit
-    raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'kronecker'")
+    raise SolveFailed(
+        "ball: no accuracy is left after rounding the weights to a grid; use less extreme epsilons, or method 'kronecker'"
+    )
 
 
 def _law_of(path: _Path, options: BallOptions, deadline: float) -> RoundedLaw | None:

@@ -40,8 +40,8 @@ from optrr_solvers.work import INTEGER_BYTES, INTEGER_STEP, STEP, Work
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12
-# More change sets than this are too many for every use of the count, so counting stops here: the exact product over a million
-# classes would have 300,000 digits.
+# More change sets than this are too many for each use of the count, so counting stops here: the exact product over a
+# million classes would have 300,000 digits.
 _MOST_COUNTED = 1 << 64
 # The integers of h stay below this, so that int64 sums of them are exact.
 INTEGER_LIMIT = 1 << 62
@@ -60,13 +60,13 @@ class Certificate:
     weights
         w_g ≥ 0 for the accuracy of every member of class g.
     pairs
-        (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
+        (g, h, v): v ≥ 0 for each preserved pair with one member in g and the other in h (g ≤ h).
     caps
         (cell, g, up, c): c ≥ 0 for the cap of class g between change set ``cell`` (flat index over counts) and the one
         with one more change in g; ``up`` when the one with more changes is bounded from above. Only for classes of one.
     effects, unit
         b_g ≥ 0 and U ≥ 1, or no effects: every pair with members in g and h, all of them to be kept, has the multiplier
-        b_g b_h / U of rank one (:mod:`rank_one`). The weights are then what a change takes from h beyond the
+        b_g b_h / U of rank one (:mod:`rank_one`). The weights are then the decrease of h by a change beyond the
         effects, and may be negative, as long as the accuracies' own multipliers are not. Without pairs and caps.
     """
 
@@ -122,7 +122,7 @@ class Certificate:
             c = classes[int(classes.numbers[unlike][0])]
             raise InvalidCertificate(f"the certificate treats attributes {tuple(c.tolist())} as alike, but they differ")
         if len(self.weights) != len(self.classes):
-            raise InvalidCertificate("the certificate needs one weight for every class")
+            raise InvalidCertificate("the certificate needs one weight for each class")
         if self.effects:
             self._check_effects(problem)
             return
@@ -136,7 +136,7 @@ class Certificate:
 
     def _check_effects(self, problem: Problem) -> None:
         if self.pairs or self.caps or len(self.effects) != len(self.classes):
-            raise InvalidCertificate("a certificate with effects has one for every class, and neither pairs nor caps")
+            raise InvalidCertificate("a certificate with effects has one for each class, and neither pairs nor caps")
         integers = [*self.weights, *self.effects, self.unit]
         if any(type(v) is not int for v in integers) or min(self.effects) < 0 or self.unit < 1:
             raise InvalidCertificate(
@@ -167,8 +167,8 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
 
     Rounded down; never negative.
 
-    With multipliers: the bound by duality, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
-    O(m).
+    With multipliers: the bound by duality, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL
+    bound, O(m).
     """
     if certificate is None:
         return kl_bound(problem)
@@ -190,7 +190,8 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
             return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
         except WindowTooWide as error:
             raise InvalidCertificate(
-                f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them "
+                f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; "
+                "scale them "
                 "down"
             ) from error
     h, constant, minus_mean = _dual_function(problem, certificate)
@@ -216,7 +217,7 @@ def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
 def kl_bound(problem: Problem) -> float:
     """Compute Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down.
 
-    A lower bound for every mechanism (theory §3.3).
+    A lower bound for each mechanism (theory §3.3).
     """
     f, d, gap = problem.flips, problem.uniform_flips, problem.gaps
     # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε
@@ -224,7 +225,8 @@ def kl_bound(problem: Problem) -> float:
         near = np.log1p(-np.minimum(gap / d, 0.5))
     parts = f * np.where(gap < d / 2, near, np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
     scale = f * np.abs(np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
-    # ln(r−1) − ε, up to 64 in size, costs f and 1 − f up to 44 roundings; the logarithms cost a few, the sum log2(m) more
+    # ln(r−1) − ε, up to 64 in size, costs f and 1 − f up to 44 roundings; the logarithms cost a few, the sum log2(m)
+    # more
     return max(float(parts.sum() - (64 + np.log2(problem.m + 1)) * 2.0**-53 * scale.sum()), 0.0)
 
 
@@ -282,7 +284,7 @@ def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
 def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int, kind: type) -> tuple[int, IntArray, Fraction]:
     """Compute the row of a pair of classes.
 
-    Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j.
+    Number of pairs, Σ (r−1)(r'−1) χ_ij over them for each cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j.
     """
     ndim = len(certificate.classes)
     scaled, floors = [], []

@@ -6,9 +6,9 @@ With θ at the saddle point and row weights k_i (kept) and c_i (changed), c_i = 
 
     E_μ[(K−X)⁺] = Π 1/(r_i k_i) · e^{θK} · Σ_x N(x) e^{−θ(K−x)} (K−x)⁺,
 
-and every number under the sum is nonnegative, so that its relative error is bounded beforehand. Mass dropped at the edges adds
-at most its amount times max_y y e^{−θy} = 1/(eθ). All these errors are added before the logarithm is taken, so the result is
-never above the true bound. Few attributes with small weights are summed in exact integers instead.
+and every number under the sum is nonnegative, so that its relative error is bounded beforehand. Mass dropped at the
+edges adds at most its amount times max_y y e^{−θy} = 1/(eθ). All these errors are added before the logarithm is taken,
+so the result is never above the true bound. Few attributes with small weights are summed in exact integers instead.
 
 Totals that spread over many natural units are summed by frequencies. With a normal law of standard deviation h on the
 radius (Jensen), tilted by any θ > 0, made periodic with any period P (it only grows), and Poisson's summation,
@@ -17,10 +17,10 @@ radius (Jensen), tilted by any θ > 0, made periodic with any period P (it only 
 
     z_i = (r_i−1) e^{−θw_i},   |φ_i(t)|² = 1 − 4 z_i/(1+z_i)² sin²(w_i t/2),   |ĝ(t)| = e^{h²(θ²−t²)/2}/(θ²+t²).
 
-Only moduli enter, so that leaving attributes out of a product keeps it a bound, and every frequency but a few dozen is done
-with after a few hundred attributes: O(m) in all, where a dynamic program takes m × window. What the inequalities lose is
-½(θh)² and about 1/(θσ)² nats, σ the total's spread: nothing at thousands of changed attributes, much at few.
-4z/(1+z)² sin² is lowered by its error and the logarithms' sum is shrunk by its own, both a priori; all else is a relative error
+Only moduli enter, so that leaving attributes out of a product keeps it a bound, and every frequency but a few dozen is
+done with after a few hundred attributes: O(m) in all, where a dynamic program takes m × window. The inequalities lose
+½(θh)² and about 1/(θσ)² nats, σ the total's spread: nothing at thousands of changed attributes, much at few. 4z/(1+z)²
+sin² is lowered by its error and the logarithms' sum is shrunk by its own, both a priori; all else is a relative error
 of the result.
 """
 
@@ -43,7 +43,8 @@ from optrr_solvers.problem import Problem, flip_probabilities
 EXACT_WORK = 1 << 17
 # Totals held at once, 1 GB a row: four times what certificates of the solver come to.
 MAX_WINDOW = 1 << 27
-# Products too small for a double become 0. There are fewer than 2^60 of them, each below 1e-307, and this bounds their sum.
+# Products too small for a double become 0. There are fewer than 2^60 of them, each below 1e-307, and this bounds their
+# sum.
 _UNDERFLOW = 1e-280
 _UNIT = 1 << FLIP_BITS
 # Sums of whole totals stay below this, so that int64 adds them exactly.
@@ -60,13 +61,14 @@ _BLUR = 0.02
 _MOST = 1 << 19
 # Frequencies stop where e^{−(ht)²/2} is 1e-18.
 _REACH = 9.1
-# A frequency whose term is below this share of the first, divided by the number of frequencies, is not multiplied further: its
-# bound is good enough.
+# A frequency whose term is below this share of the first, divided by the number of frequencies, is not multiplied
+# further: its bound is good enough.
 _SILENT = 1e-15
 # Attributes looked at before frequencies are dropped for the first time, and numbers held at once: 8 MB.
 _FIRST_ROWS, _CHUNK = 64, 1 << 20
 _EPS = 2.0**-50
-# Bound on the relative rounding error of a sum of logarithms below 700 in up to 2^14 pieces, of exponentials and of the period.
+# Bound on the relative rounding error of a sum of logarithms below 700 in up to 2^14 pieces, of exponentials and of the
+# period.
 _SUM_ERROR = 2.0**-28
 
 
@@ -153,8 +155,8 @@ def _sum(values: FloatArray, factor: float) -> Fraction:
 def lower_bound(classes: WeightedClasses) -> float:
     """Compute the bound of ε in nats, rounded down; 0 if the weights prove nothing.
 
-    O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million attributes.
-    Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
+    O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million
+    attributes. Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
     """
     threshold, advantage = classes.threshold, classes.advantage
     if advantage <= 0:
@@ -199,7 +201,8 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     steps = Steps.of(classes.capped[order], np.zeros(order.size), log_odds[order], theta)
     end = -(-threshold // _UNIT)
     row = last_row(steps, end, MAX_WINDOW)
-    # c_i/(k_i (r_i−1) e^{−θw_i}) is good to ln(r−1), θw and two expits; the θw of a change set inside add up to θK at most
+    # c_i/(k_i (r_i−1) e^{−θw_i}) is good to ln(r−1), θw and two expits; the θw of a change set inside add up to θK at
+    # most
     tilt_error = 2.0**-51 * (float(counts @ (4 + np.abs(log_odds))) + theta * end)
     log_terms = _log_sum_ceiling(row, theta, threshold)
     log_kept, log_sizes = np.log(steps.kept), np.log(classes.sizes.astype(np.float64))[order]

@@ -1,8 +1,8 @@
 """Laws: which attributes change together, and how often.
 
-A law is a subclass of ``Law`` (``base``) in a module of its own: ``ball``, ``block``, ``count``, ``few_changes``, ``product``;
-that of all change sets, ``TableLaw``, stands beside ``Law``. Those with a ``kind`` can stand in a file. The other modules help
-them: one weighted ball and its sums, totals of weights, samplers, tilts.
+A noise distribution is a subclass of ``Law`` (``base``) in a separate module: ``ball``, ``block``, ``count``,
+``few_changes``, ``product``; ``TableLaw``, over all change sets, is next to ``Law``. Those with a ``kind`` can be
+written to files. The other modules support them: one weighted ball and its sums, totals of weights, samplers, tilts.
 """
 
 from optrr_solvers.laws.ball import BallLaw as BallLaw

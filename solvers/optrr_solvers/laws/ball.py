@@ -112,7 +112,7 @@ class BallLaw(Law):
     classes
         index arrays that partition 0..m−1.
     balls
-        at least one, each with a weight for every class; positive shares that add up to at most 1.
+        at least one, each with a weight for each class; positive shares that add up to at most 1.
     log_ratio
         ln Q ≥ 0 in nats: the law's ε.
     """
@@ -291,7 +291,7 @@ class BallLaw(Law):
         return CountLaw(self.sizes, self.classes, self._log_density(np.asarray(inside)))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Build a choice of ball, then one state for every total.
+        """Build a choice of ball, then one state for each total.
 
         Totals that no longer matter share a state.
 
@@ -384,7 +384,7 @@ class BallLaw(Law):
 
     @cached_property
     def labels(self) -> Labels:
-        """Stated ε, as for every noise distribution.
+        """Stated ε, as for each noise distribution.
 
         Without an automaton accuracies include the sampler's rounding.
         """

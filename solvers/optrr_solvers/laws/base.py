@@ -4,10 +4,10 @@ A mechanism draws a change set S from its law ν, and every attribute in S moves
 likely. So the law is the whole mechanism. With μ the law of a uniformly random output, ν_S/μ_S is proportional to the
 probability q_S of one particular output; the total ε is the range of ln q.
 
-A noise distribution is one class: it gives its ``marginal``, and everything else follows by listing its change sets. What can
-be had faster, for more attributes or to the last digit it overrides. A law with a ``kind`` writes and reads its own record for
-JSON. Tables are mostly one value (at sixteen attributes 65,511 of 65,536 densities), so that value is stored once and the other
-cells by number. What a record holds is checked before arrays of its size are made.
+A noise distribution is one class: it gives its ``marginal``, and everything else follows by listing its change sets. It
+overrides methods that it computes faster, for more attributes or more precisely. A law with a ``kind`` writes and reads
+its own record for JSON. Tables are mostly one value (at sixteen attributes 65,511 of 65,536 densities), so that value
+is stored once and the other cells by number. The content of a record is checked before arrays of its size are made.
 
 Letters: m attributes, r sizes, S change set, U attribute set, λ_U eigenvalue, χ_U(S) = Π_{i∈U} (1 or −1/(r_i−1)).
 """
@@ -44,13 +44,14 @@ MAX_TABLE = 20
 _LISTED = 12
 # What a marginal's entries, their logarithms and differences of these can be off, relative to 1 + the number; ample.
 _ROUNDING = 2.0**-44
-# The laws of this package have far fewer nats for each attribute. With far more, exact rationals would have millions of digits.
+# The laws of this package have far fewer nats for each attribute. With far more, exact rationals would have millions of
+# digits.
 _LARGEST = 500.0
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Stated ε in nats of what is drawn.
+    """Stated ε in nats of the sampler's distribution.
 
     Total and conditional, (m,), never below it; accuracies, (m,), never above it.
 
@@ -73,7 +74,7 @@ class Law(ABC):
     kind: ClassVar[str] = ""
     Record: ClassVar[type[Any]]
     sizes: IntArray
-    # memory that `sample` takes for every attribute of every change set; callers choose how many to draw at once by it
+    # memory that `sample` takes for each attribute of every change set; callers choose how many to draw at once by it
     sampling_bytes: int = 32
     # independent blocks as (attribute numbers, law); none where all attributes are randomized together
     blocks: tuple[tuple[tuple[int, ...], "Law"], ...] = ()
@@ -142,7 +143,8 @@ class Law(ABC):
         """
         if self.m > MAX_MARGINAL:
             raise MethodTooLarge(
-                f"a law of kind {self.kind!r} over {self.m} attributes has too many change sets to list; use method 'ball', or "
+                f"a law of kind {self.kind!r} over {self.m} attributes has too many change sets to list; use method "
+                "'ball', or "
                 f"at most {MAX_MARGINAL} attributes"
             )
         with np.errstate(divide="ignore"):
@@ -160,7 +162,7 @@ class Law(ABC):
     def conditional_epsilons(self) -> FloatArray:
         """Compute max |ln q_S/q_{S∪{i}}| over S without i, in nats, (m,), rounded up.
 
-        What an observer who already knows all other attributes of a person learns about attribute i.
+        Privacy loss about attribute i for an attacker who knows all other attributes of the person.
         """
         logs = self.log_densities()
         return np.asarray(largest_steps(logs) + 2 * _ROUNDING * (1 + np.abs(logs).max()))
@@ -400,7 +402,8 @@ class DensityLaw(Law):
 
     Up to one constant; counts are of classes of alike attributes.
 
-    Its ε is exactly the range of these numbers. ``classes`` partition the attributes; ``log_density`` has one axis a class.
+    Its ε is exactly the range of these numbers. ``classes`` partition the attributes; ``log_density`` has one axis a
+    class.
     """
 
     classes: Partition
@@ -515,7 +518,7 @@ class TableLaw(DensityLaw):
         return np.asarray(eigenvalues[bits[:, None] | bits[None, :]])
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Build one state for every distinct remainder of the table."""
+        """Build one state for each distinct remainder of the table."""
         out = table_diagram(self.log_density)
         return out if out.states <= most else None
 

@@ -1,4 +1,4 @@
-"""BlockLaw: independent blocks of attributes, each with a law of its own (clusters, MDR §4)."""
+"""BlockLaw: independent blocks of attributes, each with a separate noise distribution (clusters, MDR §4)."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -111,7 +111,7 @@ class BlockLaw(Law):
 
     @cached_property
     def labels(self) -> Labels:
-        """Stated ε, as for every noise distribution.
+        """Stated ε, as for each noise distribution.
 
         Without an automaton of all, the blocks' own, from which they are drawn.
         """

@@ -101,7 +101,7 @@ class CountLaw(DensityLaw):
     classes
         index arrays that partition 0..m−1.
     log_density
-        ln q, up to one constant, for every vector of counts: shape (m_1+1, …, m_G+1), at most 2^21 cells.
+        ln q, up to one constant, for each vector of counts: shape (m_1+1, …, m_G+1), at most 2^21 cells.
     """
 
     kind = "count"
@@ -178,7 +178,7 @@ class CountLaw(DensityLaw):
         return whole
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """Build the diagram class by class, with one state for every vector of counts."""
+        """Build the diagram class by class, with one state for each vector of counts."""
         strides = np.cumprod([1, *self.log_density.shape[:0:-1]])[::-1]
         density = self.log_density.ravel()
         totals = Totals(strides[self.class_of], lambda at: density[at])
@@ -220,7 +220,7 @@ class CountLaw(DensityLaw):
 
 
 def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
-    """Draw for every row a uniform subset of ``counts[row]`` of ``size`` places.
+    """Draw for each row a uniform subset of ``counts[row]`` of ``size`` places.
 
     Shape (rows, size).
     """

@@ -60,7 +60,7 @@ def accuracies_drawn(one_way: FloatArray, sizes: IntArray, gain: float) -> Float
 
     ``one_way`` (m, 2) are Pr(kept), Pr(changed).
 
-    Never above what is drawn: whatever is drawn less often for it may have left the attribute as it was.
+    Never above the sampler's ε, because an event that is drawn less often may keep the attribute.
     """
     more = gain * (1 - 1 / sizes)
     kept, changed = one_way[:, 0] - more, one_way[:, 1] + more

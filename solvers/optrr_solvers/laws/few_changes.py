@@ -145,7 +145,7 @@ class FewChangesLaw(Law):
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """Build states of no change, two or more changes, and single changes.
 
-        One for every density of the single change so far.
+        One for each density of the single change so far.
         """
         levels, number = np.unique(self.log_single, return_inverse=True)
         # states are numbered by their first appearance, so that early attributes have few of them
@@ -232,7 +232,7 @@ def records_at_distance(sizes: ArrayLike) -> FloatArray:
 
 
 def inverse_distance_normaliser(sizes: ArrayLike) -> float:
-    """Compute Z = Σ_k d_uk, the same for every record u."""
+    """Compute Z = Σ_k d_uk, the same for each record u."""
     counts = records_at_distance(sizes)
     return float(np.sum(counts[1:] / np.arange(1, counts.size)))
 

@@ -39,7 +39,7 @@ class ProductLaw(Law):
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.epsilons = np.asarray(epsilons, dtype=np.float64)
         if self.sizes.shape != self.epsilons.shape or not np.all(self.epsilons >= 0):
-            raise ValueError("a ProductLaw needs one epsilon of at least 0 for every size")
+            raise ValueError("a ProductLaw needs one epsilon of at least 0 for each size")
 
     def to_record(self) -> ProductRecord:
         """Return ε_i."""

@@ -5,24 +5,25 @@ Row i holds N_i(x) = Σ over change sets of the first i attributes with total x 
     N_i(x) = k_i N_{i−1}(x) + l_i N_{i−1}(x−a_i) + h_i N_{i−1}(x−a_i−1),
     l_i / k_i = (1−b_i) (r_i−1) e^{−θ a_i},    h_i / k_i = b_i (r_i−1) e^{−θ (a_i+1)},
 
-with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at
-the edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
+with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut.
+Cells at the edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum
+lacks.
 
 Every entry is a sum of products of nonnegative numbers: after i attributes its relative error is at most
 ``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_ball.py).
 
-Many attributes are dealt out to blocks. With N_L and N_R the laws of two halves' totals, their sum's law and the half's law
-given the sum are
+Many attributes are dealt out to blocks. With N_L and N_R the laws of two halves' totals, their sum's law and the half's
+law given the sum are
 
     N(x) = Σ_y N_L(y) N_R(x−y),        Pr(left total is y | x) = N_L(y) N_R(x−y) / N(x).
 
 A drawn grand total is split down the tree; inside a block only that block's short rows are needed, so that a table of
-attributes times totals never is. With B blocks and W totals at once: the tree takes about 2000 W √B operations once and 30 W √B
-bytes; a draw 2 W √B operations.
+attributes times totals never is. With B blocks and W totals at once: the tree takes about 2000 W √B operations once and
+30 W √B bytes; a draw 2 W √B operations.
 
-Relative errors must be bounded however small a probability is. Short rows are summed directly. Long ones are transformed under
-several tilts, e^{τx} N(x), each of which is accurate to a share of its own largest value and so, relatively, around its own
-centre; every total takes the tilt that bounds its error best.
+Relative errors must be bounded however small a probability is. Short rows are summed directly. Long ones are
+transformed under several tilts, e^{τx} N(x), each of which is accurate relative to its largest value, and so to every
+value near its centre; every total takes the tilt that bounds its error best.
 """
 
 import math
@@ -43,8 +44,8 @@ _DROP = 1e-30
 _MOST_ROWS = 512
 # Each time this many attributes have been added, the edges are checked for cells to drop.
 _TRIM_EVERY = 16
-# Shares are rounded down to whole words. At most this share of all words then belongs to no cell, and a draw that falls there
-# is repeated.
+# Shares are rounded down to whole words. At most this share of all words then belongs to no cell, and a draw that falls
+# there is repeated.
 PICK_ERROR = 2.0**-44
 _WORD = 2.0**64
 # Numbers held at once while totals are split: 32 MB.
@@ -189,7 +190,7 @@ def last_row(steps: Steps, end: int, most: int) -> TotalsRow:
 class _Node:
     """Distribution of some blocks' total, and a bound of its relative error.
 
-    The error is that of its own sum.
+    The error is that of the sum itself.
     """
 
     row: TotalsRow
@@ -201,15 +202,15 @@ class TotalTree:
 
     Totals from ``end`` on are cut.
 
-    ``error`` bounds what the tree's own sums add to the relative error of any probability drawn through it.
+    ``error`` bounds the contribution of the tree's sums to the relative error of any probability drawn through it.
     """
 
     def __init__(self, blocks: list[TotalsRow], end: int) -> None:
         levels, self.error = [blocks], 0.0
         while len(levels[0]) > 1:
             nodes = [_sum(a, b, end) for a, b in zip(levels[0][::2], levels[0][1::2], strict=True)]
-            # the error of each sum counts twice: in its own law, and where a draw divides by the sum, which is computed anew
-            # there
+            # the error of each sum counts twice: in its own law, and where a draw divides by the sum, which is computed
+            # anew there
             self.error += sum(2 * x.error + 2 * PICK_ERROR + 2.0**-52 * x.row.values.size for x in nodes)
             levels.insert(0, [x.row for x in nodes])
         self._whole, self._levels = levels[0][0], levels[1:]
@@ -253,8 +254,8 @@ def _sum(left: TotalsRow, right: TotalsRow, end: int) -> _Node:
 def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the convolution of two rows, with a bound of each value's error.
 
-    A transform of length 2^k is good to 7k·2^-53 of its input in the 2-norm (Higham, Accuracy and stability of numerical
-    algorithms, Theorem 24.2), so a product of two, transformed back, to 3 × 7k·2^-53 ‖a‖₁‖b‖₂ in every value.
+    A transform of length 2^k is good to 7k·2^-53 of its input in the 2-norm (Higham, Accuracy and stability of
+    numerical algorithms, Theorem 24.2), so a product of two, transformed back, to 3 × 7k·2^-53 ‖a‖₁‖b‖₂ in every value.
     """
     from scipy import fft  # noqa: PLC0415 (slow to import, and few laws draw by sums)
 
@@ -272,7 +273,8 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
             norms = max(float(ta.sum() * np.sqrt(tb @ tb)), float(tb.sum() * np.sqrt(ta @ ta)))
             back = np.exp(-tilt * x)
             error = 2.0**-53 * (24 * math.log2(size) + 16) * norms * back
-            # where the way back underflows, the value is taken for 0 and is below this; where it overflows, others are better
+            # where the way back underflows, the value is taken for 0 and is below this; where it overflows, others are
+            # better
             error[back < _TINY] = _TINY * norms
             better = error < bound
             values[better], bound[better] = np.maximum(product * back, 0.0)[better], error[better]

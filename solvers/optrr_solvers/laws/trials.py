@@ -1,25 +1,29 @@
-"""Weighted balls drawn by rejection, in whole numbers and with the same work for every record (theory §7).
+"""Weighted balls drawn by rejection, in whole numbers and with the same work for each record (theory §7).
 
-A ball law answers uniformly with probability α; else it draws a change set S from one of its balls, μ(S) E[G(X)]/E_μ[t], where
-the total X = Σ_{i∈S} W_i has weights rounded at random (:mod:`optrr_solvers.laws.weighted_ball`). For any ρ > 0
+A ball law answers uniformly with probability α; else it draws a change set S from one of its balls, μ(S)
+E[G(X)]/E_μ[t], where the total X = Σ_{i∈S} W_i has weights rounded at random (:mod:`optrr_solvers.laws.weighted_ball`).
+For any ρ > 0
 
     μ(S) G(X) ∝ [Π_{i∉S} (1 − p_i) Π_{i∈S} p_i] · G(X) ρ^{X},      p_i/(1 − p_i) = (r_i − 1) E[ρ^{−W_i}],
 
-so one trial is a draw of independent changes, which is accepted with probability a(X) ∝ G(X) ρ^X. The device chooses a ball k
-with probability s_k, makes ``count`` trials whatever happens, and takes the first that was accepted. If none was, it answers
-uniformly; that happens with probability F_k = (1 − a_k)^count, where a_k = E[a(X)] is the chance of one trial, and takes the
-place of a part of α: with probability u, where α = u + (1 − u) Σ s_k F_k, the device answers uniformly anyway. So the number of
-trials is the least for which the F_k fit into α, and costs nothing. With β_k = (1 − u) s_k (1 − F_k) the chance of ball k,
+so one trial is a draw of independent changes, which is accepted with probability a(X) ∝ G(X) ρ^X. The device chooses a
+ball k with probability s_k, makes ``count`` trials whatever happens, and takes the first that was accepted. If none
+was, it answers uniformly; that happens with probability F_k = (1 − a_k)^count, where a_k = E[a(X)] is the chance of one
+trial, and takes the place of a part of α: with probability u, where α = u + (1 − u) Σ s_k F_k, the device answers
+uniformly anyway. So the number of trials is the least for which the F_k fit into α, and costs nothing. With β_k = (1 −
+u) s_k (1 − F_k) the chance of ball k,
 
     q_S = α + Σ_k β_k Pr_k(S and accepted)/(a_k μ(S))
         ≤ α + Σ_k β_k A_k Π_i max((1 − p_i) r_i, p_i E[ρ^{W_i}] r_i/(r_i − 1))/a_k,
 
-with A the largest a(x) ρ^{−x} (for falling profiles equality holds up to rounding), and q_S ≥ α. All of this is computed from
-the integers. Sums have positive terms: 1 − p, 1 − u and shares are differences of integers, 1 − a is the sum of what is
-rejected, and 1 − F comes from its logarithm. So doubles err by less than ``ROUNDING`` for each attribute.
+with A the largest a(x) ρ^{−x} (for falling profiles equality holds up to rounding), and q_S ≥ α. All of this is
+computed from the integers. Sums have positive terms: 1 − p, 1 − u and shares are differences of integers, 1 − a is the
+sum of the rejected masses, and 1 − F comes from its logarithm. So doubles err by less than ``ROUNDING`` for each
+attribute.
 
-A file of m attributes holds m weights and thresholds of each ball, and one acceptance for each total near its radius. A draw
-takes m·count words; the sums take m·end operations, with ``end`` the largest total that is accepted, of all balls together.
+A file of m attributes holds m weights and thresholds of each ball, and one acceptance for each total near its radius. A
+draw takes m·count words; the sums take m·end operations, with ``end`` the largest total that is accepted, of all balls
+together.
 """
 
 import math
@@ -70,9 +74,11 @@ class TrialBall:
     sizes, weights
         r_i and the whole part of W_i, shape (m,).
     thresholds, second
-        an attribute changes where a word of 64 bits is below the first, and weighs one more where it is below the second.
+        an attribute changes where a word of 64 bits is below the first, and weighs one more where it is below the
+        second.
     least, acceptance
-        a total x is accepted where a word of 32 bits is below ``acceptance[x - least]``; totals beyond the table never are.
+        a total x is accepted where a word of 32 bits is below ``acceptance[x - least]``; totals beyond the table never
+        are.
     log_ratio
         ln ρ in units of 2^-40.
     """
@@ -219,7 +225,7 @@ class TrialBall:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What a device draws with.
+    """Integers with which a device draws.
 
     Parameters
     ----------

@@ -1,25 +1,26 @@
 """One weighted ball: integer weights by randomised rounding, degrees inside at every total, and exact sums (theory §3.5).
 
-A change set S has the random total X = Σ_{i∈S} W_i, where W_i is a_i + 1 with probability b_i and a_i otherwise, and belongs
-to the ball to the degree t_S = E[G(X)], with a profile G falling from 1 to 0 around the radius. Such a t is a mixture of
-sharp balls (one for every rounding and every step of G), so a density 1 + (Q−1) t never leaves [1, Q]. Profiles that rise
-and fall again are shells: they keep pairs visible (theory §3.6).
+A change set S has the random total X = Σ_{i∈S} W_i, where W_i is a_i + 1 with probability b_i and a_i otherwise, and
+belongs to the ball to the degree t_S = E[G(X)], with a profile G falling from 1 to 0 around the radius. Such a t is a
+mixture of sharp balls (one for each rounding and every step of G), so a density 1 + (Q−1) t never leaves [1, Q].
+Profiles that rise and fall again are shells: they preserve pairs (theory §3.6).
 
-The ball's mass E_μ[t] and its marginals are a sum over vectors of counts where these are few (:class:`CountedBall`), and a
-discrete Fourier sum along the tilted contour elsewhere (:class:`SpectralBall`). With s = θ + it, z_i(s) = (r_i−1) E[e^{−sW_i}]
-and the profile's transform K(s) = Σ_x G(x) e^{s(x − end)},
+The ball's mass E_μ[t] and its marginals are a sum over vectors of counts where these are few (:class:`CountedBall`),
+and a discrete Fourier sum along the tilted contour elsewhere (:class:`SpectralBall`). With s = θ + it, z_i(s) = (r_i−1)
+E[e^{−sW_i}] and the profile's transform K(s) = Σ_x G(x) e^{s(x − end)},
 
     E_μ[t] = Π 1/r_i · e^{…} · (1/N) Σ_k  K(s_k) e^{s_k end} Π_i (1 + z_i(s_k)),      t_k = 2πk/N,
 
 is exact for totals on an integer grid once N exceeds the spread of the tilted total (:mod:`tilting`). The probability
-that the attributes in U change as given is the same sum with A_i = z_i/(1+z_i) or 1 − A_i for i ∈ U as further factors: the
-attribute's own factor is divided out pointwise, which is stable, unlike removing it from the distribution itself.
+that the attributes in U change as given is the same sum with A_i = z_i/(1+z_i) or 1 − A_i for i ∈ U as further factors:
+the attribute's own factor is divided out pointwise, which is stable, unlike removing it from the distribution itself.
 
-θ sits where the summand at t = 0 is least, at the saddle point of profile and total together: a profile may hold its mass far
-from the middle of its knots, and away from the saddle point the sum would be left over from summands many orders larger.
+θ sits where the summand at t = 0 is least, at the saddle point of profile and total together: a profile may hold its
+mass far from the middle of its knots, and away from the saddle point the sum would be left over from summands many
+orders larger.
 
-|Π (1+z_i)| is largest at t = 0, so nodes where |K| is below the rounding of its largest value are left out; for a soft profile
-a few hundred remain at most, whatever the number of attributes. Errors: about 1e-14 of the largest summand.
+|Π (1+z_i)| is largest at t = 0, so nodes where |K| is below the rounding of its largest value are left out; for a soft
+profile a few hundred remain at most, whatever the number of attributes. Errors: about 1e-14 of the largest summand.
 
 Letters: a floors, b fractions, G profile, given by its levels at integer knots and linear in between.
 """
@@ -51,8 +52,8 @@ _FIRST_ROWS = 32
 _CHUNK = 1 << 16
 # The sum must be at least this share of its summands' absolute values, or rounding (1e-15 of them) would show in it.
 _LEAST_SHARE = 1e-6
-# The smallest and the largest tilt: beyond them all the mass is on one total. They also serve where the saddle point lies
-# farther out.
+# The smallest and the largest tilt: beyond them all the mass is on one total. They also serve where the saddle point
+# lies farther out.
 _STEEPEST, _FLATTEST = 50.0, 1e-12
 # Bisections of a tilt: each halves its interval, and any θ near the saddle point serves.
 _BISECTIONS = 60
@@ -71,7 +72,7 @@ class WeightedBall:
     Parameters
     ----------
     floors, fractions
-        a_g ≥ 0 and 0 ≤ b_g < 1 for every class, shape (G,).
+        a_g ≥ 0 and 0 ≤ b_g < 1 for each class, shape (G,).
     knots
         increasing totals, shape (K,), K ≥ 2.
     levels
@@ -92,7 +93,7 @@ class WeightedBall:
         ):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         if self.floors.ndim != 1 or self.floors.shape != self.fractions.shape:
-            raise ValueError("a ball needs one floor and one fraction for every class")
+            raise ValueError("a ball needs one floor and one fraction for each class")
         if np.any(self.floors < 0) or np.any(self.floors >= TOTAL_LIMIT):
             raise ValueError(f"the floors of a ball must lie in 0..2^53, got {self.floors.min()}..{self.floors.max()}")
         if not np.all((self.fractions >= 0) & (self.fractions < 1)):
@@ -226,7 +227,7 @@ class SpectralBall:
 
     @cached_property
     def changed(self) -> FloatArray:
-        """Pr(one member of the class changed | ball) for every class, shape (G,)."""
+        """Pr(one member of the class changed | ball) for each class, shape (G,)."""
         g = self._log_odds.size
         out = np.empty(g)
         for rows in np.array_split(np.arange(g), max(1, g * self._t.size // _CHUNK)):
@@ -281,7 +282,8 @@ def _kernel(ball: WeightedBall, theta: float, n: int) -> tuple[ComplexArray, flo
     if _bounded_below(ball):
         return k, top
     s = theta + 2j * np.pi * np.arange(n) / n
-    # totals before the first knot: distances band.size, band.size + 1, … without end; what lies below total 0 has no mass
+    # totals before the first knot: distances band.size, band.size + 1, … without end; what lies below total 0 has no
+    # mass
     tail = np.exp(-s * band.size) / -np.expm1(-s)
     return np.asarray(k + ball.levels[0] * tail), top
 
@@ -417,7 +419,7 @@ def ball_sums(ball: WeightedBall, sizes: IntArray, classes: Partition) -> BallSu
 
 
 def totals_of(counts: IntArray, ball: WeightedBall) -> IntArray:
-    """Compute Σ a_g k_g for every vector of counts, (n_1+1, …, n_G+1)."""
+    """Compute Σ a_g k_g for each vector of counts, (n_1+1, …, n_G+1)."""
     totals = np.zeros([int(n) + 1 for n in counts], dtype=np.int64)
     for g, n in enumerate(counts):
         totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(counts.size)])

@@ -1,11 +1,12 @@
 """The one place that talks to HiGHS: a linear program in, values, multipliers and a basis out.
 
-Statuses are translated in one table; an unknown one is an error. Of the backend's answer only the basis is trusted, and that
-only as a proposal: the solvers recompute everything from it.
+Statuses are translated in one table; an unknown one is an error. Of the backend's answer only the basis is trusted, and
+that only as a proposal: the solvers recompute everything from it.
 
 From 1.16 on HiGHS prints a banner while it is made, before any option can be set. It writes to file descriptor 1, which
-``sys.stdout`` knows nothing of, so the descriptor itself points elsewhere meanwhile. It belongs to the whole process: another
-thread that prints in this moment would not be read either. So only what has no switch runs there, for about a millisecond.
+``sys.stdout`` knows nothing of, so the descriptor itself points elsewhere meanwhile. It belongs to the whole process:
+another thread that prints in this moment would not be read either. So only calls without such an option run there, for
+about a millisecond.
 """
 
 import ctypes
@@ -32,11 +33,11 @@ _SMALLEST_ENTRY = 1e-12  # HiGHS's own floor; its default drops coefficients bel
 
 _FAILURES = {
     highspy.HighsModelStatus.kUnbounded: "reports an unbounded program",
-    highspy.HighsModelStatus.kTimeLimit: "ran out of time",
-    highspy.HighsModelStatus.kIterationLimit: "ran out of iterations",
-    highspy.HighsModelStatus.kUnboundedOrInfeasible: "cannot tell unbounded from infeasible",
+    highspy.HighsModelStatus.kTimeLimit: "reached the time limit",
+    highspy.HighsModelStatus.kIterationLimit: "reached the iteration limit",
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: "reports unbounded or infeasible",
     highspy.HighsModelStatus.kSolveError: "failed numerically",
-    highspy.HighsModelStatus.kModelError: "refused the program",
+    highspy.HighsModelStatus.kModelError: "rejected the program",
     highspy.HighsModelStatus.kUnknown: "stopped without an answer",
 }
 
@@ -89,8 +90,8 @@ def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) ->
         "time_limit": left,
     }
     for name, value in options.items():
-        _must(highs.setOptionValue(name, value), f"{method}: HiGHS refused option {name}")
-    _must(highs.passModel(_model(program)), f"{method}: HiGHS refused the program")
+        _must(highs.setOptionValue(name, value), f"{method}: HiGHS rejected option {name}")
+    _must(highs.passModel(_model(program)), f"{method}: HiGHS rejected the program")
     highs.run()
     status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
@@ -127,7 +128,7 @@ def solved_again(
 
 
 def _failed(method: str, reason: str) -> str:
-    return f"{method}: HiGHS {reason}; use milder epsilons or method 'ball'"
+    return f"{method}: HiGHS {reason}; use less extreme epsilons or method 'ball'"
 
 
 def _model(program: LinearProgram) -> highspy.HighsLp:

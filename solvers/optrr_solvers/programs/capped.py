@@ -1,7 +1,8 @@
-"""The exact optimum under caps on the conditional ε: q_S ≤ e^{η_i} q_{S∪{i}} and back, for every S (theory §3.6).
+"""The exact optimum under caps on the conditional ε: q_S ≤ e^{η_i} q_{S∪{i}} and back, for each S (theory §3.6).
 
-Cap rows tie neighbouring cells together, so nothing can be sifted: all 2^m densities are columns and the m 2^m caps are rows,
-small m only. As in :mod:`optrr_solvers.programs.lp` the program is solved in u, q = 1 + s u, and its basis solved again.
+Cap rows tie neighbouring cells together, so nothing can be sifted: all 2^m densities are columns and the m 2^m caps are
+rows, small m only. As in :mod:`optrr_solvers.programs.lp` the program is solved in u, q = 1 + s u, and its basis solved
+again.
 """
 
 import math
@@ -45,8 +46,8 @@ def binding(problem: Problem) -> IntArray:
 
     A total is never above the smallest known one, so larger caps always hold.
 
-    Up to κ = 1 Kronecker is a mechanism of the problem and Σ ε_i such a total. Beyond, none is known beforehand; caps above
-    the range of a double are then left out, and the solution's check refuses what breaks one.
+    Up to κ = 1 Kronecker is a mechanism of the problem and Σ ε_i such a total. Beyond, none is known beforehand; caps
+    above the range of a double are then left out, and the solution's check refuses what breaks one.
     """
     if problem.caps is None:
         return np.empty(0, dtype=np.int64)
@@ -72,10 +73,11 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
     except Infeasible as error:
         if lattice.problem.kappa > 1:
             raise
-        # with caps of at least ε_i Kronecker meets every requirement, so the program has a solution: the backend missed it
-        # because its tolerances are wider than the set of solutions
+        # with caps of at least ε_i Kronecker meets every requirement, so the program has a solution: the backend missed
+        # it because its tolerances are wider than the set of solutions
         raise SolveFailed(
-            "reduced: the caps leave too thin a set to resolve; raise them a little, or use method 'kronecker'"
+            "reduced: the caps leave a feasible set too small to resolve; raise them slightly, or use method "
+            "'kronecker'"
         ) from error
     values, multipliers = backend.solved_again(program, answer, program.row_lower, "reduced")
     density = np.maximum(1 + math.exp(log_scale) * values[:-1], 1.0)

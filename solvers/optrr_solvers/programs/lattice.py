@@ -1,7 +1,8 @@
 """The counts lattice and the requirement rows on it, shared by the reduced and the classes solver.
 
-A cell k = (k_1, …, k_G) says how many attributes of each class change; classes of one attribute give the 2^m change sets.
-Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certificate`), averaged over alike attributes:
+A cell k = (k_1, …, k_G) says how many attributes of each class change; classes of one attribute give the 2^m change
+sets. Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certificate`), averaged over alike
+attributes:
 
     accuracy of class g    (f_g − k_g/m_g) / (f_g (1−f_g))            (so scaled that flips near 0 and near 1 count)
     pairs of classes g, h  (mean of χ_ij over the pairs − κ λ_g λ_h) / s_gh,  s_gh = max(1 − λ_g λ_h, |1 − κ λ_g λ_h|)
@@ -72,7 +73,8 @@ class Lattice:
         for (a, b), count in numbers.items():
             if count != self._pair_count(a, b):
                 raise InvalidProblem(
-                    "alike attributes must be preserved all or none; name all their pairs or use method 'reduced'"
+                    "pairs of alike attributes must be preserved all or none; name all their pairs or use method "
+                    "'reduced'"
                 )
         return tuple(sorted(numbers))
 
@@ -213,7 +215,7 @@ class Lattice:
         return np.stack(rows)
 
     def mass_times_rows(self, mass: FloatArray) -> FloatArray:
-        """Sum mass · g over cells for every row, shape (rows,).
+        """Sum mass · g over cells for each row, shape (rows,).
 
         ``mass`` has shape ``shape``. O(cells · (1 + pairs)).
         """

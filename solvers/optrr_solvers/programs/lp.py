@@ -1,13 +1,14 @@
 """POR's linear program over the 2^m events, as sparse arrays and solved as published (POR §IV-A, Algorithms 1 and 2).
 
-Event S, "exactly the attributes in S change", has number Σ_{i∈S} 2^{m−1−i}: the first attribute is the slowest bit, as in
-:class:`optrr_solvers.laws.TableLaw`. The variable q_S is the probability of one particular output in S, relative to the
-event in which every attribute changes, which is fixed at 1 and has no column. POR numbers events by how many attributes change
-and divides row i of A_eq by r_i − 1; otherwise the program is the published one.
+Event S, "exactly the attributes in S change", has number Σ_{i∈S} 2^{m−1−i}: the first attribute is the slowest bit, as
+in :class:`optrr_solvers.laws.TableLaw`. The variable q_S is the probability of one particular output in S, relative to
+the event in which every attribute changes, which is fixed at 1 and has no column. POR numbers events by how many
+attributes change and divides row i of A_eq by r_i − 1; otherwise the program is the published one.
 
-It spans e^{ε} in magnitude, and a solver with absolute tolerances returns wrong "optimal" answers on it (1.3 nats off at
-ε = 20). So it is solved in u, with q = 1 + s u for a guess s of Q − 1 and rows divided by Π r and by the spread f(1−f); the
-basis that comes back is then solved again in double precision, and the answer has to agree with its certificate like any other.
+It spans e^{ε} in magnitude, and a solver with absolute tolerances returns wrong "optimal" answers on it (1.3 nats off
+at ε = 20). So it is solved in u, with q = 1 + s u for a guess s of Q − 1 and rows divided by Π r and by the spread
+f(1−f); the basis that comes back is then solved again in double precision, and the answer has to agree with its
+certificate like any other.
 """
 
 import time
@@ -37,11 +38,12 @@ class EventProgram:
     Attributes
     ----------
     A, b
-        shapes (m 2^{m−1}, 2^m − 1) and (m 2^{m−1},): q_T − q_S ≤ 0 for S ⊂ T with one attribute more, so that answers nearer to
-        the truth are at least as likely. Where T is the last event, q_T = 1 stands on the right: b = −1 in m rows.
+        shapes (m 2^{m−1}, 2^m − 1) and (m 2^{m−1},): q_T − q_S ≤ 0 for S ⊂ T with one attribute more, so that answers
+        nearer to the truth are at least as likely. Where T is the last event, q_T = 1 stands on the right: b = −1 in m
+        rows.
     A_eq, b_eq
-        shapes (m, 2^m − 1) and (m,): Σ_{S∌i} n_S (r_i−1) q_S − e^{ε_i} Σ_{S∋i} n_S q_S = 0, that is ε_i as POR's equation 2
-        defines it, with n_S = Π_{j∈S}(r_j−1) outputs in event S.
+        shapes (m, 2^m − 1) and (m,): Σ_{S∌i} n_S (r_i−1) q_S − e^{ε_i} Σ_{S∋i} n_S q_S = 0, that is ε_i as POR's
+        equation 2 defines it, with n_S = Π_{j∈S}(r_j−1) outputs in event S.
     """
 
     A: sp.csr_array
@@ -85,8 +87,8 @@ def event_program(problem: Problem) -> EventProgram:
 
     Notes
     -----
-    The arrays are exact up to rounding, but their entries span e^{ε}: general solvers lose digits as the total grows (1.3 nats
-    at 20). Method ``lp`` solves the same program scaled, and checks the answer against a certificate.
+    The arrays are exact up to rounding, but their entries span e^{ε}: general solvers lose digits as the total grows
+    (1.3 nats at 20). Method ``lp`` solves the same program scaled, and checks the answer against a certificate.
 
     Examples
     --------
@@ -104,7 +106,7 @@ def event_program(problem: Problem) -> EventProgram:
     1.0717
     """
     if problem.constrained:
-        raise InvalidProblem("POR's program knows no pairs or caps; drop them, or solve with method 'reduced'")
+        raise InvalidProblem("POR's program supports no pairs or caps; drop them, or use method 'reduced'")
     if problem.m > MAX_TABLE:
         raise MethodTooLarge(
             f"POR's program has 2^m columns; up to {MAX_TABLE} attributes, got {problem.m}: use 'auto'"
@@ -143,8 +145,8 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
 
     m 2^{m−1} rows; 'reduced' is faster.
 
-    The tolerance is absolute. Raises MethodTooLarge above 14 attributes, InvalidProblem for pairs and caps, SolveFailed where
-    the answer fails its check.
+    The tolerance is absolute. Raises MethodTooLarge above 14 attributes, InvalidProblem for pairs and caps, SolveFailed
+    where the answer fails its check.
     """
     started = time.perf_counter()
     if problem.m > MAX_LP:

@@ -2,7 +2,7 @@
 
 With t ∈ [0,1] on the cells, q = 1 + (Q−1) t and y = 1/(Q−1):
 
-    maximise y   subject to   y E_μ[g] + Σ_k μ_k t_k g(k) ≥ 0  for every requirement g      (= 0 for plain accuracies).
+    maximise y   subject to   y E_μ[g] + Σ_k μ_k t_k g(k) ≥ 0  for each requirement g      (= 0 for plain accuracies).
 
 At the optimum t = 1 where h = Σ w g > 0 and 0 where h < 0, fractional on at most (rows − 1) ties. So only cells near
 h = 0 need to be columns: the others are fixed by the sign of h, the small program gives new w, and cells that the new w

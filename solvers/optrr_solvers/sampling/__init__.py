@@ -1,6 +1,6 @@
-"""The change automaton: every law as one table-driven sampler whose probabilities are integers (theory §7).
+"""The change automaton: a table-driven sampler with integer probabilities for each noise distribution (theory §7).
 
-A law offers a :class:`~optrr_solvers.sampling.diagram.Diagram`; ``build`` rounds it to integers in :class:`Layers`;
-:class:`Automaton` is what is drawn from, and settles the label, the ε that is stated: ``bounds`` computes the truth
-of what is drawn, and the label is never below it. ``draw`` walks the layers.
+A noise distribution has a :class:`~optrr_solvers.sampling.diagram.Diagram`; ``build`` rounds it to integers in
+:class:`Layers`. :class:`Automaton` samples from these and determines the stated ε, which is never below the true ε of
+the integers that ``bounds`` computes. ``draw`` walks the layers.
 """

@@ -1,7 +1,7 @@
-"""Two ways to carry the numbers of an automaton: sixty decimal digits for few states, doubles for many.
+"""Two arithmetics for automata: sixty decimal digits for few states, doubles for many.
 
-Both work on arrays and know how far a product of theirs can be off (``rounding`` bounds the relative error of one operation),
-so that what is proven with either is rounded outward.
+Both work on arrays and bound the error of a product (``rounding`` bounds the relative error of one operation), so
+bounds proved with either are rounded outward.
 """
 
 import math

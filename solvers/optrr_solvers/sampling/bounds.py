@@ -1,13 +1,13 @@
-"""The truth of what is drawn: ε of an automaton, from its integers alone (theory §7).
+"""True ε of an automaton, from its integers alone (theory §7).
 
 Along a path the probability of one particular output is a product of a/(2^k (r−1)) and (2^k − a)/2^k. Its largest and
 smallest value over all change sets are two passes over the layers with max and min in place of the sum; their ratio is
-e^ε. Flip probabilities are one forward pass. Conditional ε are bounded beforehand, by how far rounding can move a path's
-probability (:mod:`optrr_solvers.sampling.build`).
+e^ε. Flip probabilities are one forward pass. Conditional ε are bounded beforehand, by how far rounding can move a
+path's probability (:mod:`optrr_solvers.sampling.build`).
 
 Where a state's continuation is hidden behind a random rounding or a choice, a change set's probability is a sum of
-paths. Then a sum of maxima bounds the maximum, and ε is an upper bound; it is met where one change set is extreme in every
-component, as for balls.
+paths. Then a sum of maxima bounds the maximum, and ε is an upper bound; it is met where one change set is extreme in
+every component, as for balls.
 
 All results are rounded up, but for the accuracies ε_i, which are rounded down.
 """
@@ -28,9 +28,10 @@ _OPERATIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class DrawnEpsilons:
-    """Total ε of what is drawn in nats, rounded up.
+    """Total ε of an automaton in nats, rounded up.
 
-    ``attribute`` is the accuracy ε_i of every attribute, rounded down, ``flips`` its probability of a change; shape (m,) each.
+    ``attribute`` is the accuracy ε_i of every attribute, rounded down, ``flips`` its probability of a change; shape
+    (m,) each.
     """
 
     epsilon: float

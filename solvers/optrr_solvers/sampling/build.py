@@ -1,4 +1,4 @@
-"""The automaton of a law, from its diagram to integers to draw with, and why the label still covers what is drawn.
+"""The automaton of a noise distribution: from its diagram to integers, with a stated ε that covers the rounding.
 
 With W(s) = E_μ[q of what follows | state s], computed backwards, the attribute changes with probability
 p = (r−1) W(changed) / (W(kept) + (r−1) W(changed)). Rounding p to a multiple of 2^-k moves the logarithm of a path's
@@ -8,7 +8,7 @@ two densities, the total ε and every conditional ε shrink by more than roundin
 share of about δ ε, which the number of bits k keeps below 2^-44.
 
 With few states all of it is done with sixty digits; beyond, doubles add some roundings per layer to η and only the
-total is protected by δ, so that labels of single attributes are raised to what is proven of the integers.
+total is protected by δ, so the stated ε of single attributes is raised to the bound of the integers.
 """
 
 import math
@@ -36,8 +36,8 @@ from optrr_solvers.sampling.diagram import (
 )
 from optrr_solvers.sampling.draw import Sampler
 
-# With at most this many states, densities may have sixty digits, at about a microsecond each. Densities beyond the range of a
-# double need them.
+# With at most this many states, densities may have sixty digits, at about a microsecond each. Densities beyond the
+# range of a double need them.
 MOST_DIGIT_STATES = 1 << 14
 _MOST_WIDE_STATES = 1 << 18
 # With more states than this, equal ones are not merged: it would take seconds and save little.
@@ -64,7 +64,7 @@ class OutOfReach(ValueError):
 class Built:
     """Automaton with δ and η.
 
-    |ln q drawn − (1−δ) ln q of the distribution| ≤ η for every change set, up to one constant.
+    |ln q drawn − (1−δ) ln q of the distribution| ≤ η for each change set, up to one constant.
     """
 
     layers: Layers
@@ -224,7 +224,7 @@ class Automaton:
 
     @cached_property
     def truth(self) -> DrawnEpsilons:
-        """ε of what is drawn, from the integers alone.
+        """True ε, from the integers alone.
 
         Accuracies are rounded down, all others up.
         """
@@ -232,7 +232,7 @@ class Automaton:
 
     @cached_property
     def epsilon_label(self) -> float:
-        """Stated total ε: the larger of the distribution's and that of what is drawn.
+        """Stated total ε: the larger of the distribution's and the integers' ε.
 
         The latter is rounded up.
         """
@@ -242,7 +242,7 @@ class Automaton:
     def conditional_labels(self) -> FloatArray:
         """Stated conditional ε, shape (m,).
 
-        The distribution's ones where they cover what is drawn, otherwise a bound of what is drawn.
+        The distribution's ε if it covers the integers' ε, otherwise a bound of the latter.
         """
         # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
         shrunk, added = self.built.shrink * self.conditional, 2 * self.built.error
@@ -254,7 +254,7 @@ class Automaton:
     def attribute_labels(self, law: FloatArray) -> FloatArray:
         """Return the stated accuracies ε_i, shape (m,).
 
-        The distribution's ε_i if what is drawn is as accurate, within 1e-9; otherwise the drawn one, rounded down.
+        The distribution's ε_i if the integers are as accurate, within 1e-9; otherwise the integers' ε_i, rounded down.
         """
         drawn = self.truth.attribute
         return np.where((law <= drawn) & (drawn - law <= LABEL_TOLERANCE), law, drawn)

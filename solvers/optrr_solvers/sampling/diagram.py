@@ -1,23 +1,23 @@
-"""A law as a layered decision diagram, and the layers of integers that are drawn with (theory §7).
+"""Noise distributions as layered decision diagrams, and the layers of integers to draw with (theory §7).
 
 Attributes are visited in a stated order. Before each there is a state; the attribute is kept or changed, which leads to
-a next state and may multiply the density; after the last attribute every state has a density of its own:
+a next state and may multiply the density; after the last attribute each state has a density:
 
     ln q_S = Σ over the steps (log_kept or log_changed) + log_density of the last state.
 
 Two kinds of hidden chance make mixtures small: a *choice* of component before some attribute, and, where weights are
 rounded at random, a second way to change (``high``), taken with probability ``fraction`` of the changes. Then q_S is
-the mean over what is hidden. All densities are against the law μ of a uniformly random output, which the diagram
+the mean over the hidden choices. All densities are against the law μ of a uniformly random output, which the diagram
 therefore leaves out.
 
 A law that counts something (changes in a class, weights that changed, two statistics at once) is one call of
 :func:`totals_diagram`; independent blocks are :func:`in_sequence`.
 
-In a layer a fresh uniform word of k bits decides: below a_s the attribute changes, otherwise it is kept; then the state is
-``changed[s]`` or ``kept[s]``. Where weights are rounded at random, a word below the smaller threshold ``high_words`` changes
-the attribute, too, and leads to ``high[s]``. A layer that is *uniform* replaces its attribute by any of its categories, the
-true one included, each as likely. The law that runs is therefore exactly a product of fractions a/2^k and (2^k − a)/2^k along
-every path.
+In a layer a fresh uniform word of k bits decides: below a_s the attribute changes, otherwise it is kept; then the state
+is ``changed[s]`` or ``kept[s]``. Where weights are rounded at random, a word below the smaller threshold ``high_words``
+changes the attribute, too, and leads to ``high[s]``. A layer that is *uniform* replaces its attribute by any of its
+categories, the true one included, each as likely. The law that runs is therefore exactly a product of fractions a/2^k
+and (2^k − a)/2^k along every path.
 """
 
 from abc import ABC, abstractmethod
@@ -32,17 +32,17 @@ from optrr_solvers.randomness import Words
 
 # States of one law's automaton; at 28 to 60 bytes each the tables fill some 200 MB.
 MOST_STATES = 1 << 22
-# The most layers: the sampler does some array operations in each of them, for every block of records.
+# The most layers: the sampler does some array operations in each of them, for each block of records.
 MOST_LAYERS = 1 << 14
 WORD_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class _Visit(ABC):
-    """One attribute: next states for every state before it, shape (S,).
+    """One attribute: next states for each state before it, shape (S,).
 
-    ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the changes; None
-    where there is none.
+    ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the
+    changes, or None.
     """
 
     attribute: int
@@ -160,7 +160,8 @@ class Layer(_Visit):
 
     The first word is the highest.
 
-    ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens bounds.
+    ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens
+    bounds.
     """
 
     words: Words = field(kw_only=True)
@@ -412,7 +413,7 @@ def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
 def table_diagram(log_density: FloatArray) -> Diagram:
     """Build the diagram of a table of densities, shape (2,)*m.
 
-    It has one state for every distinct rest of the table.
+    It has one state for each distinct rest of the table.
     """
     m = log_density.ndim
     levels, place = np.unique(log_density.ravel(), return_inverse=True)

@@ -1,16 +1,17 @@
 """Walking the layers, many records at a time, with as few random bits as will do (theory §7).
 
-A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once in 2^32
-cells, are the rest drawn. A block of records is walked attribute by attribute, as columns. The arrays of a block are made once:
-made anew for every step they would cost more than the steps, because the operating system clears their memory.
+A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once
+in 2^32 cells, are the rest drawn. A block of records is walked attribute by attribute, as columns. The arrays of a
+block are made once: new arrays in each step would cost more than the steps, because the operating system clears
+their memory.
 
-Three operations a layer depend on the layer before: an entry is looked up, the random bits are subtracted, and what is left is
-shifted. Second thresholds, which balls have, need three more: they are looked up, compared, and what that decides is added. All
-else is done for many layers at once.
+Three operations a layer depend on the layer before: an entry is looked up, the random bits are subtracted, and the
+difference is shifted. Second thresholds, which balls have, need three more: they are looked up, compared, and the
+result is added. All other operations handle many layers at once.
 
-A changed value is replaced by one of the other categories, each exactly as likely: a uniform number of 8, 16, 32 or 64 bits is
-divided into as many equal parts as there are other categories; what is left over is drawn again. The number of its part, and
-one, is added to the value, modulo the number of categories.
+A changed value is replaced by one of the other categories, each exactly as likely: a uniform number of 8, 16, 32 or 64
+bits is divided into as many equal parts as there are other categories; numbers in the remainder are drawn again. The
+number of its part, and one, is added to the value, modulo the number of categories.
 """
 
 import sys
@@ -40,7 +41,8 @@ _AT_ONCE, _CELL = 1 << 18, 4
 _REPLACED = 1 << 19
 # The largest share of numbers that may have to be drawn again.
 _REPEATED = 1 / 16
-# Cells of records that are moved at once, and as many records in spite of that: fewer would read columns a few bytes at a time.
+# Cells of records that are moved at once, and as many records in spite of that: fewer would read columns a few bytes at
+# a time.
 _MOVED, _FEWEST_MOVED = 1 << 17, 1 << 7
 # The most records of a block, its most cells, and as many records as a block has in spite of that.
 _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
@@ -63,14 +65,15 @@ class Space:
 
     :meth:`of` sets the number of records of the next block.
 
-    ``changed``, shape (m, n): which attribute of which record changes. ``steps``, shape (m, n): how far its value is moved.
-    ``layers``: how many layers are walked at once.
+    ``changed``, shape (m, n): which attribute of which record changes. ``steps``, shape (m, n): how far its value is
+    moved. ``layers``: how many layers are walked at once.
 
-    For these layers, shape (layers, n): ``short``, 32 random bits each; ``second``, the second thresholds that these are
-    compared with; ``reached``, entries less the random bits, whose upper half is the place that a record reaches, or one less
-    where the bits are below the second threshold. ``rows`` are those of ``reached``, at hand for every layer.
+    For these layers, shape (layers, n): ``short``, 32 random bits each; ``second``, the second thresholds that these
+    are compared with; ``reached``, entries less the random bits, whose upper half is the place that a record reaches,
+    or one less where the bits are below the second threshold. ``rows`` are those of ``reached``, at hand for each
+    layer.
 
-    Of the present layer, shape (n,): ``entry``, what is looked up, and ``below_second``, as numbers ``one_more``.
+    Of the current layer, shape (n,): ``entry``, the table entries, and ``below_second``, as numbers ``one_more``.
     """
 
     short: Short
@@ -133,7 +136,7 @@ class Space:
         return self._flags[: int(np.prod(shape))].reshape(shape)
 
     def place(self, used: IntArray | None) -> IntArray:
-        """Return an array for every record's place other than the one in use."""
+        """Return an array for each record's place other than the one in use."""
         first, second = self._two_places
         return second if used is first else first
 
@@ -150,13 +153,14 @@ class Space:
 
         Second thresholds are checked if layers have them (``seconds``).
 
-        To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the lower
-        half is all ones. No number is larger.
+        To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the
+        lower half is all ones. No number is larger.
         """
         layers = len(self.short)
         if self.reached[:layers].max() == _ONES << HALF - 1:
             return True
-        # rows of layers without second thresholds hold anything: at worst these layers are walked twice, with the same result
+        # rows of layers without second thresholds hold anything: at worst these layers are walked twice, with the same
+        # result
         return seconds and bool(np.equal(self.short, self.second[:layers], out=self.flags(layers, self.n)).any())
 
     def equal(self, k: int) -> BoolArray:
@@ -237,14 +241,14 @@ def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:
 class _LayerTable:
     """One layer as integers from which the random bits are subtracted.
 
-    A place is a state and what is decided there: ``ways`` times the state, one more where the attribute changes, and one more
-    again where the next state is the layer's ``high``. ``entries`` has a number for each place of the layer before, or each
-    component of the choice before, and a single one where all of them lead to the first state. The number is the place of a
-    change, times 2^32, and the first 32 bits of the threshold, less 1. When the random bits are subtracted, they borrow from
-    the upper half unless they are below the threshold. So the upper half becomes the place of what they decide, and the lower
-    half is all ones where they equal the threshold's.
+    A place is a state and its decision: ``ways`` times the state, one more where the attribute changes, and one more
+    again where the next state is the layer's ``high``. ``entries`` has a number for each place of the layer before, or
+    each component of the choice before, and a single one where all of them lead to the first state. The number is the
+    place of a change, times 2^32, and the first 32 bits of the threshold, less 1. When the random bits are subtracted,
+    they borrow from the upper half unless they are below the threshold. So the upper half becomes the place of what
+    they decide, and the lower half is all ones where they equal the threshold's.
 
-    ``second`` has the first 32 bits of the second threshold, likewise, where there is one. ``onward`` says whether the next
+    ``second`` has the first 32 bits of the second threshold, if there is one. ``onward`` says whether the next
     layer's entries depend on the place.
     """
 
@@ -258,7 +262,7 @@ class _LayerTable:
     def of(cls, layer: Layer, states: IntArray | None) -> "tuple[_LayerTable, IntArray | None]":
         """Build the table, and the next layer's state for each of its places.
 
-        The states are None if all places lead to the first state.
+        Returns None for the states if all places lead to the first state.
 
         ``states`` are those of this layer for each place of the layer before, in the same way.
         """
@@ -269,8 +273,8 @@ class _LayerTable:
             # nothing is below 0
             first, following = np.zeros_like(first), [layer.kept, layer.kept]
         elif layer.high is not None and layer.high_words is not None:
-            # with four places a state, all of which but the last are reached, a state's first place is even like with two, and
-            # the place of a change is odd
+            # with four places a state, all of which but the last are reached, a state's first place is even like with
+            # two, and the place of a change is odd
             ways, following = 4, [layer.kept, layer.changed, layer.high, layer.high]
             second = _first(layer.high_words)[arrivals].astype(np.uint32)
         entries = (ways * np.arange(layer.states) + 1 << HALF) + first - 1

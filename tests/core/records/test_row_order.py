@@ -218,7 +218,7 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     # with their names people can be put in order again, and it is said
     assert run([*command, "--keep-names"]) == 0
     status, names = _status(suffix)
-    assert "people keep their names" in capsys.readouterr().err
+    assert "names of people are published without randomization" in capsys.readouterr().err
     place = np.array([int(n[1:]) for n in names])
     assert abs(z_of_place(place)) < FAR and z_of_place(status[np.argsort(place)]) < -TOLD
     assert run([*command, "--keep-order"]) == 0
