@@ -264,9 +264,7 @@ class GenomicDesign(_FileDesign):
         said = [_NAMES_KEPT] if keep_names else []
         if exposed := variants_with_missing(records):
             which = f"the missing calls of {amount(exposed, 'variant')}"
-            said.append(
-                f"{which} are published without randomization: they are not covered by epsilon"
-            )
+            said.append(f"{which} are published without randomization: they are not covered by epsilon")
         return cohort.n, said
 
     def reports(self, place: Path, phenotype: PhenotypeColumns = _FAM) -> "GenomicReports":
