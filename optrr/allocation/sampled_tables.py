@@ -392,7 +392,7 @@ class SampledTables(Asking, TableResult):
         bits = as_source(random_state)
         batches = list(self.batches(data, bits))
         if not batches:
-            raise InvalidInput("the data holds no records; give at least one")
+            raise InvalidInput("the data contains no records; give at least one")
         provenance = Provenance(Release.drawn(self, is_seeded(bits)))
         return pa.Table.from_batches(batches, schema=SCHEMA).replace_schema_metadata(provenance.metadata())
 
@@ -425,7 +425,7 @@ class SampledTables(Asking, TableResult):
             answers = self.batches(opened, bits, allow_extra=how.drop_undeclared)
             people = writer.write(how.in_order(answers, bits, writer.folder))
             if not people:
-                raise InvalidInput(f"{source} holds no records; give at least one")
+                raise InvalidInput(f"{source} contains no records; give at least one")
         notes = (*how.warnings(str(path)), *replaced)
         dropped = [name for name in opened.schema.names if name not in self.domain.columns]
         return FileRelease.written(path, people, provenance, self.domain, notes=notes, dropped=dropped)

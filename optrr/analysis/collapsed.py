@@ -150,7 +150,7 @@ class CollapsedAsking:
             if not _can_be_collapsed(attribute):
                 raise InvalidInput(
                     f"``collapse``: attribute {name!r} is ordered, and collapsed rare categories have no place in the "
-                    "order; leave it out"
+                    f"order; leave {name!r} out"
                 )
             codes = {code_of(attribute, category) for category in given}
             if not 2 <= len(codes) < attribute.size:

@@ -143,7 +143,7 @@ def test_estimated(
     if name not in TESTS_OF_ANSWERS:
         raise InvalidInput(f"estimated tables have no test {name!r}; choose among {', '.join(TESTS_OF_ANSWERS)}")
     if scores is not None and not name.endswith("trend"):
-        raise InvalidInput(f"scores are for trends; leave them out for {name!r}")
+        raise InvalidInput(f"scores are for trends; leave the scores out for {name!r}")
     estimate = table.observed.ravel()
     chosen: PairScores | None = None
     if name == "goodness-of-fit" and proportions is not None:

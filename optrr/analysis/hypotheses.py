@@ -103,7 +103,8 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     columns, lonely_psu = reports.sampled(sample) if name == "independence" and not within else (NONE, "refuse")
     if sample not in (None, "ignore") and not columns:
         raise InvalidInput(
-            f"``sample``: weights, strata and PSUs are for the test of independence, not of {name}; leave them out"
+            f"``sample``: weights, strata and PSUs are for the test of independence, not of {name}; leave the sample "
+            "out"
         )
     complete = is_incomplete(reports, names, missing, columns)
     estimated = complete or not reports.of_records
@@ -111,7 +112,7 @@ def test(  # noqa: PLR0913 (each argument is one question a user answers)
     seed = calibration.random_state if isinstance(calibration, Bootstrap) else None
     _check_calibration(calibration, name, drawn=not (columns or estimated), chosen=name in ASSOCIATIONS)
     if pair is not None and (columns or name in (GOODNESS, HOMOGENEITY)):
-        raise InvalidInput(f"``scores``: not accepted by a test of {name}; leave them out")
+        raise InvalidInput(f"``scores``: not accepted by a test of {name}; leave the scores out")
     reports.warn_unless(columns, sample)
     if columns:
         how = {"weights": columns.weight, "strata": columns.stratum, "clusters": columns.cluster}
@@ -213,9 +214,9 @@ def check_stated(name: str, attributes: Sequence[str], within: Sequence[str], pr
         ("``given``", bool(within), STRATIFIED),
     ):
         if is_given and name not in own:
-            raise InvalidInput(f"{what}: only for {' or '.join(own)}; leave it out for {name}")
+            raise InvalidInput(f"{what}: only for {' or '.join(own)}; leave this argument out for {name}")
         if name in own and not is_given:
-            raise InvalidInput(f"{what}: missing, and {name} needs it; give it too")
+            raise InvalidInput(f"{what}: missing, and {name} needs it; give {what} too")
     if within and len(attributes) != 2:
         raise InvalidInput(f"``given``: an association is of two attributes, and {len(attributes)} are named; name two")
 
@@ -238,4 +239,6 @@ def _check_calibration(calibration: str | Bootstrap, name: str, drawn: bool, cho
         return
     if calibration == "asymptotic" and not drawn:
         return
-    raise InvalidInput(f"``calibration``: not available in a test of {name} of these records; leave it out")
+    raise InvalidInput(
+        f"``calibration``: not available in a test of {name} of these records; leave ``calibration`` out"
+    )

@@ -231,12 +231,13 @@ def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, colu
     domain = reports.asking.domain
     if not any(None in each.codes for each in domain):
         raise InvalidInput(
-            "``missing``: no attribute declares a missing value, and all cases are complete; leave it out"
+            "``missing``: no attribute declares a missing value, and all cases are complete; leave ``missing`` out"
         )
     incomplete = any(None in each.codes for each in domain.subset(tuple(names)))
     if incomplete and columns:
         raise InvalidInput(
-            "``missing``: complete cases of a weighted or clustered sample have tables and measures alone; leave it out, or "
+            "``missing``: complete cases of a weighted or clustered sample have tables and measures alone; leave "
+            "``missing`` out, or "
             "ignore the sample"
         )
     return incomplete

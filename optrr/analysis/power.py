@@ -200,7 +200,7 @@ def _effect(  # noqa: PLR0913 (as in power)
     domain = design.domain.subset([*attributes, *within])
     pair = scores_by_name(scores, domain.names[:2])
     if pair is not None and not name.endswith("trend"):
-        raise InvalidInput(f"``scores``: only for trends; leave them out for {name}")
+        raise InvalidInput(f"``scores``: only for trends; leave ``scores`` out for {name}")
     if name in ASSOCIATIONS and domain.m != 2:
         raise InvalidInput(f"``attributes``: {name} is of two attributes, and {domain.m} are named; name two")
 

@@ -94,7 +94,7 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(f"``{other}``: excludes ``{restricted}``; leave one of them out")
     if other == "method" and (columns or not reports.of_records):
         of = "a weighted or clustered sample" if columns else "answers to local queries"
-        raise InvalidInput(f"``method``: {method!r} is not defined for {of}; leave it out")
+        raise InvalidInput(f"``method``: {method!r} is not defined for {of}; leave ``method`` out")
     intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if restricted:
         names, kept = restriction(reports.asking.domain, attributes, where, missing)
@@ -222,7 +222,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         refused = next((name for name, is_given in (given | {"simultaneous": simultaneous}).items() if is_given), None)
         if refused or references or (scores and statistic != "correlation"):
             raise InvalidInput(
-                f"``{refused or 'coding'}``: not accepted by {statistic}, which is one number of a table; leave it out"
+                f"``{refused or 'coding'}``: not accepted by {statistic}, which is one number of a table; leave this "
+                "argument out"
             )
         reports.warn_unless(NONE, sample)
         pair = scores_by_name(scores or None, attributes)

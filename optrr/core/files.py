@@ -197,7 +197,9 @@ def verify(
     held = content_of(made, "file")
     kind = kind_of(held)
     if design is not None and kind != DEPLOYMENT:
-        raise InvalidInput(f"``design`` is for files from optrr export, and {made} is no deployment file; leave it out")
+        raise InvalidInput(
+            f"``design`` is for files from optrr export, and {made} is not a deployment file; leave ``design`` out"
+        )
     if not kind:
         refuse_specification(held.raw, held)
         raise InvalidInput(

@@ -144,8 +144,8 @@ class Reports(OpenedRecords):
             raise InvalidInput(f"``sample``: {sample!r} is not a sample; give optrr.Sample(weights='w'), or 'ignore'")
         if not self.of_records and (sample is not None or by):
             raise InvalidInput(
-                f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave it out, or "
-                "collect whole records, with a design"
+                f"``{'by' if by else 'sample'}``: answers to local queries have no public columns; leave this "
+                "argument out, or collect whole records, with a design"
             )
         if sample == "ignore" or not self.of_records:
             return PublicColumns(group=tuple(by)), "refuse"
@@ -153,7 +153,9 @@ class Reports(OpenedRecords):
         known = self.agreed(asked.columns)
         columns = PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))
         if asked.lonely_psu != "refuse" and not columns.samples:
-            raise InvalidInput("``lonely_psu``: no column describes the sample; leave it out, or name one")
+            raise InvalidInput(
+                "``lonely_psu``: no column describes the sample; leave ``lonely_psu`` out, or name a column"
+            )
         return columns, asked.lonely_psu
 
     def warn(self, ignoring: PublicColumns | None = None) -> None:

@@ -317,7 +317,7 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
     with released_file(path, reader.written_schema, provenance) as writer:
         writer.write(how.in_order(drawn(), as_source(None), writer.folder))
         if not reader.codec.records:
-            raise InvalidInput(f"{source.name} holds no records; give at least one")
+            raise InvalidInput(f"{source.name} contains no records; give at least one")
     notes = (*how.warnings(str(path)), *reader.warnings(), *replaced)
     return FileRelease.written(path, reader.codec.records, provenance, design.domain, notes=notes)
 

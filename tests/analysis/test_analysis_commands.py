@@ -230,7 +230,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("estimate --attributes sex,level --statistic means --scores 1,2,4", "write NAME=VALUE"),
         ("estimate --attributes sex,level --statistic means --scores sex=1,2", "'sex' makes the groups"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write NAME=VALUE"),
-        ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave them out"),
+        ("test --attributes sex,level --scores level=0,1,2", "scores are for the trend test; leave the scores out"),
         (
             "test --attributes sex,level --hypothesis trend --scores hurt=0,1",
             "--scores: 'hurt' is not among 'sex', 'level'",
@@ -431,9 +431,9 @@ def test_homogeneity(place, capsys):
     # it is what follows from a group
     assert answer(capsys, "test", "here.csv", *CALL, "--group", "there.csv") == printed
     independence = ("test", "here.csv", *CALL, "--hypothesis", "independence", "--group", "there.csv")
-    assert "--group: only for homogeneity; leave it out for independence" in refused(capsys, *independence)
+    assert "--group: only for homogeneity; leave this argument out for independence" in refused(capsys, *independence)
     both = (*call, "--group", "there.csv", "--proportions", PROPORTIONS)
-    assert "--proportions: only for goodness-of-fit; leave it out for homogeneity" in refused(capsys, *both)
+    assert "--proportions: only for goodness-of-fit; leave this argument out for homogeneity" in refused(capsys, *both)
 
 
 @pytest.fixture

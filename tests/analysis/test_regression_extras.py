@@ -187,7 +187,7 @@ def test_polynomials_span_the_powers_and_are_orthogonal_over_the_categories() ->
         ("y ~ poly(np.log(x + 1), 2)", "poly takes an attribute whose categories are numbers, as it is"),
         ("y ~ z:offset(x)", "an offset must be a separate term"),
         ("y ~ I(2 * offset(x))", "an offset must be a separate term"),
-        ("kind ~ z + offset(x)", "an offset, and 'kind' categories without order"),
+        ("kind ~ z + offset(x)", "an offset, and 'kind' has unordered categories"),
         ("y ~ poly(x, 6)", "are collinear"),
         ("y ~ bs(x, df=2)", "`df` must be greater than 3"),
         ("y ~ z + scale(x)", "depends on other records"),

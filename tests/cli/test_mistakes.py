@@ -191,7 +191,7 @@ MISTAKES = [
     called("randomize bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
     called("randomize 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
     records("", "bad.csv is empty … columns' names"),
-    records(HEADER, "bad.csv holds no records … at least one"),
+    records(HEADER, "bad.csv contains no records … at least one"),
     records(f"F,1,{SECRET}\nM,2,no\n", "the first line of bad.csv … write the columns' names"),
     records("sex,age\nF,1\n", "column 'answer' is missing … 'sex', 'age'"),
     records(GOOD.replace("answer", "anwser", 1), "'answer' is missing … did you mean 'anwser'"),
@@ -214,7 +214,7 @@ MISTAKES = [
     records(GOOD, "bad.parquet … not a whole Parquet file", name="bad.parquet"),
     records(GOOD, "bad.csv.gz … check", name="bad.csv.gz"),
     called("randomize duckdb:people.duckdb --design design.json -o new.csv", "people.duckdb … --query"),
-    records(GOOD, "bad.csv is a file … leave it out", "--query 'SELECT 1'"),
+    records(GOOD, "bad.csv is a file … leave the query out", "--query 'SELECT 1'"),
     records(GOOD, "'cvs' … did you mean 'csv'", "--format cvs"),
     # values
     records(GOOD + f"{SECRET},1,yes\n", "column 'sex', record 101 … unknown category (a text) … 'F', 'M'"),
@@ -226,7 +226,7 @@ MISTAKES = [
     records(GOOD.encode() + b"F,1,\xe9\n", "column 'answer', record 101: unknown category"),
     parquet("column 'age', record 1 … (a number) … '0', '1'", sex=["F"], age=[977], answer=["yes"]),
     parquet("column 'sex' has type list … convert it", sex=[[SECRET]], age=[1], answer=["yes"]),
-    parquet("column 'sex' holds a value of", sex=[SECRET * 200_000], age=[1], answer=["yes"]),
+    parquet("column 'sex' contains a value of", sex=[SECRET * 200_000], age=[1], answer=["yes"]),
     (
         {"bad.csv": unicodedata.normalize("NFD", "réponse") + ",x\na,b\n"},
         "randomize bad.csv --design accent.json -o new.csv",

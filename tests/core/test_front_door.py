@@ -231,7 +231,7 @@ def test_files_of_every_kind(design: optrr.Design, tmp_path: Path) -> None:
     assert optrr.load(sampler).domain.names == design.domain.names
     optrr.save(design, path)
     assert optrr.verify(sampler, path).holds
-    with pytest.raises(optrr.InvalidInput, match="no deployment file"):
+    with pytest.raises(optrr.InvalidInput, match="not a deployment file"):
         optrr.verify(path, path)
     for wrong in (design.mechanism, rr_independent(design.domain, 1.0)):
         with pytest.raises(optrr.InvalidInput, match="cannot be saved"):

@@ -288,7 +288,7 @@ def within_strata(
     effect.
     """
     if scores is not None and name != "common-trend":
-        raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
+        raise InvalidInput(f"scores are for the common-trend test; leave the scores out for {name!r}")
     common = model_test(mechanism, *models_within_strata(name, domain), name)
     if name != "common-trend":
         return common

@@ -127,10 +127,10 @@ class Measures(TableResult):
     def on_page(self, **_beside: Any) -> OneTable:
         """Build the content of the HTML report."""
         title = crossed(self.attributes)
-        together = "all together" if self.simultaneous else "each"
+        covered = "All intervals together have" if self.simultaneous else "Each interval has"
         lead = (
             f"{self.statistic.replace('-', ' ').capitalize()} of {title} from {self.n} randomized records"
-            f"{said_where(self.where)}. Intervals hold {together} with {100 * self.confidence:g} % confidence; an "
+            f"{said_where(self.where)}. {covered} {100 * self.confidence:g} % confidence; an "
             "infinite limit means that the noise is too large for a finite one."
         )
         notes = [Text(sentence(line)) for line in self.sentences()[1:]]
@@ -320,7 +320,7 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     }
     for option, given in unused.items():
         if given:
-            raise InvalidInput(f"``coding``: {name} does not accept {option.replace('_', ' ')}; leave it out")
+            raise InvalidInput(f"``coding``: {name} does not accept {option.replace('_', ' ')}; leave ``coding`` out")
 
 
 def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:

@@ -193,9 +193,8 @@ def ignored(domain: Domain, name: str, measure: str, where: Among) -> tuple[Amon
     if measure not in _IGNORABLE[place]:
         fitting = ", ".join(_IGNORABLE[place])
         raise InvalidInput(
-            f"``missing``: {measure} is not that of all people where answers about {name!r} are missing at random; "
-            "choose "
-            f"{fitting} with it as {'the outcome' if place else 'the groups'}, or complete cases"
+            f"``missing``: if {name!r} is missing at random, {measure} cannot be estimated for all people; choose "
+            f"{fitting}, with {name!r} as {'the outcome' if place else 'the groups'}, or use complete cases"
         )
     return {**where, name: answers}, said_missing_at_random(name, [two[1 - place]])
 
@@ -206,10 +205,13 @@ def answers_of(domain: Domain, name: str, where: Among) -> list[Category]:
     Raises InvalidInput if it has no missing value or is already restricted.
     """
     if name in where:
-        raise InvalidInput(f"``where``: restricts {name!r}, which is missing at random; leave it out of one of them")
+        raise InvalidInput(
+            f"``where``: restricts {name!r}, which is missing at random; leave {name!r} out of ``where`` or of ``missing``"
+        )
     if None not in domain[name].codes:
         raise InvalidInput(
-            f"``missing``: attribute {name!r} declares no missing value, so all respondents answered; leave it out"
+            f"``missing``: attribute {name!r} declares no missing value, so all respondents answered; leave "
+            "``missing`` out"
         )
     return [c for c in domain[name].categories if c is not None]
 
@@ -236,8 +238,8 @@ def check_work(sums: int, domain: Domain) -> None:
     cells = int(np.prod(domain.sizes))
     if sums * cells > MOST_WORK:
         raise InvalidInput(
-            f"{sums} proportions of {cells} cells of {listed(domain.names)} take too long, at most {MOST_WORK} "
-            "proportions times cells are allowed; ask for fewer, or restrict by fewer attributes"
+            f"{sums} proportions over a table of {cells} cells of {listed(domain.names)} are too many: their product "
+            f"may be at most {MOST_WORK}; ask for fewer, or restrict by fewer attributes"
         )
 
 

@@ -144,7 +144,8 @@ def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: li
     both = [n for n in (*declared, *named) if n in randomized]
     if both:
         raise InvalidInput(
-            f"{listed(both)} cannot be public: this mechanism randomizes it; leave it out of the public attributes"
+            f"{listed(both)} cannot be public, because this mechanism randomizes it; remove it from the public "
+            "attributes"
         )
     observed = [n for n in named if n in names]
     if observed and isinstance(data, Counts):

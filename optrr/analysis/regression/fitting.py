@@ -179,7 +179,7 @@ class Regression(TableResult):
         """Build the content of the HTML report."""
         lead = (
             f"A {self.fit.family} regression of {cell(self.fit.outcome.name)} among the respondents of {self.n} "
-            f"randomized records, by {self.method}. Intervals hold each with {100 * self.confidence:g} % confidence."
+            f"randomized records, by {self.method}. Each interval has {100 * self.confidence:g} % confidence."
         )
         tests = [(t.term, t.statistic, t.df, t.p_value) for t in self.terms]
         terms = Table(
@@ -300,7 +300,7 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
     scale = np.sqrt(np.abs(np.diag(block)))
     if not (scale > 0).all():
         column = fit.labels[int(np.argmin(scale))]
-        raise InvalidInput(f"the column {column!r} is 0 in all records; leave it out")
+        raise InvalidInput(f"the column {column!r} is 0 in all records; leave that column out")
     values, vectors = np.linalg.eigh(block / np.outer(scale, scale))
     least = int(np.argmin(np.abs(values)))
     if abs(values[least]) < _DEPENDENT * np.abs(values).max():
@@ -456,7 +456,8 @@ def model(
     several = "ordered" if outcome.ordered or values is not None else "multinomial"
     if predictors.offset_term is not None and outcome.size > 2 and several == "multinomial":
         raise InvalidInput(
-            f"the formula {formula.text!r} has an offset, and {outcome.name!r} categories without order; declare the order"
+            f"the formula {formula.text!r} has an offset, and {outcome.name!r} has unordered categories; declare "
+            "their order"
         )
     return Fit(formula.text, "logistic" if outcome.size == 2 else several, outcome, predictors)
 

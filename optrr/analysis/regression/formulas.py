@@ -256,7 +256,8 @@ def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> Non
     for name in scores:
         if name not in names:
             raise InvalidInput(
-                f"``scores``: {name!r} is not in the formula ({listed(names)}){did_you_mean(name, names) or '; leave it out'}"
+                f"``scores``: {name!r} is not in the formula "
+                f"({listed(names)}){did_you_mean(name, names) or '; leave its scores out'}"
             )
 
 

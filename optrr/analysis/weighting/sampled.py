@@ -87,7 +87,7 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
         for names in (stratum, cluster, *group):
             names.add(batch, start, missing=names in group)
     if codec is None or not codec.records:
-        raise InvalidInput("the data holds no records; give at least one")
+        raise InvalidInput("the data contains no records; give at least one")
     each = np.concatenate(weights)
     if not each.sum() > 0:
         raise InvalidInput(f"column {shown(str(columns.weight))}: every weight is 0; give weights above 0")

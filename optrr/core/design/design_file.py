@@ -94,7 +94,7 @@ class _DesignContent(msgspec.Struct, forbid_unknown_fields=True):
             if a.conditional_cap is not None and not a.conditional_cap <= most:
                 raise ValueError(
                     f"a conditional cap of {a.conditional_cap:g} nats is above {most:g}, the maximum for "
-                    f"{len(self.attributes)} attributes; leave it out"
+                    f"{len(self.attributes)} attributes; leave the cap out"
                 )
 
 
@@ -346,7 +346,13 @@ def _conditional(design: Design, stated: FloatArray) -> Check:
     value = design.conditional_epsilons
     below = 0.0 if design.law.kind in _STORED else LAST_PLACES
     holds = stated.shape == value.shape and np.all(_within(stated, value, below=below, above=SAME))
-    return Check("conditional epsilons", ends_text(stated), ends_text(value), "from the law, rounded up", bool(holds))
+    return Check(
+        "conditional epsilons",
+        ends_text(stated),
+        ends_text(value),
+        "from the noise distribution, rounded up",
+        bool(holds),
+    )
 
 
 def _within(stated: Any, value: Any, *, below: float, above: float) -> Any:
@@ -367,13 +373,13 @@ def _requirements(design: Design) -> Check:
     try:
         require(design.solution.problem, design.method, design.law)
     except SolveFailed as error:
-        return Check("requested accuracies", "met", str(error), "from the law", holds=False)
+        return Check("requested accuracies", "met", str(error), "from the noise distribution", holds=False)
     short = float(np.max(design.requested_epsilons - design.attribute_epsilons))
     most = float(np.max(LAST_PLACES * (1 + design.requested_epsilons)))
     # of a design without an automaton, whose accuracies as drawn are stated beside, only what is felt
     said = short > (FELT if design.law.automaton is None else most)
-    value = f"met; {short:.2g} nats short as drawn" if said else "met"
-    return Check("requested accuracies", "met", value, "from the law", holds=True)
+    value = f"met; {short:.2g} nats below, as sampled with rounded probabilities" if said else "met"
+    return Check("requested accuracies", "met", value, "from the noise distribution", holds=True)
 
 
 def _optimality(design: Design, lower: float, status: Status) -> Check:

@@ -281,7 +281,9 @@ class Asking(ABC):
         if target is not None:
             return self.release_file(data, target, random_state, options)
         if options != ReleaseOptions(self.earlier):
-            raise InvalidInput("``target`` is missing: the other options are for files; name one, or leave them out")
+            raise InvalidInput(
+                "``target`` is missing: the other options are for files; name a target file, or leave the other options out"
+            )
         return self.randomize_frame(data, random_state)
 
     @abstractmethod

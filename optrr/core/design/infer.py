@@ -159,7 +159,7 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
             cells, separator = batch.column(name), wanted.multi_select.get(name)
             column.add(cells if separator is None else pc.list_flatten(answers(cells, separator)))
     if not records:
-        raise InvalidInput(f"{source.name} holds no records; give at least one")
+        raise InvalidInput(f"{source.name} contains no records; give at least one")
     attributes, left_out, doubts = [], {}, [*source.notes]
     notes: Notes = {("", "epsilon"): "confirm: the accuracy of every attribute, in nats"}
     for name, column in seen.items():
@@ -184,7 +184,7 @@ def _options(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[At
     kept = sorted(text for text, n in known.items() if n >= wanted.rare)
     rest = len(kept) < len(known)
     if column.full or not 0 < len(kept) <= MOST_CATEGORIES:
-        return f"{len(known)} different options, {len(kept)} of them not rare; choose another ``rare``, or leave it out"
+        return f"{len(known)} different options, {len(kept)} of them not rare; choose another ``rare``, or leave the column out"
     made = [
         Attribute(
             f"{column.name}: {option}",
@@ -221,7 +221,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
         kind = (
             f"numbers or dates; give it ``bins={name}=5``"
             if numbers
-            else "texts; merge them with ``rare``, or leave it out"
+            else "texts; merge them with ``rare``, or leave the column out"
         )
         if not (wanted.rare and not numbers):
             if _all_match(_DATE, known):
@@ -230,7 +230,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
     kept = [v for v, n in known.items() if n >= wanted.rare]
     rest = None if len(kept) == len(known) else REST
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
-        return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another ``rare``"
+        return f"{len(known)} different texts, {len(kept)} of them not rare; leave the column out, or choose another ``rare``"
     absent = no_answers(known)
     theirs = "the alphabet's or by number" if column.order is None else "the column's"
     notes[name, "categories"] = (

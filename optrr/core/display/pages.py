@@ -30,8 +30,11 @@ _DIGEST = (
     "The design's digest names the mechanism with its attributes and categories. Randomized records carry it, and records of "
     "another design are refused."
 )
-_ESTIMATED = "This makes the page again from the randomized records:"
-_VERIFY = "This recomputes every number of the design from its law and its certificate alone, and prints the digest:"
+_ESTIMATED = "This makes the report again from the randomized records:"
+_VERIFY = (
+    "This recomputes every number of the design from its noise distribution and its certificate alone, and prints the "
+    "digest:"
+)
 
 
 @dataclass(frozen=True, eq=False)

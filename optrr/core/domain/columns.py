@@ -102,7 +102,8 @@ class ColumnCodec:
         except pa.ArrowException:
             # Arrow's message holds the value that it could not convert, so it is not shown
             raise InvalidInput(
-                f"column {shown(self.attribute.name)} holds {values.type} after {self.kind}; give every column one type"
+                f"column {shown(self.attribute.name)} has type {values.type} after {self.kind}; give every column one "
+                "type"
             ) from None
         out: Codes = codes[numbers_of(pc.index_in(comparable, value_set=searched), len(searched))]
         if values.null_count:

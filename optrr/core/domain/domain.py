@@ -460,7 +460,7 @@ def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.inte
             f"give integers of shape (n, {domain.m})"
         )
     if not array.shape[0]:
-        raise InvalidInput("the array holds no records; give at least one row")
+        raise InvalidInput("the array contains no records; give at least one row")
     bad = (array.min(axis=0) < 0) | (array.max(axis=0) >= domain.sizes)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
@@ -592,7 +592,7 @@ def scores_by_name(scores: Mapping[str, ArrayLike] | None, names: Sequence[str])
     unknown = next((name for name in scores if name not in names), None)
     if unknown is not None:
         raise InvalidInput(
-            f"``scores``: {unknown!r} is not among {listed(names)}, whose scores count here; leave it out"
+            f"``scores``: {unknown!r} is not among {listed(names)}, whose scores count here; leave {unknown!r} out"
         )
     first, second = (*map(scores.get, names), None)[:2]
     return first, second

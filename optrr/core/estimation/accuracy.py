@@ -74,7 +74,9 @@ def expected_squared_error(
     squares = 1 / kernel.eigenvalues**2
     if target == "data":
         if proportions is not None:
-            raise InvalidInput("around the data set the error does not depend on the proportions; leave them out")
+            raise InvalidInput(
+                "around the data set the error does not depend on the proportions; leave the proportions out"
+            )
         return float(np.sum(weights * (squares - 1)) / n)
     even = 1 / kernel.cells
     spread = 0.0 if proportions is None else float(np.sum((np.asarray(proportions) - even) ** 2))

@@ -248,7 +248,7 @@ def association(
     statistic = association_class(test)
     if not statistic.takes_scores:
         if scores is not None:
-            raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
+            raise InvalidInput(f"scores are for the trend test; leave the scores out for {test!r}")
         return statistic(kernel)
     return statistic(
         kernel, scores=scores_of_pair(domain or Domain.of(dict(zip("ab", kernel.sizes, strict=True))), scores)

@@ -131,7 +131,7 @@ def check_sizes(counts: Counts, kernel: Kernel) -> None:
             f"the kernel is of sizes {kernel.sizes} and the table of {counts.table.shape}; give the kernel of these attributes"
         )
     if counts.n == 0:
-        raise InvalidInput("a table counts no records; leave it out")
+        raise InvalidInput("a table counts no records; leave that table out")
 
 
 def homogeneity(

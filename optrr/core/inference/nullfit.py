@@ -293,9 +293,9 @@ def score_tests(
         raise InvalidInput(f"tables have shape {counts.shape}; give (B, {', '.join(map(str, kernel.sizes))})")
     # written as a condition that must hold, so that a NaN is refused too
     if counts.size and not (counts.min() >= 0 and counts.max() < np.inf):
-        raise InvalidInput("a table holds negative or non-finite counts; give numbers of records of at least 0")
+        raise InvalidInput("a table contains negative or non-finite counts; give numbers of records of at least 0")
     if counts.shape[0] == 0 or counts.sum(axis=(1, 2)).min() <= 0:
-        raise InvalidInput("a table counts no records; leave it out of the batch")
+        raise InvalidInput("a table counts no records; leave that table out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)
     kernel.check_invertible()
     step = max(1, HELD // (chosen.shape[0] * kernel.cells))

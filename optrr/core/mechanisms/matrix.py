@@ -166,7 +166,9 @@ def _checked(probabilities: Any) -> FloatArray:
     try:
         p = np.asarray(probabilities, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput("a distortion matrix holds numbers, one row for each category; this one does not") from None
+        raise InvalidInput(
+            "a distortion matrix must contain numbers, one row for each category; give such a matrix"
+        ) from None
     if p.ndim != 2 or p.shape[0] != p.shape[1]:
         raise InvalidInput(f"a distortion matrix is square, got shape {p.shape}; give one row and column per category")
     if not 2 <= p.shape[0] <= MAX_CATEGORIES:

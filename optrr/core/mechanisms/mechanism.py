@@ -433,8 +433,8 @@ class Mechanism(Labelled, Randomizer):
     def __post_init__(self) -> None:
         if not np.array_equal(self.law.sizes, self.domain.sizes):
             raise InvalidInput(
-                f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
-                f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
+                f"the noise distribution is for {self.law.m} attributes of sizes {_some(self.law.sizes)}, and the "
+                f"domain has {self.domain.m} of sizes {_some(self.domain.sizes)}; design for this domain"
             )
 
     @cached_property

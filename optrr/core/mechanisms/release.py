@@ -67,7 +67,7 @@ def release_file(
         packed = how.in_order(randomized(source, codec, mechanism, bits), bits, writer.folder)
         writer.write(map(codec.unpacked, even(packed)))
         if not codec.records:
-            raise InvalidInput(f"{source.name} holds no records; give at least one")
+            raise InvalidInput(f"{source.name} contains no records; give at least one")
     notes = (*source.notes, *how.warnings(str(target)), *replaced)
     dropped = [name for name in source.schema.names if name not in kept]
     return FileRelease.written(target, codec.records, provenance, mechanism.domain, notes=notes, dropped=dropped)

@@ -172,5 +172,5 @@ def _make_room(storage: Any, target: Any) -> None:
         return
     names = [status.getPath().getName() for status in storage.listStatus(target)]
     if storage.getFileStatus(target).isFile() or any(not name.startswith((".", "_")) for name in names):
-        raise InvalidInput(f"{target.toString()} exists and holds something; choose another path, or remove it first")
+        raise InvalidInput(f"{target.toString()} exists and is not empty; choose another path, or remove it first")
     storage.delete(target, True)

@@ -136,7 +136,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     if not isinstance(first, Design):
         raise InvalidInput("clusters need records that a design randomized; give its reports")
     if clusters is not None and algorithm == "greedy":
-        raise InvalidInput("``clusters``: only for algorithm 'pic'; leave it out")
+        raise InvalidInput("``clusters``: only for algorithm 'pic'; leave ``clusters`` out")
     mechanism = reports.randomizer
     tables = pair_tables(reports.place, mechanism)
     learned = dependences_from_tables(

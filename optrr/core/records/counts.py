@@ -220,7 +220,7 @@ def count_many(
         for codes in _code_chunks(data, domain, needed, declared):
             tally.add(codes)
     if not tally.cells.any():
-        raise InvalidInput("the data holds no records; give at least one")
+        raise InvalidInput("the data contains no records; give at least one")
     return tally.counts(origins)
 
 
@@ -250,7 +250,7 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
         each = np.concatenate([numbers, np.ones(codes.shape[0], dtype=np.int64)])
         rows, numbers = merged, np.bincount(inverse.ravel(), weights=each, minlength=merged.shape[0]).astype(np.int64)
     if not numbers.size:
-        raise InvalidInput("the data holds no records; give at least one")
+        raise InvalidInput("the data contains no records; give at least one")
     return rows, numbers
 
 
@@ -377,7 +377,7 @@ class OpenedRecords:
             here = {o.provenance.release.id: o.what for o in found if o.provenance is not None}
             for release in filter(None, here.keys() & known.keys()):
                 raise InvalidInput(
-                    f"{here[release]} and {known[release]} hold the same release, so its respondents would count "
+                    f"{here[release]} and {known[release]} contain the same release, so its respondents would count "
                     "twice; name one of "
                     "them, or a directory with the parts of the release"
                 )
@@ -418,7 +418,7 @@ class OpenedRecords:
         lines = [line for each in self.origins for origin in each for line in doubts(origin)]
         groups = [{o.provenance.release.id for o in each if o.provenance is not None} - {""} for each in self.origins]
         if any(one & other for one, other in combinations(groups, 2)):
-            lines.append("respondents count twice if two groups have them: both hold records of one release")
+            lines.append("respondents count twice if two groups have them: both contain records of one release")
         return list(dict.fromkeys(lines))
 
     @property

@@ -206,7 +206,7 @@ def public_weights(batch: pa.RecordBatch, name: str | None, start: int) -> Float
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(
-            f"column {shown(name)} holds a weight that is not a number; give numbers such as 1.5, with a point"
+            f"column {shown(name)} contains a weight that is not a number; give numbers such as 1.5, with a point"
         ) from None
     bad = np.flatnonzero(~((values == 0) | ((values >= 1 / _LARGEST) & (values <= _LARGEST))))
     if bad.size:
@@ -235,7 +235,8 @@ class PublicNames:
             coded = pc.dictionary_encode(column)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {in_one_line(column.type)}, which cannot name a group; give texts, "
+                f"column {shown(self.name)} has type {in_one_line(column.type)}, which cannot name a group; give "
+                "texts, "
                 "numbers or dates"
             ) from None
         texts = [_text(value) for value in coded.dictionary.to_pylist()]
@@ -307,7 +308,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: RandomizeInPlace, public: 
     order = split_schema(pa.schema(dict.fromkeys(frame.columns, pa.null())), domain).names
     checked_columns(_attributes(order, public, domain) if public else order, domain, domain)
     if not len(frame):
-        raise InvalidInput("the data holds no records; give at least one")
+        raise InvalidInput("the data contains no records; give at least one")
     if public and public.samples:
         start, said = 0, dict.fromkeys(filter(None, (public.weight, public.stratum, public.cluster)))
         for batch in frame_batches(frame, list(said)):

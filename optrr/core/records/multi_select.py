@@ -62,7 +62,7 @@ def answers(column: pa.Array, separator: str) -> pa.ListArray:
         return pc.split_pattern(column.cast(pa.string()), separator)
     except pa.ArrowException:
         raise InvalidInput(
-            f"``multi_select``: the column holds {in_one_line(column.type)}; give texts, or lists of texts"
+            f"``multi_select``: the column has type {in_one_line(column.type)}; give texts, or lists of texts"
         ) from None
 
 

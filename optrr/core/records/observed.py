@@ -64,7 +64,7 @@ class ObservedColumn:
             counted = _counted(values)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {in_one_line(kind)}, which cannot be a category; give texts, "
+                f"column {shown(self.name)} has type {in_one_line(kind)}, which cannot be a category; give texts, "
                 "numbers, dates or "
                 "yes and no"
             ) from None

@@ -413,7 +413,7 @@ def test_a_total_is_spent_where_more_accurate_attributes_could_not_keep_their_pa
         (1.0, "much", InvalidInput, "``total``: 'much'"),
         (1.0, 1e-9, Infeasible, "too small"),
         ([1.0, 0.0, 1.0], 2.0, InvalidInput, "'b' has proportion 0"),
-        ([1.0, 1e9, 1.0], 2.0, InvalidInput, "ratio can be at most"),
+        ([1.0, 1e9, 1.0], 2.0, InvalidInput, "a ratio of at most"),
     ],
 )
 def test_impossible_totals_are_refused(epsilons, total, error, said):

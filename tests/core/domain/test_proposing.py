@@ -81,7 +81,7 @@ def test_marks_of_missing_values_are_pointed_at_and_not_taken_for_granted():
         (FRAME, Proposing(bins={"age": 1}), "give two or more"),
         (FRAME, Proposing(bins={"kids": 9}), "too few different values for 9 bins|each edge once"),
         (FRAME[["id"]], Proposing(), "no column can be an attribute; column 'id' has 600 different texts"),
-        (FRAME[:0], Proposing(), "holds no records"),
+        (FRAME[:0], Proposing(), "contains no records"),
     ],
 )
 def test_what_cannot_be_proposed(data, wanted, message):

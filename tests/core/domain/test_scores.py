@@ -151,7 +151,7 @@ def test_a_trend_within_strata_counts_by_them_too(seed: int) -> None:
         seen = stratified_alternative(counts.proportions, counts.domain, mechanism, "common-trend", scores)
         assert seen.noncentrality == pytest.approx(score / len(codes), rel=1e-4)
     assert tested.scores == (tuple(map(float, domain["a"].categories)), tuple(given))
-    with pytest.raises(InvalidInput, match="leave them out"):
+    with pytest.raises(InvalidInput, match="leave the scores out"):
         stratified_test(counts, mechanism, "common-association", scores=(None, given))
 
 

@@ -178,7 +178,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
             lambda r: r.test("sex", "income", hypothesis="goodness-of-fit", proportions=[0.5, 0.5]),
             "of shape \\(2, 3\\)",
         ),
-        (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "leave it out for trend"),
+        (lambda r: r.test("sex", "income", hypothesis="trend", given="age"), "leave this argument out for trend"),
         (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "give terms"),
         (lambda r: r.synthesize(10), "collect whole records"),
         (lambda r: r.synthesize(10, margins="income ~ sex", sets=3), "collect whole records"),

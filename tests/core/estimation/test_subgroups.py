@@ -249,7 +249,7 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
         ),
         (
             lambda: reports.table("income", missing=optrr.MissingAtRandom("income"), where={"income": ["low", "top"]}),
-            "leave it out of one of them",
+            "out of ``where`` or of",
         ),
     ):
         with pytest.raises(InvalidInput, match=said):

@@ -227,7 +227,7 @@ def test_bad_requests_are_refused(pairs):
         test(counts.marginal("g"), pairs)
     with pytest.raises(InvalidInput, match="name the genotype first"):
         test(counts.marginal(["s", "g"]), pairs, "genotypic")
-    with pytest.raises(InvalidInput, match="leave them out"):
+    with pytest.raises(InvalidInput, match="leave the scores out"):
         test(counts, pairs, scores=([0, 1, 2], [0, 1]))
     with pytest.raises(InvalidInput, match="all equal"):
         test(counts, pairs, "trend", scores=([0, 0, 0], [0, 1]))
@@ -246,7 +246,7 @@ def test_bad_requests_are_refused(pairs):
     for level in (0, 1, np.nan):
         with pytest.raises(InvalidInput, match="alpha"):
             power(effect, 100, level)
-    with pytest.raises(InvalidInput, match="leave it out of the batch"):
+    with pytest.raises(InvalidInput, match="leave that table out of the batch"):
         score_tests(np.zeros((1, 3, 2)), pairs.kernel(("g", "s")))
     for wrong in (np.nan, -1.0, np.inf):
         with pytest.raises(InvalidInput, match="negative or non-finite"):

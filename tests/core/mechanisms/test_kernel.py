@@ -214,7 +214,7 @@ def test_a_large_matrix_is_refused():
 
 
 def test_the_law_must_fit_the_domain():
-    with pytest.raises(InvalidInput, match=r"sizes 2, 3, 3 and the domain has 4 of sizes 2, 3, 3, 2"):
+    with pytest.raises(InvalidInput, match=r"sizes 2, 3, 3, and the domain has 4 of sizes 2, 3, 3, 2"):
         Mechanism(DRAWN, ProductLaw(np.array([2, 3, 3]), np.ones(3)))
 
 

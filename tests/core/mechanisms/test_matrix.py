@@ -57,7 +57,7 @@ def test_epsilon_is_the_largest_column_ratio_of_what_is_drawn():
         ([[0.5, 0.6], [0.5, 0.6]], "row 0 of the distortion matrix sums to 1.1"),
         ([[1.5, -0.5], [0.5, 0.5]], "entry (0, 0) of the distortion matrix is 1.5"),
         ([[np.nan, 1.0], [0.5, 0.5]], "entry (0, 0) of the distortion matrix is nan"),
-        ([["a", "b"], ["c", "d"]], "holds numbers"),
+        ([["a", "b"], ["c", "d"]], "contain numbers"),
         ([[1.0]], "2 to 1000 categories, got 1"),
         ([0.5, 0.5], "square, got shape (2,)"),
     ],

@@ -169,7 +169,7 @@ def test_bad_paths(tmp_path):
     (tmp_path / "linked.csv").symlink_to(source)
     before = sorted(tmp_path.iterdir())
     for given_source, target, message in [
-        ("e.parquet", "b.csv", "holds no records"),
+        ("e.parquet", "b.csv", "contains no records"),
         ("a.csv", "linked.csv", "is the input itself"),
     ]:
         with pytest.raises(InvalidInput, match=message):

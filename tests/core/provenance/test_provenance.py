@@ -346,7 +346,7 @@ def test_a_group_against_itself(kind, capsys):
     assert "would count twice" in said(capsys, "test", f"r1.{kind}", code=2, options=(*options, f"r1.{kind}"))
     # groups may be parts of one release, of different people
     (doubt,) = said(capsys, "test", f"r1.{kind}", options=(*options, f"copy.{kind}"))["doubts"]
-    assert "both hold records of one release" in doubt
+    assert "both contain records of one release" in doubt
 
 
 def test_a_directory_may_hold_parts_of_one_release(kind, capsys):
@@ -360,7 +360,7 @@ def test_a_directory_may_hold_parts_of_one_release(kind, capsys):
     parts = said(capsys, "estimate", "parts")
     assert parts["n"] == N and parts["doubts"] == []
     named = said(capsys, "estimate", "parts/part-0.parquet", "parts/part-3.parquet", code=2)
-    assert "hold the same release" in named and "a directory with the parts" in named
+    assert "contain the same release" in named and "a directory with the parts" in named
 
 
 def test_a_copy_that_lost_its_sidecar_is_warned_of(kind, capsys):

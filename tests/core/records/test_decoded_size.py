@@ -89,7 +89,7 @@ def test_a_small_file_that_stands_for_gigabytes_takes_little_memory(name: str, t
 def test_the_message_says_which_column_and_never_the_value(name: str, tmp_path: Path) -> None:
     file, write = HOSTILE[name]
     write(tmp_path / file)
-    said = "column 'a' holds a value of 4194304 bytes, more than the maximum of 262144"
+    said = "column 'a' contains a value of 4194304 bytes, more than the maximum of 262144"
     with pytest.raises(InvalidInput, match=said) as error:
         observed_domain(tmp_path / file, ["a"])
     assert "xxx" not in str(error.value)

@@ -120,7 +120,7 @@ def test_spark_counts_as_everybody_does(spark):
     assert all(np.array_equal(theirs[s].table, ours[s].table) and theirs[s].domain == ours[s].domain for s in sets)
     with pytest.raises(InvalidInput, match="'extra' is not an attribute"):
         count_many(frame, DOMAIN, sets)
-    with pytest.raises(InvalidInput, match="holds no records"):
+    with pytest.raises(InvalidInput, match="contains no records"):
         count(frame.limit(0), DOMAIN, "sex", allow_extra=True)
 
 
@@ -173,7 +173,7 @@ def test_retries_after_failed_jobs(spark, tmp_path):
     # what a failed job of another program leaves: an empty target, or hidden names only
     (target / "_temporary" / "0").mkdir(parents=True)
     assert randomize_once(frame, _mechanism(1.0), str(target)).count() == 10
-    with pytest.raises(InvalidInput, match="exists and holds something"):
+    with pytest.raises(InvalidInput, match="exists and is not empty"):
         randomize_once(frame, _mechanism(1.0), str(target))
     before = sorted(p.name for p in target.iterdir())
     # what a killed job of ours leaves
@@ -300,7 +300,7 @@ def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
             assert not published
         except InvalidInput as refused:
             # the kill came too late: the release is whole, so a second one of the same people is not made
-            assert "exists and holds something" in str(refused)
+            assert "exists and is not empty" in str(refused)
             assert published and _contents(tmp_path / "out") == published
         until = time.monotonic() + 60
         while _still_running(session) and time.monotonic() < until:

@@ -479,7 +479,12 @@ REFUSED = {
     "utf-8 too late": ("a.csv", csv_bytes() + b"F,no\n" * 300_000 + b"\xff,no,1\n", "record 2001 has 2 fields", "ÿ"),
     "json that is no object": ("a.jsonl", b"null\n", "line 1 is not one whole JSON object", None),
     "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is not one whole JSON object", "Z"),
-    "json of objects": ("a.jsonl", json_bytes() + b'{"age": {"Z": 1}}\n', "column 'age' holds values other than", "Z"),
+    "json of objects": (
+        "a.jsonl",
+        json_bytes() + b'{"age": {"Z": 1}}\n',
+        "column 'age' contains values other than",
+        "Z",
+    ),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
     "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "not a whole Arrow file", None),
 }

@@ -106,7 +106,7 @@ def _device_reports(source: Source, asking: Any) -> Source:
                     "collected by this design"
                 )
             if identifiers.null_count or pa.types.is_nested(identifiers.type):
-                raise InvalidInput(f"{source.name}: a report has no id that is a text; leave it out")
+                raise InvalidInput(f"{source.name}: a report has no id that is a text; leave the report out")
             rows = []
             for row, identifier in enumerate(identifiers.to_pylist()):
                 if identifier not in seen:
@@ -124,6 +124,6 @@ def _attributes(values: pa.Array, size: int, source: Source) -> list[pa.Array]:
     lengths = pc.list_value_length(values).to_pylist() if are_lists else [None]
     if any(length != size for length in lengths):
         raise InvalidInput(
-            f"{source.name}: a report does not have the {size} values of the design's attributes; leave it out"
+            f"{source.name}: a report does not have the {size} values of the design's attributes; leave the report out"
         )
     return [pc.list_element(values, i) for i in range(size)]

@@ -89,7 +89,7 @@ class RecordFormat:
         """
         said = next((what for field, what in _OF_CSV.items() if getattr(where, field) is not None), None)
         if said and self.name != "csv":
-            raise InvalidInput(f"{said} is for CSV and {where} is read as {self.name}; leave it out")
+            raise InvalidInput(f"{said} is for CSV, and {where} is read as {self.name}; leave out {said}")
         if where.place == STANDARD_INPUT and not self.compressible:
             raise InvalidInput(
                 f"{self.name} cannot come through a pipe, because it is not read from start to end; name a file"
@@ -211,7 +211,7 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
         return _several(where, files, domain)
     found = found or _format_of(where)
     if where.query and not found.takes_query:
-        raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
+        raise InvalidInput(f"a query is for databases, and {where} is a file; leave the query out")
     return found.open(where, domain)
 
 

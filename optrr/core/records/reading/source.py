@@ -218,7 +218,7 @@ def streamed(name: str, batches: Iterator[pa.RecordBatch]) -> Source:
     """
     first = next(batches, None)
     if first is None:
-        raise InvalidInput(f"{name} holds no records; give at least one")
+        raise InvalidInput(f"{name} contains no records; give at least one")
     known, rest = first.schema, [chain([first], batches)]
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -262,7 +262,7 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         return _PLAIN_WIDTH
     if pa.types.is_nested(kind):
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds {in_one_line(kind)}, which cannot be a category; give texts, "
+            f"{name}: column {shown(field)} has type {in_one_line(kind)}, which cannot be a category; give texts, "
             "numbers, dates or "
             "yes and no"
         )
@@ -274,7 +274,8 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         width = pc.max(pc.binary_length(column)).as_py() or 1
     if width > LONGEST_VALUE:
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds a value of {width} bytes, more than the maximum of {LONGEST_VALUE}; "
+            f"{name}: column {shown(field)} contains a value of {width} bytes, more than the maximum of "
+            f"{LONGEST_VALUE}; "
             "leave the column out, or shorten its values"
         )
     return width
@@ -287,7 +288,8 @@ def _require_known(dates: pa.Array, name: str, field: str) -> None:
         ends["min"].as_py(), ends["max"].as_py()
     except (OverflowError, ValueError):
         raise InvalidInput(
-            f"{name}: column {shown(field)} holds dates beyond the years 1 to 9999; correct them, or write them as text"
+            f"{name}: column {shown(field)} contains dates beyond the years 1 to 9999; correct them, or write them as "
+            "text"
         ) from None
 
 
@@ -302,8 +304,8 @@ def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     except pa.ArrowException:
         # Arrow's messages may contain a value
         raise InvalidInput(
-            f"cannot read {name}: a column does not match its declared type, or holds text that is not UTF-8; write "
-            "it again"
+            f"cannot read {name}: a column does not match its declared type, or contains text that is not UTF-8; "
+            "write the file again"
         ) from None
     return batch
 

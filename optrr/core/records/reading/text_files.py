@@ -201,7 +201,7 @@ class _Csv(Bytes):
             at, called = self._first_ragged(), _CALLED.get(self._delimiter, repr(self._delimiter))
             return (
                 f"{'a record' if at is None else f'record {at}'} has {ragged[2]} fields and the first line "
-                f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or correct "
+                f"{len(self.schema)}; quote values that contain the delimiter ({called}, {self._encoding}), or correct "
                 "the record"
             )
         if "UTF8" in said or "codec" in said:
@@ -344,5 +344,5 @@ def category_column(values: list[Any], field: pa.Field, name: str) -> pa.Array:
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, UnicodeError):
         raise InvalidInput(
-            f"{name}: column {shown(field.name)} holds values other than texts and numbers; leave it out"
+            f"{name}: column {shown(field.name)} contains values other than texts and numbers; leave the column out"
         ) from None
