@@ -79,8 +79,8 @@ def claim_lines(curve_at_one: dict[str, float]) -> list[str]:
         "**The smallest ε, with a certificate.** If each of nine attributes of the Adult data must be as accurate as under "
         f"randomized response at ε = 1, the whole record takes a total ε of {smallest:.3f} instead of {independent:g}. The "
         "design file proves that no mechanism with these flip probabilities has a smaller total.",
-        f"**Any number of attributes.** For {int(largest['m']):,} different attributes (ε of each from 0.05 to 1) the smallest "
-        f"total is known to within {high - low:.3f} of {low:,.1f} nats after {seconds:.0f} seconds.",
+        f"**Any number of attributes.** For {int(largest['m']):,} attributes with distinct ε (0.05 to 1), the smallest total, "
+        f"{low:,.1f} nats, is known to within {high - low:.3f} nats after {seconds:.0f} seconds.",
         "**The most accurate protocol for a given ε**, with a lower bound for every ε-LDP mechanism. The squared error of all "
         f"pair tables of Adult is at most {np.ceil(100 * (over - 1)):.0f} % above that bound for ε from {min(totals):g} to "
         f"{max(totals):g}.",
