@@ -177,7 +177,8 @@ def test_numbers_are_rounded_up_to_two_digits(n, rounded):
 
 
 def test_numbers_that_nobody_has_are_not_printed():
-    assert "than any survey has" in records_enough(1e16) and "anybody" in records_enough(float("inf"))
+    for n in (1e16, float("inf")):
+        assert "than any survey has" in records_enough(n)
 
 
 @pytest.mark.slow
