@@ -7,12 +7,12 @@
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
 Genotypes are read in ``cohort``, ``plink`` and ``vcf``, brought to a design's alleles in ``alleles``, and written in
-``writing``. By an ``association_design`` everybody answers about a few variants only (``sampled_variants``,
+``writing``. With an ``association_design`` each participant answers about a few variants only (``sampled_variants``,
 ``sampled_scan``). ``scan`` walks over the variants and makes their table; the statistics and p-values come from
 ``score_tests``, odds ratios from ``odds``, and ``result_files`` has the table as others read it; with public
 ``covariates``, strata or a trait it is made in ``adjusting``. ``variant_report`` estimates frequencies, call rates and
-Hardy–Weinberg proportions. ``power`` says which odds ratios designs see, before anybody is asked, and ``study``
-compares them on given people.
+Hardy–Weinberg proportions. ``power`` predicts the detectable odds ratios of designs before data collection, and
+``study`` compares designs on given people.
 
 Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is
 drawn of it, and a cohort of many reports.

@@ -41,8 +41,7 @@ b)) P, where the genotype has its fitted mean a and, given C, Hardy–Weinberg p
 a²/4), and (1 − a/2, 0, a/2) for who has one copy. With the cumulant function K(t) = Σ ln E exp(t (ũ − E ũ)) and s = |U|
 √(K''(0)/V), so that near the middle it is the χ² limit,
 
-    Pr(S ≥ s) ≈ Φ̄(r) + φ(r) (1/v − 1/r),    K'(t) = s,    r = √(2 (ts − K)),    v = t √K''(t)     (Lugannani & Rice
-    1980)
+    Pr(S ≥ s) ≈ Φ̄(r) + φ(r) (1/v − 1/r),    K'(t) = s,    r = √(2 (ts − K)),    v = t √K''(t)     (Lugannani & Rice 1980)
 
 and p is the sum of both tails. As everywhere in the project this is for p-values of the χ² limit below 0.0455.
 """
@@ -65,7 +64,7 @@ _STEPS = 30
 _SOLVED = 1e-11
 # A linear predictor beyond this belongs to a model without a finite solution: expit(20) is 1 − 2e-9.
 _FARTHEST = 20.0
-# A variance below this share of what it would be without covariates is rounding.
+# Smallest variance, relative to that without covariates, that is not rounding.
 _ROUNDING = 1e-10
 # p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.genomics.tail`).
 KEPT = 0.0455
@@ -120,7 +119,7 @@ class Residuals:
 
     ``b`` and the weights of the regression of a have shape (n, V), or (n, 1) if all variants share them.
 
-    ``linear``, as many, says where b is a least squares fit; ``is_trait`` that y is a public trait.
+    ``linear``, as many, is True where b is a least squares fit; ``is_trait`` that y is a public trait.
     """
 
     columns: FloatArray
@@ -305,8 +304,9 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
 ) -> float:
     """Compute the p-value of one variant; NaN without a saddlepoint.
 
-    ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` says who has one copy; ``missing`` is
-    the chance of a missing call where the kernel randomizes these. O(n) time for each of some twenty steps.
+    ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` is True for people with one copy;
+    ``missing`` is the chance of a missing call where the kernel randomizes these. O(n) time for each of some twenty
+    steps.
     """
     values, law = _reports(fitted, copies, kernel, single, missing)
     values = values - np.sum(values * law, axis=1, keepdims=True)

@@ -49,7 +49,7 @@ class AdjustedEffects:
 
     ``beta``, its standard error and the limits of a 95 % interval; NaN if there is no estimate.
 
-    ``cases`` and ``controls`` are frequencies of A1 (of a status), ``frequency`` that of everybody.
+    ``cases`` and ``controls`` are frequencies of A1 (of a status), ``frequency`` that of all people.
     """
 
     of_trait: bool

@@ -4,7 +4,7 @@ Statistics and p-values are those of :mod:`optrr.genomics.adjusted`, odds ratios
 :mod:`optrr.genomics.adjusted_effects`.
 
 Variants of chromosome X have sex as one more covariate, as plink2 --glm does, so that a status that is more frequent in
-one sex does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per
+one sex causes no bias; males have codes 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per
 copy.
 """
 
@@ -125,7 +125,7 @@ class AdjustedScan:
     def model(self, group: _Together, reports: adjusted.UnbiasedReports | None) -> adjusted.Residuals:
         """Fit the null model of a group.
 
-        It uses the people whose genotype is called, or everybody if ``reports`` is not given.
+        It uses the people whose genotype is called, or all people if ``reports`` is not given.
         """
         trait = self.trait_of(group)
         if trait is not None:
@@ -153,7 +153,7 @@ class AdjustedScan:
 
         Each comes with the null model that its variants share, or None if calls are missing.
 
-        None of a group without people, as men are among women for chromosome Y.
+        None for a group without people, such as females for chromosome Y.
         """
         size = max(1, _CELLS // max(self.values.rows.size, 1))
         for chosen, everybody in self.cohort.blocks():

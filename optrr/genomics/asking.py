@@ -1,10 +1,10 @@
-"""The way in: a design for a cohort's variants, its people randomized by it, and the associations that their reports show.
+"""The entry point: designs for a cohort's variants, randomization of its people, and tests of their reports.
 
     reports = genomics.design(cohort, total=8).randomize(cohort)
     reports.scan().write_tsv("results.tsv")
 
-By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of
-the associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
+With an :func:`association_design` each participant answers one local query about a few variants instead, which has far
+more power for associations, and at small totals supports nothing else (:mod:`optrr.genomics.sampled_variants`).
 
 From file to file, ``release_file`` randomizes genotypes, and ``reports`` reads randomized data: such a file, or the
 reports of people who randomize at home; ``report`` makes one of these.
@@ -107,7 +107,7 @@ class _FileDesign(ReportedDesign):
         self._check_output(output, keep_names)
         source = as_source(random_state)
         provenance = options.provenance(self.design, source, input)
-        # a design of no genotypes is told before anybody is read
+        # refuse a design without genotypes before reading data
         layout, replaced = self.layout, replaced_release(output)
         cohort, turned = aligned(read_cohort(input, phenotype), layout)
         written, said = self._write(cohort, output, (provenance, options, source), missing, keep_names)
@@ -168,7 +168,7 @@ class GenomicDesign(_FileDesign):
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
     ) -> "GenomicReports":
-        """Randomize everybody's genotypes and status in memory.
+        """Randomize all genotypes and statuses in memory.
 
         The result keeps the cohort's order, which no ε covers.
 
@@ -325,8 +325,8 @@ def _numbers(n: int) -> Texts:
 class GenomicReports:
     """Randomized genotypes and status, and the design that randomized them.
 
-    ``numbered``: whether people were numbered anew, so that their names say nothing; ``notes``: what to say of them, a
-    line each; ``opened``: the file they are from.
+    ``numbered``: whether people have new numbers as names; ``notes``: remarks on the reports, a line each; ``opened``:
+    the file they are from.
     """
 
     asking: GenomicDesign
@@ -396,7 +396,7 @@ class GenomicReports:
 
 @dataclass(frozen=True, eq=False)
 class VariantAnswers:
-    """Everybody's answer about a few variants, with the protocol.
+    """Randomized answers about a few variants, with their protocol.
 
     The answers are a table or the path of one.
     """
@@ -465,7 +465,7 @@ class AssociationDesign(_FileDesign):
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
     ) -> VariantAnswers:
-        """Draw everybody's answer in memory.
+        """Draw all answers in memory.
 
         As :meth:`GenomicDesign.randomize`; a person without a call for the query gives no answer.
         """
@@ -569,7 +569,7 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
 
     It has the largest accuracy at a total ε, or the smallest total for the accuracies of variants and status.
 
-    No genotype is looked at: the design depends on the cohort's list of variants alone.
+    No genotype is used: the design depends on the cohort's list of variants alone.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ _CATEGORIES = (*range(GENOTYPES), None)
 _CALLS = 1 << 24
 # Status by the genotype file's own columns.
 _OWN = PhenotypeColumns()
-# Where the people of genotypes stand, and its columns that are no phenotype.
+# Suffix of the file of people of each genotype format, and its columns that are not phenotypes.
 _PEOPLE = {"bed": ".fam", "pgen": ".psam"}
 _NO_PHENOTYPE = ("FID", "IID", "SID", "PAT", "MAT", SEX)
 
@@ -224,7 +224,7 @@ def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tup
 
 
 def read_genotypes(path: Path | str, phenotype: PhenotypeColumns = _OWN, declared: Domain | None = None) -> Genotypes:
-    """Read everybody's genotypes without a status.
+    """Read all genotypes without a status.
 
     ``phenotype`` names the columns of a table that are not variants; otherwise as `read_cohort`.
     """
@@ -292,7 +292,7 @@ def _sexes(genotypes: Genotypes, path: Path, phenotype: PhenotypeColumns) -> Cod
 
     Raises InvalidInput if some do, and there are no sexes.
     """
-    # variants that mean one thing in men and another in women
+    # variants with one meaning in males and another in females
     count = int(np.isin(single_copy_chromosomes(genotypes.variants.chromosome), ("X", "Y")).sum())
     if not count:
         return None

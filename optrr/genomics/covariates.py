@@ -1,4 +1,4 @@
-"""Public columns beside randomized genotypes: covariates, strata, and a trait that is not randomized itself.
+"""Public columns for randomized genotypes: covariates, strata, and a trait that is not randomized.
 
 They are matched to people by name. A numeric column is a covariate as it is; a text column is categorical, with an
 indicator column for each category but the first, and so are strata. Empty values, NA and PLINK's −9 are missing: people
@@ -38,7 +38,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class CovariateColumns:
-    """Where covariates stand: a table, and the names of its columns.
+    """Location of covariates: a table, and the names of its columns.
 
     ``table``: CSV, Parquet or PLINK's blank-separated text, a data frame, or an array with a row for each of the
     people, in their order. ``sample`` is the column of names (``sample`` or ``IID`` unless given). Without

@@ -2,13 +2,13 @@
 
 With the total fixed, every ε is scaled by one factor, found by bisection over the certified solver: the largest factor
 whose total, rounded up, stays within. The status is one attribute that all tests share, so it is worth far more than a
-variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible, max
-λ_is², were all variants alike (with different budgets, at their mean square).
+variant: unless its ε is given, it maximizes the squared joint eigenvalue of variants and status, max λ_is², as if all
+variants were alike (with different budgets, at their mean square).
 
-For tests of association alone, people are asked about one variant each, by the best report on its genotype and the
-status, and the best share of people who are asked for the status alone; or about several, by naming a cell of their
-table. Both are compared by the share of a true record's information that they keep, on average over the frequencies and
-the shares of cases that are expected. No genotype is looked at.
+For tests of association alone, each participant answers about one variant, by the best report on its genotype and the
+status, with the best proportion of participants who answer about the status alone; or about several, by naming a cell
+of their table. Both are compared by the proportion of a true record's information that they keep, on average over the
+expected frequencies and proportions of cases. No genotype is looked at.
 """
 
 from collections import Counter
@@ -42,11 +42,11 @@ from optrr_solvers.problem import EPSILON_RANGE
 _FACTOR = 1e-8
 # While the best ε of the status is searched, this precision is enough, because factors only have to rank candidates.
 _ROUGH = 1e-4
-# The status' ε is found to this share of its range; the objective is flat there.
+# Tolerance of the status' ε, relative to its range; the objective is flat there.
 _STATUS = 0.01
 # At 10 nats one status in 22,000 is changed; a larger ε brings nothing.
 _MOST_STATUS = 10.0
-# Below half a nat a status is too faint to be the best choice at any larger total.
+# Smallest ε of a status: below half a nat it is too attenuated to be optimal at any larger total.
 _LEAST_STATUS = 0.5
 
 
@@ -76,8 +76,7 @@ class Wanted:
     Names of variants, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
 
     ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the
-    design counts the same one; ``places``: where each is (:attr:`optrr.genomics.Variants.places`), so that results can
-    say it.
+    design counts the same one; ``places``: the position of each (:attr:`optrr.genomics.Variants.places`), for results.
     """
 
     names: Sequence[str]
@@ -144,7 +143,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     return made
 
 
-# A total that is this share of what was asked for is as good as it.
+# Fraction of the requested total that is accepted as the total.
 _MET = 0.99
 
 
@@ -271,7 +270,7 @@ _CASES = (0.15, 0.3, 0.5)
 # Known frequencies are put into classes, each with a report of its own, made for the class and a little around it.
 _CLASSES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 _NEAR = (0.9, 1.0, 1.1)
-# Shares of people who are asked for the status alone, of which the best is taken.
+# Candidate proportions of participants who answer about the status alone.
 _STATUS_SHARES = (0.0, 0.003, 0.01, 0.02, 0.04, 0.07, 0.11, 0.16)
 # By so much, relative, an answer stays below the total; beyond 2^-64 e^ε of thresholds where that is more.
 _BELOW = 1e-9
@@ -291,7 +290,7 @@ def sampled_variants(
     wanted
         the variants.
     cases
-        the share of cases that is expected among the people asked; another share costs power, never validity. Unless
+        the expected proportion of cases among participants; another proportion costs power, never validity. Unless
         given, the questions are made for anything from one case in seven to one in two.
     frequencies
         of A1 of each variant, from public sources; unless given, A1 is taken for the rarer allele of each.

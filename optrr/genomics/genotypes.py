@@ -3,13 +3,14 @@
 A code is the number of copies of allele A1, 0, 1 or 2, or MISSING. People are rows, variants columns; a reader hands
 out blocks of variants in order, so that memory is n · block bytes however many variants there are.
 
-Chromosomes of which some people have one copy: X (men), Y (men; women none) and MT (everybody), treated as PLINK does.
+Chromosomes of which some people have one copy: X (males), Y (males; females none) and MT (all people), treated as PLINK
+does.
 
 Codes count a single copy like two, 0 or 2, as PLINK files and VCF have it. A call with both alleles where there is one
 copy is missing. The two stretches that X and Y share are diploid: PLINK calls them XY (25), and they must be named so
 here as well.
 
-Readers of the field's formats are an extra; asking for one that is not installed says how to get it.
+Readers of the field's formats are an extra; if one is not installed, the error states how to install it.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ Texts = NDArray[np.object_]
 
 MISSING = -1
 GENOTYPES = 3
-# Share of A1 among the two alleles of each genotype.
+# Proportion of A1 among the two alleles of each genotype.
 HALVES = np.arange(GENOTYPES) / (GENOTYPES - 1)
 
 # Variants read at once: 2,000 people × 2,048 variants are 4 MB of codes.
@@ -109,7 +110,7 @@ class Variants:
 
 # What files write for an allele that is not known.
 _UNKNOWN = ("", ".", "0")
-# Longer alleles, of insertions, are told by their beginning and a digest.
+# Length beyond which alleles, of insertions, are named by their beginning and a digest.
 _LONGEST = 24
 
 
@@ -139,8 +140,8 @@ class Genotypes(ABC):
 
     They are read in blocks as often as needed.
 
-    ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for men, 0 for
-    women and −1 for unknown. ``names_reference``: whether A2 is the reference.
+    ``skipped`` counts variants that were left out, by reason. If the file states them, ``male`` is 1 for males, 0 for
+    females and −1 for unknown. ``names_reference``: whether A2 is the reference.
     """
 
     variants: Variants
@@ -263,7 +264,7 @@ def with_single_copies(codes: Codes, chromosome: Texts, male: NDArray[np.bool_] 
 
     See the module's docstring.
 
-    Who has no copy gets the code 0 before it is randomized, which says nothing.
+    A person without a copy gets the code 0 before randomization, which carries no information.
     """
     kinds = single_copy_chromosomes(chromosome)
     if not kinds.any():
@@ -279,7 +280,7 @@ def with_single_copies(codes: Codes, chromosome: Texts, male: NDArray[np.bool_] 
 def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
     """Raise InvalidInput if a variant is on X, Y or MT.
 
-    The method needs two copies of everybody.
+    The method needs two copies of each person.
     """
     count = int(np.count_nonzero(single_copy_chromosomes(chromosome).astype(bool)))
     if count:

@@ -1,6 +1,6 @@
 """The genotypic test: independence of a genotype and another attribute, whatever the order of the genotypes.
 
-    π_g1 W_0 − π_g0 W_1 for g = 0, 1, with W_s the share of status s
+    π_g1 W_0 − π_g0 W_1 for g = 0, 1, with W_s the proportion of status s
 
 are its contrasts for two statuses: 2 degrees of freedom, and 1 where a genotype is absent.
 
@@ -19,11 +19,11 @@ from optrr.core.inference import Association, all_contrasts, trend_contrast
 from optrr.genomics.genotypes import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# What is said where one of three genotypes is absent.
+# Note on variants with one of three genotypes absent.
 ABSENT = "one genotype is not observed: the genotypic test compares the other two, with fewer degrees of freedom"
 # A genotype is there where its estimated share is above 0 by so many standard errors of the mechanism's noise.
 _THERE = 2.0
-# What rounding leaves of a share of 0.
+# Largest proportion that is a rounded 0.
 _ROUNDING = 1e-12
 # What each genotype counts where the first, second or third is absent: the two that are there, one against the other.
 # Nobody has the absent one, so that what it counts changes only the noise: least where it goes with its neighbour.

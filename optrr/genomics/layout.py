@@ -5,7 +5,7 @@ are randomized too, the missing value as a fourth category. Where the alleles ar
 A/G, A/A, of which A is A1.
 
 One person's genotypes and status are one record, so the total ε covers all of it at once; a file that randomizes the
-same people's genotypes and status in separate releases spends the sum of their totals.
+same people's genotypes and status in separate releases consumes the sum of their totals.
 
 Eigenvalues of every variant together with the status: only these pairs, never pairs of two variants.
 
@@ -135,7 +135,7 @@ def layout_of(domain: Domain) -> Layout:
     return Layout(names, status, others, missing, alleles, places)
 
 
-# Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
+# Smallest ratio of a joint eigenvalue to λ_i λ_s (that of independent randomized response) that is not rounding.
 _VISIBLE = 1e-6
 
 

@@ -10,14 +10,14 @@ and W_0 f_0 + W_1 f_1 = f, and genotypes within a status are the fitted ones til
 trend test, so the interval leaves out 1 exactly where that test's χ² rejects. People are the sampling units: no
 Hardy–Weinberg proportions are needed. The estimate is where z(ψ) = 0.
 
-Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more.
+If noise is so large that no ψ on one side is rejected, the limit on that side is 0 or infinity.
 Every variant has an interval, so a list of intervals is not a selection of those that came out well.
 
-The gradient g' is a combination of four tables, in which a person counts 1 − x or x, x the share of A1 among the two
-alleles, in one status and 0 in the other; these four are multiplied by P⁻¹ once per variant. The probabilities of the
-outputs are linear in A_s = W_s f_s and in the shares of people of status s who have one allele of each kind, so these
-are multiplied by P once. What remains for each ψ is arithmetic with a few numbers for each output. As g = 0 in a table
-that fits ψ, the weights have mean 0 there, and σ² is the mean of their squares.
+The gradient g' is a combination of four tables, in which a person counts 1 − x or x, x the proportion of A1 among the
+two alleles, in one status and 0 in the other; these four are multiplied by P⁻¹ once per variant. The probabilities of
+the outputs are linear in A_s = W_s f_s and in the proportions of people of status s with one allele of each kind, so
+these are multiplied by P once. What remains for each ψ is arithmetic with a few numbers for each output. As g = 0 in a
+table that fits ψ, the weights have mean 0 there, and σ² is the mean of their squares.
 
 Among genotypes of frequency f that are the fitted p_g tilted, the share h of those with one allele of each kind follows
 from p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
@@ -128,8 +128,8 @@ def crossings(
 
     Returns (G, count); −inf and inf if z does not reach a goal within ``farthest``.
 
-    ``z(x, which)`` is that of the tables of these numbers. z may turn back far out, where the data tell little: a
-    crossing is sought on its side of ψ = 1.
+    ``z(x, which)`` is that of the tables of these numbers. z may not be monotone far out, where the data have little
+    information: a root is searched on its side of ψ = 1.
     """
     from scipy.optimize.elementwise import find_root  # noqa: PLC0415 (slow to import)
 

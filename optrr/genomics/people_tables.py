@@ -1,9 +1,9 @@
 """Tables of people, column by column, as texts: CSV, Parquet, and phenotype and covariate files as PLINK has them.
 
 PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``,
-which fam files lack. People are named by IID, or by FID_IID where an IID occurs in several families; beside a genotype
-file by the one of both that it has, because among some of its people an IID may occur once. Lines that begin with
-``##`` say nothing here. A value that is not what its column should hold is reported by its place.
+which fam files lack. People are named by IID, or by FID_IID where an IID occurs in several families; next to a genotype
+file by the kind of names in that file, because among some of its people an IID may occur once. Lines that begin with
+``##`` are ignored. A value that is not what its column should hold is reported by its place.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -19,10 +19,10 @@ from optrr.core.records import open_source
 
 # Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
 PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam", ".fam")
-# Endings of files that are read as such tables where their first line says so.
+# Extensions of files that are read as such tables if their first line is a PLINK header.
 _PERHAPS = (*PLINK_TABLES, ".tsv", ".tab", ".dat", "")
 _FAMILY, _PERSON = "FID", "IID"
-# The column that says who is male, and all columns of a fam file, as PLINK 2 calls them.
+# Column of the sexes, and all columns of a fam file, with PLINK 2's names.
 SEX = "SEX"
 _FAM_COLUMNS = [_FAMILY, _PERSON, "PAT", "MAT", SEX, "PHENO1"]
 _LONGEST_LINE = 1 << 26

@@ -4,8 +4,8 @@ A file of one person usually lists only where that person differs from the refer
 be two copies of the reference allele, or was not called. The file does not state which, so the user must:
 
 refuse     (default) every variant of the design must be listed
-reference  an unlisted variant has two copies of the reference allele, the design's A2, as in designs made from a
-VCF missing    an unlisted variant is a missing call
+reference  unlisted variants have two copies of the reference allele, the design's A2, as in designs made from a VCF
+missing    unlisted variants are missing calls
 
 Variants are found by name, which is chrom:pos:A2:A1 where a file has none.
 """
@@ -37,13 +37,13 @@ def read_person(path: Path, layout: Layout, case: bool, absent: Absent = "refuse
     case
         whether the person is a case.
     absent
-        what variants are of which the file has no record; see the top of this module.
+        meaning of variants without a record in the file; see the module docstring.
 
     Raises
     ------
     InvalidInput
         for a file of more than one person, or that has no record of any variant of the design; as :func:`aligned`; for
-        variants of chromosome X, Y or MT; for variants that are absent, where that is refused or cannot be told.
+        variants of chromosome X, Y or MT; for absent variants, if these are refused or ambiguous.
     """
     genotypes = read_genotypes(Path(path))
     people = genotypes.people.size

@@ -67,7 +67,7 @@ class SentReport(msgspec.Struct, forbid_unknown_fields=True):
 def python_client() -> Any:
     """Import the Python client, a single file.
 
-    It lies beside this module in a wheel and in ``clients/python`` in a checkout.
+    It is next to this module in a wheel and in ``clients/python`` in a checkout.
     """
     packed = Path(__file__).with_name("optrr_client.py")
     file = packed if packed.is_file() else Path(__file__).parents[2] / "clients" / "python" / packed.name
@@ -109,7 +109,7 @@ class ReportedDesign(ABC):
 
     design: Design | SampledVariants
 
-    # What a report holds beside its head.
+    # Fields of a report in addition to its head.
     fields: ClassVar[tuple[str, ...]]
 
     @property
@@ -259,7 +259,7 @@ class ReportedDesign(ABC):
         try:
             record = msgspec.json.decode(raw, type=SentReport)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            # what msgspec says may hold the text of a key, and never a value's
+            # msgspec's message may contain the text of a key, never of a value
             said = in_one_line(error)[:120]
             raise InvalidInput(f"{where} is not a report: {said}; give the file unchanged") from error
         digest = self.design.digest.partition(":")[2]

@@ -1,6 +1,6 @@
-"""Who is a case, and who is a man: values of a table's columns, read and checked.
+"""Case status and sex, read from a table's columns and checked.
 
-Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing.
+Unless the values of cases are given, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA are unknown.
 
 Messages state the kind of an invalid value, never the value: it is private.
 """
@@ -21,7 +21,7 @@ UNKNOWN = -1
 # What PLINK's values of a status mean, and texts of a value that is not there.
 _PLINK_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
 _NO_VALUE = ("-9", "NA", "")
-# Which texts say that somebody is a man, a woman, or neither says so.
+# Texts for male, female, and unknown sex.
 _SEXES = {
     **dict.fromkeys(("1", "m", "male", "man"), 1),
     **dict.fromkeys(("2", "f", "female", "woman"), 0),
@@ -35,9 +35,9 @@ class PhenotypeColumns:
 
     ``table``: CSV, Parquet or a file of PLINK's; None takes the fam or psam file, or for genotypes in a table that
     table itself. ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls``
-    are values of ``column``, or without it of the only phenotype; without ``controls`` everyone else with a value is a
-    control. Without ``cases`` values are PLINK's. ``sex``: the column that says who is male (1, M) and who female (2,
-    F); None takes that of the fam or psam file.
+    are values of ``column``, or without it of the only phenotype; without ``controls`` all other people with a value
+    are controls. Without ``cases`` values are PLINK's. ``sex``: the column of sexes, male (1, M) and female (2, F);
+    None takes that of the fam or psam file.
 
     Raises
     ------
@@ -158,8 +158,8 @@ def _by_person(
 def _check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
     """Raise InvalidInput for a value that does not occur or is given twice.
 
-    Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody
-    has one of those.
+    Among few people all may be cases, or controls. So a value may be absent if both kinds are given, and each person
+    has one of them.
     """
     if both := set(phenotype.cases) & set(phenotype.controls):
         raise InvalidInput(f"{sorted(both)[0]!r} is a value of both cases and controls; give it once")

@@ -2,7 +2,7 @@
 
 A1, the counted allele, is that of the bim file, as in PLINK, and in PLINK 2 the alternate one, with A2 the reference.
 Of pgen files variants of more than two alleles are left out and counted; calls are the file's hard calls, and phase is
-ignored. The texts beside both are read here: pvar (also ``.pvar.zst``) and psam with a line of names.
+ignored. The text files of both are read here: pvar (also ``.pvar.zst``) and psam with a line of names.
 """
 
 import sys
@@ -139,7 +139,7 @@ def _variants(path: Path, at: tuple[int, ...] = ()) -> list[tuple[str, int, str,
                 )
             at = tuple(fields.index(name) for name in _PVAR)
             continue
-        # PLINK uses no variant of a negative position, which stands for an unknown one
+        # PLINK ignores variants with a negative position, which means unknown
         position = whole_number(fields[at[1]].removeprefix("-")) if len(fields) > max(at) else None
         if position is None or position > LARGEST_POSITION:
             raise InvalidInput(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _VECTOR_POINTS = 3000
 # The largest −log10 p that is drawn: p-values too small for a double are drawn here.
 _SMALLEST = 1e-300
-# Narrowest chromosome, as a share of the widest.
+# Narrowest chromosome, as a fraction of the widest.
 _NARROWEST = 0.25
 # Most variants that are named in a Manhattan plot, and the letters of a name.
 _NAMED, _NAME_LETTERS = 8, 20
@@ -103,7 +103,7 @@ def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float],
     narrowest = max(_NARROWEST * max(np.ptp(position[number == k]) for k in range(len(names))), 1.0)
     for k in range(len(names)):
         on = number == k
-        # variants without a position stand one after another
+        # variants without a position are placed one after another
         inside = position[on] - position[on].min() if np.ptp(position[on]) else np.arange(float(on.sum()))
         width = max(inside.max(), narrowest)
         where[on] = start + inside + (width - inside.max()) / 2

@@ -1,4 +1,4 @@
-"""What designs can see, before anybody is asked: how much of a test is left, and which odds ratios it finds.
+"""Power of designs before data collection: relative noncentrality of a test, and minimum detectable odds ratios.
 
 Protocols for the same variants at the same total are compared, and one sentence states which odds ratios are not
 detectable, and with how many variants or at which ε they would be. People are as in a case-control study. A proportion
@@ -10,8 +10,9 @@ odds ratio ψ multiplies with each copy:
 The test is the scan's trend test, of randomized records (:mod:`optrr.genomics.score_tests`) or of answers about a few
 variants (:mod:`optrr.genomics.sampled_scan`). Its power is that of :mod:`optrr.core.inference.power_analysis`: from the
 statistic of the expected reports and the spread of the score under the effect, and where some report is rare, from
-surveys drawn for it, with the scan's own p-values. Drawing also counts the tests that a scan refuses, because too few
-were asked about a variant. People needed are by the expected reports alone, to which so many people come close.
+surveys drawn for it, with the scan's own p-values. Simulation also counts the tests that a scan refuses because too few
+participants answered about a variant. People needed are by the expected reports alone, to which so many people come
+close.
 """
 
 import math
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WAYS = ("optimum", "association")
-# Where no odds ratio below this one is seen, the scan is said to be in vain.
+# Largest useful minimum detectable odds ratio; a scan without a smaller one gets a warning.
 USEFUL_ODDS = 5.0
-# By these factors, and up to tenths of ε, the larger ε and the fewer variants that are proposed are told apart.
+# Precision of the proposed number of variants and ε: these factors, and tenths of ε.
 _RAISED, _FEWER = 1.05, 1.1
 _LEVEL = 0.05
 # People of whom answers are expected: so many that shares are as good as exact.
@@ -78,15 +79,15 @@ class PlannedScan:
     Parameters
     ----------
     people
-        how many answer, at least 2.
+        number of participants, at least 2.
     cases
-        the share of cases among them, above 0 and below 1.
+        the proportion of cases among them, above 0 and below 1.
     frequencies
         of the allele that raises the risk, among controls, above 0 and below 1.
     odds_ratio
         per copy, above 1: the people needed are those for it.
     wanted
-        power that counts as seeing, below 1 and above the levels.
+        required power, below 1 and above the levels.
     alpha
         level of the scan's tests; 5 % by the number of variants (Bonferroni) unless given.
 
@@ -146,7 +147,7 @@ class SeenInRecords:
 
     @classmethod
     def of(cls, design: Design) -> "SeenInRecords":
-        """Choose the variant with the median visibility of its association.
+        """Choose the variant with the median joint eigenvalue of its association.
 
         Raises InvalidInput for associations that cannot be seen.
         """
@@ -176,7 +177,8 @@ class SeenInAnswers:
     """The trend test by likelihood, of answers about a variant.
 
     ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.sampled_variants.Told`; ``asked``
-    is the share of people who answer about the variant, and ``others`` of those who tell about the status alone.
+    is the proportion of participants who answer about the variant, and ``others`` of those who answer about the status
+    alone.
     """
 
     channel: FloatArray
@@ -202,7 +204,7 @@ class SeenInAnswers:
         With fewer people the fit is closer to the prior.
         """
         own, status = self.channel @ table.ravel(), self.status_channel @ table.sum(axis=0)
-        # the last report: of who tells nothing about this variant
+        # the last report is of participants without an answer about this variant
         law = np.concatenate([self.asked * own, self.others * status, [max(1 - self.asked - self.others, 0.0)]])
         fit = answers_fit(self.told(people * law[None]), np.zeros(1))
         noncentrality = float(fit.z[0] ** 2 / people) if fit.usable[0] else 0.0
@@ -278,11 +280,11 @@ def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
 class SightRow:
     """Power of one protocol for a risk allele of this ``frequency``.
 
-    ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are
-    planned (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true
-    records would have it. ``odds_5pct``, ``odds_alpha`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5
-    %, at the scan's level and at 5e-8, and ``people_5pct``, ``people_alpha`` and ``people_genome_wide`` how many see
-    the odds ratio asked for; infinite where none are, or do.
+    ``kept`` is the noncentrality relative to true records at the planned odds ratio and sample size (the fewer
+    participants answer about a variant, the smaller it is), and ``effective_people`` the number of true records with
+    the same noncentrality. ``odds_5pct``, ``odds_alpha`` and ``odds_genome_wide`` are the minimum detectable odds
+    ratios at 5 %, at the scan's level and at 5e-8, and ``people_5pct``, ``people_alpha`` and ``people_genome_wide`` the
+    numbers of participants for the planned odds ratio; infinite if there is none.
     """
 
     way: str
@@ -304,7 +306,7 @@ _NUMBERS = tuple(name for name in SightRow.__dataclass_fields__ if name != "way"
 class Sight(TableResult):
     """Power of several protocols: ``rows``, and in ``said`` one sentence each.
 
-    ``alpha`` is the level of the scan's tests; ``unavailable`` says why there is no row of a way.
+    ``alpha`` is the level of the scan's tests; ``unavailable`` has the reason for each protocol without a row.
     """
 
     scan: PlannedScan
@@ -362,8 +364,8 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
 
     One or two seconds per protocol.
 
-    Where no way sees much, a larger ε and fewer variants that are enough are looked for: half a minute for 100,000
-    variants.
+    If no protocol has power, a sufficient larger ε and smaller number of variants are searched: half a minute for
+    100,000 variants.
 
     Parameters
     ----------
@@ -428,7 +430,7 @@ class _AskedDesigns:
         """Check whether a protocol detects `USEFUL_ODDS` at some frequency."""
         level = self.scan.levels(variants)[1]
         with warnings.catch_warnings():
-            # designs that nobody asked for need not say that they miss their total
+            # candidate designs need not warn that they miss their total
             warnings.simplefilter("ignore")
             ways, _ = self.ways(total, variants)
         return any(

@@ -1,6 +1,6 @@
-"""What randomized tables of genotype × status show of a group of people: allele frequencies, call rates, Hardy–Weinberg tests.
+"""Allele frequencies, call rates and Hardy–Weinberg tests of a group from randomized tables of genotype × status.
 
-The group is everybody, controls or cases. Cells are those of a table of genotype, or of genotype × status where the
+The group is all people, controls or cases. Cells are those of a table of genotype, or of genotype × status where the
 group is one of a status, and of two such tables where some people have one copy of the chromosome: first of those with
 two, then of those with one. All shares are of all reports.
 
@@ -27,10 +27,10 @@ likeliest p, with the shares of the other cells, which are free (Fisher scoring)
 what shares can be, the nearest proper ones are the fit, as in :mod:`optrr.core.inference.nullfit`. Small p-values, and
 those of tables with few expected reports, are by a saddlepoint given the fit (:mod:`optrr.genomics.tail`): without a
 mechanism, near the tails of the exact test given the counts of alleles, by half of the chance of the table itself
-(mid-p). Where homozygotes come one by one and the mechanism invents hardly any, p goes in steps, and some levels are
-passed more often than they say: where some report of a genotype is expected less than `STEPPED` times, 1.7 to 9.3 % of
-true proportions have p below 5 %, and .01 to .24 % below .1 %; elsewhere 3.6 to 6 % below 5 %. People with one copy of
-a chromosome have no such proportions, and are left out.
+(mid-p). If homozygotes are rare and the mechanism adds hardly any, p is discrete, and the level is not nominal: with an
+expected count of a reported genotype below `STEPPED`, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24
+% below .1 %; otherwise 3.6 to 6 % below 5 %. People with one copy of a chromosome have no such proportions, and are
+left out.
 
 Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all
 tables.
@@ -59,10 +59,10 @@ STEPPED = 10.0
 _VARIANTS = 1 << 13
 # Shares nearer to 0 or 1 have variances as at this distance, for the parabola through them.
 _INNER = 1e-4
-# Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05
+# Proportion of intervals that may miss the true value. 1 − 0.95, as other intervals have it, differs from 0.05
 # in its last digits, and limits are the same numbers everywhere.
 _MISSED = 1 - 0.95
-# A share of people below this is nobody.
+# Proportion of people below which a group counts as empty.
 _LEAST = 1e-9
 # Variances below this are rounding: weights are of order 1.
 _NO_VARIANCE = 1e-14
@@ -194,7 +194,7 @@ class Proportions:
 
     ``estimate`` is unbiased, so it can be outside 0..1; ``standard_error``; an interval inside 0..1.
 
-    The estimate is NaN where the group has no people as far as reports tell; its interval is all of 0..1 then.
+    The estimate is NaN if the estimated size of the group is 0; its interval is then 0..1.
     """
 
     estimate: FloatArray
@@ -215,14 +215,14 @@ def frequencies(group: Group, *, intervals: bool = True) -> Proportions:
 
 
 def call_rates(group: Group) -> Proportions:
-    """Estimate everybody's call rate if missing is a category."""
+    """Estimate the call rate of all people if missing is a category."""
     called = group.cells(np.ones((len(group.copies), GENOTYPES)))
     values = np.stack([called, np.ones_like(called)])
     return _in_blocks(group, values, _of_call_rates, True)
 
 
 def rates_of_calls(tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool) -> Proportions:
-    """Estimate or compute everybody's call rates.
+    """Estimate or compute the call rates of all people.
 
     They are known if missing is not a category; ``wanted`` (V,) is the number of people who should have a call.
     """

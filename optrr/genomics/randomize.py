@@ -1,14 +1,14 @@
 """Randomize a cohort: every person's genotypes and status, as one record, through the design's mechanism.
 
-The mechanism works by person, genotype files by variant. The records stand between in one array of one byte a cell, in
-memory up to half a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
-process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
+The mechanism works by person, genotype files by variant. The records are held in one array of one byte a cell, in
+memory up to half a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with
+the process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
-It is not protected who is in the file, nor who was left out because the status is not known. So randomize before people are
-chosen by anything private.
+It is not protected who is in the file, nor who was left out because the status is not known. So randomize before people
+are chosen by anything private.
 
-Missing calls, where the design has no category for them, are refused, or stay missing by ``missing="exclude"``: then the
-pattern of missing calls is published as it is, and no ε covers it.
+Missing calls, where the design has no category for them, are refused, or stay missing by ``missing="exclude"``: then
+the pattern of missing calls is published as it is, and no ε covers it.
 """
 
 import tempfile
@@ -39,8 +39,8 @@ MissingPolicy = Literal["refuse", "exclude"]
 
 # Records of up to this many bytes are held in memory.
 _IN_MEMORY = 1 << 29
-# Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
-# samples draws fewer at a time.
+# Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while
+# it samples draws fewer at a time.
 _RANDOMIZED = 1 << 24
 
 # What to do about missing calls that a design has no category for.
@@ -92,7 +92,8 @@ def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
 def _room(n: int, m: int) -> Codes:
     if n * m <= _IN_MEMORY:
         return np.empty((n, m), dtype=np.int8)
-    # the file's name is removed at once: nobody can open the true genotypes by it, and nothing is left when the process ends
+    # the file's name is removed at once: nobody can open the true genotypes by it, and nothing is left when the process
+    # ends
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, dtype=np.int8, mode="w+", shape=(n, m))
 

@@ -1,17 +1,17 @@
-"""Association of status and genotype by likelihood, from answers that name sets of cells of their table, of many variants.
+"""Likelihood tests of association of status and genotype, from answers that name sets of cells of their table.
 
 An answer y to a question about a variant has the chance Σ_x C_yx π_x, x a cell of genotype × status; further answers,
-to other questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p
+to other queries, are about the status alone. With ψ the odds ratio per copy of A1, φ the proportion of cases and p
 frequencies of the genotypes, which are free, and a about as large as φ,
 
     π_g0 = (1 − φ) p_g ψ^(−ag) / Σ_h p_h ψ^(−ah),      π_g1 = φ p_g ψ^((1−a)g) / Σ_h p_h ψ^((1−a)h),
 
 so that ψ moves controls and cases apart and leaves all people where they are. For a given ψ, φ and p are the likeliest
-ones (Fisher scoring), with one answer more for each category, so that no frequency ends at 0: where answers tell little
-of them, that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the efficient
-score: the projection of the score of ln ψ on those of φ and p is subtracted, and its square is divided by its variance.
-With I the information on θ, P the additional information of those answers, and m that on ln ψ and θ together, the
-coefficient of θ's score is
+ones (Fisher scoring), with one answer more for each category, so that no frequency ends at 0: if answers have little
+information on them, that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the
+efficient score: the projection of the score of ln ψ on those of φ and p is subtracted, and its square is divided by its
+variance. With I the information on θ, P the additional information of those answers, and m that on ln ψ and θ together,
+the coefficient of θ's score is
 
     m (I + P)⁻¹ (1 + P (I + P)⁻¹),
 
@@ -20,8 +20,8 @@ answers do not know twice as much of φ as the prior, they are too few, and ther
 association (the trend test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and
 its interval holds every ψ that it does not reject, up to the first one on each side that it does.
 
-Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit
-φ, ln p_1/p_0, ln p_2/p_0), B variants of a batch.
+Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ proportion of cases, p genotypes, a reference, θ =
+(logit φ, ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 
 It is the trend test of a scan of answers, which has no other.
 """
@@ -46,7 +46,7 @@ from optrr.genomics.score_tests import Scores, about_inflation
 from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Answers beside each category of what is free.
+# Pseudo-answers added to each category of the free parameters.
 _PRIOR = 1.0
 # Fisher scoring ends where no step is longer, or after so many; five to thirty were needed.
 _STEP, _ROUNDS = 1e-9, 200
@@ -55,10 +55,10 @@ _LONGEST = 2.0
 # ln ψ is looked for to this distance on both sides of 0; beyond, the limit is 0 or infinity.
 _FARTHEST = 12.0
 _PRECISION = 1e-6
-# The answers must know so many times as much of the share of cases as the prior.
+# Smallest ratio of the answers' information on the proportion of cases to the prior's.
 _LEAST_KNOWN = 1.5
 _TINY = 1e-300
-# Of all information, what stands for none.
+# Fraction of all information that counts as none.
 _UNSEEN = 1e-12
 
 
@@ -67,8 +67,8 @@ class AnswersFit:
     """The likeliest θ (B, 3) for given ln ψ, and the test of that ψ.
 
     ``weights`` (B, Y + 2) are the contributions of an answer to the efficient score, ``chances`` its probability,
-    ``variance`` (B,) the score's; ``whole`` what true records of the people asked about the variant would have in its
-    place; ``usable``, whether the answers are enough.
+    ``variance`` (B,) the score's; ``whole`` the same of true records of the respondents about the variant; ``usable``,
+    whether the answers are enough.
     """
 
     theta: FloatArray
@@ -225,8 +225,8 @@ def _tested(theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatAr
 class AnswersTest:
     """Tests of no association, (B,): ``statistic`` is χ² with 1 degree of freedom.
 
-    ``kept`` is the share left of what true records of the people asked would tell, ``expected`` the fewest answers of a
-    kind that are expected.
+    ``kept`` is the information relative to true records of the respondents, ``expected`` the smallest expected count of
+    an answer.
     """
 
     statistic: FloatArray
@@ -348,7 +348,7 @@ def expected_noncentralities(
     that are too few for a test add nothing, as in a scan.
     """
     shares = (tables / tables.sum(axis=(1, 2), keepdims=True)).reshape(len(tables), -1)
-    # for each person asked about a variant, so many tell of the status alone
+    # respondents about the status alone for each respondent about a variant
     more = (asking.status_share if asking.reports else 1 - asking.asked_share) / asking.asked_share
     out = np.empty(which.size)
     for report in np.unique(asking.report_of[which]).tolist():

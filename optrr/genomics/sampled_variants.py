@@ -1,12 +1,12 @@
-"""Everybody is asked about the status and a few variants, drawn at random, with the whole ε: for tests of association.
+"""Local queries about the status and a few variants, for tests of association.
 
-There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round.
-Everybody answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of
-genotype × status, by the report that keeps most of the test's information
-(:mod:`optrr_solvers.allocation.association`), and a share of the people is asked for the status alone, which all tests
-need. With several, it names one cell of their table, by randomized response over all its cells. Which of the two is
-better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the total, the number of variants,
-and the frequencies and cases that are expected; no genotype is looked at.
+Each participant answers one query, drawn at random, with the whole ε. There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round.
+Each participant answers one, drawn independently of the record. With one variant each, an answer names a set of cells
+of genotype × status, by the report that keeps most of the test's information
+(:mod:`optrr_solvers.allocation.association`), and a proportion of the participants answers about the status alone,
+which all tests need. With several, it names one cell of their table, by randomized response over all its cells. Which
+of the two is better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the total, the number
+of variants, and the expected frequencies and cases; no genotype is used.
 
 People release two columns. ``question`` is the number of its first variant, from 1, or one more than there are
 variants for the status alone. ``answer`` is the number, from 0, of the set named, among those of the variant's report;
@@ -63,9 +63,9 @@ _ONE_CELL = SubsetReport((1,))
 _WORD = 1 << 64
 # With so many variants, a table has 39,366 cells.
 MOST_EACH = 9
-# Shares of missing calls of which a design says how many people they leave without an answer.
+# Proportions of missing calls for which a design states the proportion of nonrespondents.
 _MISSING_CALLS = (0.01, 0.05)
-# A share of cases is not taken for smaller at the start.
+# Smallest proportion of cases at the start of the iteration.
 _LEAST_CASES = 0.002
 
 
@@ -80,7 +80,7 @@ class Told:
     channel
         chance of each answer by the true cell, two for each genotype, control first, shape (Y, 6).
     status
-        of the answers of others that tell about the status alone, "control" and "case", shape (B, 2).
+        counts of the others' answers about the status alone, "control" and "case", shape (B, 2).
     status_channel
         chance of each by the true status, shape (2, 2).
     """
@@ -119,14 +119,14 @@ class Told:
 
     @property
     def people(self) -> FloatArray:
-        """How many were asked each answer's question, (B, Y + 2)."""
+        """Number of respondents to each answer's query, (B, Y + 2)."""
         asked = self.counts.sum(axis=1, keepdims=True), self.status.sum(axis=1, keepdims=True)
         return np.repeat(np.concatenate(asked, axis=1), [self.counts.shape[1], 2], axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledVariants(Result):
-    """Which questions are asked, how often, and how they are answered.
+    """Queries, their probabilities, and their reports.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class SampledVariants(Result):
 
     @property
     def asked_share(self) -> float:
-        """Which share of the people is asked about each variant."""
+        """Proportion of participants who answer about each variant."""
         return (1 - self.status_share) * self.each / len(self.names)
 
     @cached_property
@@ -278,7 +278,7 @@ class SampledVariants(Result):
         return super().summary() | {"variants": len(self.names)}
 
     def batches(self, records: Codes, source: BitSource, size: int = 1 << 20) -> Iterator[pa.RecordBatch]:
-        """Draw everybody's answer in the order of the records.
+        """Draw all answers in the order of the records.
 
         Columns (n, 1 + V) with the status first; O(n) time, memory for a batch.
 
@@ -375,7 +375,7 @@ class SampledVariants(Result):
         """Group counted answers about variants (V, most) and status (2,) by report."""
         everyone = np.arange(len(own))
         if not self.reports:
-            # what those say of the status who were not asked about a variant
+            # information on the status of respondents about other variants
             others = status - np.stack([own[:, ::2].sum(axis=1), own[:, 1::2].sum(axis=1)], axis=1)
             return [(everyone, self.answers(0, own, others))]
         return [

@@ -2,15 +2,14 @@
 
 The result of a scan: one row for each variant under the field's usual column names (PLINK's ``.assoc``), as a TSV.
 
-    CHR SNP BP A1 A2 TEST N  F_A F_U      estimated frequency of A1 in cases and controls (noise may take it outside
-    0..1) STAT DF P                             χ² statistic, its degrees of freedom, p-value P_GC BONF FDR_BH
-    p after genomic control, Bonferroni, Benjamini–Hochberg OR SE L95 U95                         odds ratio of A1,
-    standard error of its logarithm (NA where the interval is not
+    CHR SNP BP A1 A2 TEST N  F_A F_U      estimated frequency of A1 in cases and controls (noise may take it outside 0..1)
+    STAT DF P                             χ² statistic, its degrees of freedom, p-value
+    P_GC BONF FDR_BH                      p after genomic control, Bonferroni, Benjamini–Hochberg
+    OR SE L95 U95                         odds ratio of A1, standard error of its logarithm (NA where the interval is not
                                           bounded) and 95 % interval; 0 and inf where noise leaves no limit
-    EXPECTED                              smallest number of observed (randomized) records expected in a cell of
-    genotype
-                                          and status that is possible without noise (not of missing calls) if they were
-                                          not associated; the smaller, the farther from χ²
+    EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
+                                          and status that is possible without noise (not of missing calls) if they were not
+                                          associated; the smaller, the farther from χ²
 
 Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per
 copy, SE and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT
@@ -19,9 +18,9 @@ copy, SE and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbe
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 
 Filters leave a variant out where its estimated minor allele frequency or Hardy–Weinberg p-value lies below the
-threshold, as PLINK leaves it out by the value itself; how many frequencies are within 1.96 standard errors of the
-threshold is said, for these may be on its wrong side. Frequencies are of everybody, the test of proportions is of
-controls, as is usual, because cases may depart from them by the association.
+threshold, as PLINK leaves it out by the value itself; a warning counts the frequencies within 1.96 standard errors of
+the threshold, which may be on its wrong side. Frequencies are of all people, the test of proportions is of controls, as
+is usual, because cases may depart from them by the association.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,9 +65,9 @@ if TYPE_CHECKING:
 
 # Variants that a summary, a terminal and a page list.
 TOP = 10
-# Columns of effects that stand beside the number of people; the others stand behind the tests.
+# Columns of effects printed next to the number of people; the others follow the tests.
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
-# What λ_GC says about confounding.
+# Remark on λ_GC and confounding.
 ON_LAMBDA = (
     "λ of randomized records does not show confounding, because noise hides it; adjust for public covariates or strata"
 )

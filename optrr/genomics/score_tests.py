@@ -3,13 +3,13 @@
 The tests are those of :mod:`optrr.core.inference.associations` that are of genotypes: null fit and statistic are the
 same for one table and for a scan, and p-values are the scan's own (:mod:`optrr.genomics.tail`). The target is the
 population the people were drawn from; a person's two alleles are one observation. A fourth genotype row, where the
-mechanism has one, is "missing": it takes part in the estimate, and the hypothesis is about the other three. People who
-have one copy of a chromosome, as men have of X, are counted apart; the tests are of those who have two, as PLINK's
---model is.
+mechanism has one, is "missing": it takes part in the estimate, and the hypothesis is about the other three. People with
+one copy of a chromosome, such as males for X, are counted separately; the tests are of people with two, as in PLINK's
+--model.
 
-The naive test takes randomized counts for true ones. Under the null hypothesis it sees the mechanism's own dependence,
-which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (independent
-randomized response) or where a margin is uniform.
+The naive test takes randomized counts for true ones. Under the null hypothesis it measures the mechanism's own
+dependence, which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s
+(independent randomized response) or where a margin is uniform.
 """
 
 import math
@@ -197,7 +197,7 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     for at, form in statistic.through(own).forms(chosen):
         tested = form.tested(chosen[at])
         p = saddlepoint(form, chosen[at], tested).p_value if tail else tested.p_value
-        # a missing call says nothing of an association, so its row may be as empty as it likes
+        # a missing call has no information on an association, so its row may be empty
         fewest = n[at] * tested.fit.expected[:, :GENOTYPES].min(axis=(1, 2))
         out[:, which[at]], df[which[at]] = (tested.statistic, p, fewest), tested.df
         notes |= dict.fromkeys(form.warnings, at.size)

@@ -5,8 +5,7 @@ is estimated from the same table, and the tables that share a fit are those on w
 0. Given the fit, ξ and η are fixed weights, so the tail of T is that of a mean, given that another mean is 0. With K
 the cumulant function of (ξ, η) under the fit and, for a point x,
 
-    K'(t, s) = (x, 0),    I = t·x − K(t, s),    |H| = |K''(t, s)| / |K_ss''(0)| in coordinates in which K''(0) is the
-    identity,
+    K'(t, s) = (x, 0),    I = t·x − K(t, s),    |H| = |K''(t, s)| / |K_ss''(0)| in coordinates in which K''(0) is the identity,
 
 the density of x is about (n/2π)^{k/2} |H|^{-1/2} e^{−nI} (Daniels 1954; Barndorff-Nielsen & Cox 1979 for the
 conditional one). Over k = 1 contrast this integrates to the double saddlepoint of Skovgaard (1987), in the form of
@@ -27,11 +26,9 @@ and the margins given, these are the tails of exact conditional tests.
 The rule, with p the p-value of χ², for score tests of one and two contrasts (of others, and of many categories, p
 stays):
 
-    p above 0.0455 (one contrast; two standard deviations) or 0.01 (two): χ², as long as every output expects 50
-    records;
+    p above 0.0455 (one contrast; two standard deviations) or 0.01 (two): χ², as long as every output expects 50 records;
                                                    above 0.3 and 0.1 it is kept in sparser tables, too
-    below it:                                      the saddlepoint; with two contrasts, where some output expects fewer
-    than
+    below it:                                      the saddlepoint; with two contrasts, where some output expects fewer than
                                                    5 records, a bootstrap where enough draws reach T
 
 Type I error at ε_i = 4 of a variant of 5 % and 5 % cases, 300 people (12,000 tables): genotypic at nominal 1e-3 by χ²
@@ -73,7 +70,7 @@ _DRAWN, _ENOUGH = Simulation(most=7999), 16
 # The seed of the draws; it is always the same, so that a table always has the same p-value.
 _SEED = 20_260
 # Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as
-# what is averaged is wide beside a step; far out it is narrower.
+# the integrand is wide relative to a step; far out it is narrower.
 _DIRECTIONS, _DEEP_DIRECTIONS = 32, 128
 # The statistic above which the larger number of directions is taken.
 _DEEP = 50.0
@@ -190,8 +187,8 @@ def conditional_tail(
     The means of ``given`` are fixed at their expectations.
 
     ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the
-    outputs; ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches
-    cannot be its own.
+    outputs; ``counts`` (B, R) determine the side of a single contrast on which the table lies; a side without samples
+    is not possible.
     """
     n = counts.sum(axis=1)
     law = np.where(law < _ABSENT, 0.0, law)

@@ -1,15 +1,15 @@
-"""What randomized genotypes say of each variant: frequency of A1, call rate, and Hardy–Weinberg proportions.
+"""Estimates of each variant from randomized genotypes: frequency of A1, call rate, and Hardy–Weinberg proportions.
 
 One row for each variant, as a TSV:
 
     CHR SNP BP A1 A2 N     N: reports about it
-    FREQ SE L95 U95        frequency of A1, of all copies (a man's chromosome X counts once), its standard error and
-    interval CALL_RATE CALL_SE CALL_L95 CALL_U95      share of the people whose call is known; with an error where
-    missing calls are
+    FREQ SE L95 U95        frequency of A1, of all copies (a male's chromosome X counts once),
+                           standard error and interval
+    CALL_RATE CALL_SE CALL_L95 CALL_U95      proportion of the people with a known call; with an error where missing calls are
                                              randomized, too
-    HWE_STAT HWE_P         test of Hardy–Weinberg proportions in everybody with two copies, χ² with 1 degree of freedom
+    HWE_STAT HWE_P         test of Hardy–Weinberg proportions in all people with two copies, χ² with 1 degree of freedom
     HWE_STAT_U HWE_P_U     in controls
-    F_A SE_A L95_A U95_A F_U SE_U L95_U U95_U      where asked for: the frequency in cases and in controls
+    F_A SE_A L95_A U95_A F_U SE_U L95_U U95_U      if requested: the frequency in cases and in controls
 
 Estimates are unbiased, so that noise may take them outside 0..1; intervals of 95 % are inside. Undefined numbers are
 NA.
@@ -58,8 +58,8 @@ _DRAWN = 40
 class VariantReport(ColumnsResult):
     """Estimates of every variant, arrays of shape (V,); see the module.
 
-    ``cases`` and ``controls`` are frequencies there where they were asked for; ``call_rate`` is NaN where nothing tells
-    of it. ``skipped``: variants that the reader left out, by reason.
+    ``cases`` and ``controls`` are frequencies there, if requested; ``call_rate`` is NaN if unknown. ``skipped``:
+    variants that the reader left out, by reason.
     """
 
     variants: Variants

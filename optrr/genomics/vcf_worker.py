@@ -28,7 +28,7 @@ _DIPLOID = 2
 def _unusable(record: Any, single: list[str]) -> str:
     """Explain why a record is left out; empty if it is usable.
 
-    Everybody can have one copy of the chromosomes in ``single``.
+    All people can have one copy of the chromosomes in ``single``.
     """
     if record.FILTER:
         return "not passed by the file's filters"
@@ -97,7 +97,7 @@ def _limit(memory: int, seconds: int) -> None:
 def main() -> None:
     """Read the order, send the lines."""
     order = json.loads(sys.argv[1])
-    # whatever native code prints must not stand between the lines
+    # output of native code must not mix with the lines
     with os.fdopen(os.dup(1), "w") as out:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)

@@ -1,10 +1,10 @@
 """Cohorts and randomized records as files: PLINK's bed, bim and fam, CSV and Parquet.
 
-Files of randomized people are shuffled, and people in them are numbered anew: a place in the order of the true records
-tells about the status, where cases come first, and so does a name that was given in that order. All files of a form
-appear together, with a sidecar: a status beside the genotypes of other people is worse than none. What nothing
-randomized is not written: family and parents are "unknown" in a fam file, and so is sex, unless there are variants of
-chromosome X or Y that mean nothing without it.
+Files of randomized people are shuffled, and people in them get new numbers: a position in the order of the true records
+reveals the status if cases come first, and so does a name that was given in that order. All files of a form appear
+together, with a sidecar: a status next to the genotypes of other people is worse than none. What nothing randomized is
+not written: family and parents are "unknown" in a fam file, and so is sex, unless there are variants of chromosome X or
+Y that mean nothing without it.
 """
 
 from pathlib import Path

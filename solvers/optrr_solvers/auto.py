@@ -3,14 +3,15 @@
 ``auto`` takes the first exact method that suits: the closed form (one or two attributes, or all alike), counts of alike
 attributes where these make the lattice small, and the reduced program up to 20 attributes, with pairs up to 17. Beyond
 them, or where half of a time limit was not enough for an exact method, it tries the problem without its caps and pairs,
-the certified ball solver and, unless these closed the gap, products of blocks, POR's heuristic and Kronecker. It
-returns the smallest total of all laws that meet every requirement, with the largest lower bound of all certificates.
+the certified ball solver and, unless these closed the gap, products of blocks, POR's heuristic and independent
+randomized response. It returns the smallest total of all laws that meet every requirement, with the largest lower bound
+of all certificates.
 
 Products of blocks: heavy attributes apart from light ones, with the optimum of each block (MDR §4). Independent blocks
 meet every accuracy, pair (the eigenvalue of a pair across blocks is the product of its attributes') and cap if each
-block does, and their totals add up. No such law beats the optimum, but it is never above Kronecker, and it is safe
-where the optimum of all attributes together cannot be found. The cut is made on sorted ε_i, where neighbours differ
-most; with caps, after every eight attributes.
+block does, and their totals add up. Such a distribution is no better than the optimum, but never worse than independent
+randomized response, and it is available if the optimum of all attributes together cannot be found. The cut is made on
+sorted ε_i, where neighbours differ most; with caps, after every eight attributes.
 """
 
 import math
@@ -124,7 +125,7 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
     _relaxed(tried, options, deadline)
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
-        # POR's heuristic, where it keeps every ε_i, and Kronecker
+        # POR's heuristic, if it keeps all ε_i, and independent randomized response
         for baseline in METHODS.values():
             if baseline.guarantee is Guarantee.BASELINE and baseline.takes(problem) and baseline.automatic(problem):
                 tried.add(baseline.solve(problem))

@@ -1,7 +1,7 @@
 """Baselines: every attribute on its own, POR's inductive heuristic, and the pipeline that POR published.
 
-``kronecker`` (POR equation 1) randomizes every attribute on its own: every accuracy is met exactly, conditional ε_i =
-ε_i, and the price is the total Σ ε_i, which the optimum undercuts.
+``kronecker`` (POR equation 1) randomizes each attribute independently: all accuracies are met exactly, conditional ε_i
+= ε_i, and the total is Σ ε_i, more than the optimum's.
 
 ``inductive`` (POR §IV-B2, §IV-B3) has one density for each change set of two or more attributes, so a law is m + 2
 numbers. POR carries densities y_0 (nothing changes), y_j (only j changes), relative to "two or more change" = 1, from
@@ -68,8 +68,8 @@ def solve_inductive(problem: Problem) -> Solution:
     Status BASELINE, O(m), any m.
 
     The attributes are taken in the order given, as POR does. Sorting is not offered: the order decides which ε_i are
-    replaced, so no order is better for each total and every accuracy. The achieved ε_i are the law's; ``notes`` says
-    how many differ from the request. Raises InvalidProblem where pairs or caps are asked for.
+    replaced, so no order is better for each total and every accuracy. The achieved ε_i are the law's; ``notes`` has the
+    number that differ from the request. Raises InvalidProblem where pairs or caps are asked for.
     """
     started = time.perf_counter()
     if problem.constrained:
@@ -141,7 +141,7 @@ def solve_por(problem: Problem, options: SolveOptions = SolveOptions()) -> Solut
 
     Beyond, status BASELINE with the heuristic in O(m).
 
-    The first note says which method it was and whether every ε_i is the requested one; the achieved ones are the law's.
+    The first note states the method and whether all ε_i are the requested ones; the achieved ones are the law's.
     Raises InvalidProblem where pairs or caps are asked for, SolveFailed where the program's answer fails its check.
     """
     if problem.constrained:

@@ -1,8 +1,8 @@
-"""Calibration: the accuracies, in given proportions, that spend a given total ε (POR's "fixed ratio"; theory §3.7).
+"""Calibration: the accuracies, in given proportions, that consume a given total ε (POR's "fixed ratio"; theory §3.7).
 
-The smallest total grows with every ε_i, so along a ray ε_i = s · ratio_i one scale spends the total: the largest whose
-total, rounded up, stays within it. It is found by a secant on ln s, kept inside a bracket. A solver that fails at a
-scale counts as "too much" there. POR's heuristic is not monotone in s: then the whole range is looked at first
+The smallest total grows with every ε_i, so along a ray ε_i = s · ratio_i one scale consumes the total: the largest
+whose total, rounded up, stays within it. It is found by a secant on ln s, kept inside a bracket. A solver that fails at
+a scale counts as "too much" there. POR's heuristic is not monotone in s: then the whole range is scanned first
 (``scan``).
 """
 
@@ -28,7 +28,7 @@ _INSIDE = 1e-12
 # Solves after which the best so far is the answer; a smooth total takes about ten, a scan the number below and some
 # more.
 _MOST_SOLVES = 256
-# Where the total is not monotone, this many scales are looked at: steps of about 15 % over the whole range.
+# Number of scanned scales if the total is not monotone: steps of about 15 % over the whole range.
 _SCANNED = 128
 
 SolveAt = Callable[[float], Solution]

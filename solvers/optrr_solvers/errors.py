@@ -85,7 +85,7 @@ class MethodTooLarge(InvalidInput):
 
 
 class Infeasible(InvalidInput):
-    """No mechanism satisfies every constraint; the message says which to relax.
+    """No mechanism satisfies every constraint; the message states which to relax.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Infeasible(InvalidInput):
 
 
 class InvalidCertificate(InvalidInput):
-    """The certificate does not fit its problem; the message says where."""
+    """The certificate does not fit its problem; the message states the difference."""
 
 
 class SolveFailed(OptrrError, RuntimeError):

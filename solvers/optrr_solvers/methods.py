@@ -23,7 +23,7 @@ _CLASSES_CELLS = 1 << 19
 # With a row for each pair, the program on all change sets takes half a minute at this size, and minutes with two
 # attributes more.
 _PAIRS_AUTOMATIC = 17
-# POR's program takes up to a quarter of a minute here (small ε_i); it goes on to lp.MAX_LP for those who ask for it.
+# POR's program takes up to a quarter of a minute here (small ε_i); up to lp.MAX_LP if it is requested.
 _LP_IN_COMPARISONS = 12
 
 
@@ -32,7 +32,7 @@ class Guarantee(StrEnum):
 
     EXACT = "exact"  # the optimum, up to rounding
     CERTIFIED = "certified"  # an upper and a lower bound, with the gap between them stated
-    # the method does not try to reach the optimum; accuracies are reported, and some may be below what was asked for
+    # the method does not try to reach the optimum; accuracies are reported, and some may be below the request
     BASELINE = "baseline"
 
 

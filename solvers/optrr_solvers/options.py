@@ -1,4 +1,4 @@
-"""What every caller may ask of a solver."""
+"""Options common to all solvers."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from optrr_solvers.errors import InvalidProblem, written
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """What every caller may ask of any method; None leaves the method's own default.
+    """Options common to all methods; None leaves the method's own default.
 
     ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower),
     bounds in nats, initially infinite and 0. Raises InvalidProblem for a tolerance or limit that is not above 0.

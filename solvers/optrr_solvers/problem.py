@@ -69,7 +69,8 @@ class Problem:
         index pairs (i, j), i < j, whose eigenvalue must stay at least ``kappa`` λ_i λ_j, with λ_i the requested one
         (theory §3.6). With pairs or caps the flips are bounded above (accuracy at least as requested) instead of fixed.
     kappa
-        how much of Kronecker's visibility of each pair to keep; above 1 the problem may be infeasible.
+        required ratio of each pair's eigenvalue to that of independent randomized response; above 1 the problem may be
+        infeasible.
     caps
         upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` for no limit; None for none at all.
     names
@@ -150,7 +151,7 @@ class Problem:
 
     @property
     def constrained(self) -> bool:
-        """Whether pairs or caps were asked for on top of the accuracies."""
+        """Whether there are pairs or caps in addition to the accuracies."""
         return bool(self.pairs) or self.caps is not None
 
     @cached_property

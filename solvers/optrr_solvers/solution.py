@@ -35,7 +35,7 @@ class Status(StrEnum):
     """How much a solution proves."""
 
     OPTIMAL = "optimal"  # upper − lower within the method's tolerance
-    BRACKETED = "bracketed"  # both bounds hold, but a time limit left the gap larger than asked for
+    BRACKETED = "bracketed"  # both bounds hold, but a time limit left the gap larger than requested
     BASELINE = "baseline"  # a mechanism that does not try to be optimal
     ALLOCATED = "allocated"  # the most accurate law found for its total; what is bounded is the error, not the total
 

@@ -238,7 +238,7 @@ def test_commands_scan_a_folder_or_a_file_of_reports(people, tmp_path, capsys, m
     Path("c.csv").write_text("sample,age\n1,3\n2,4\n")
     for more, said in (
         ("--covariates c.csv", "no names to match"),
-        ("--phenotype c.csv", "d.jsonl holds reports"),
+        ("--phenotype c.csv", "these reports contain the status"),
     ):
         refused(capsys, f"gwas scan d.jsonl --design d.json {more}", said)
 

@@ -5,26 +5,23 @@ truth; and does the same with permuted statuses, where nothing is associated and
 is the population: the panel with the statuses that it has, or the chances of a simulated trait. Associated are the
 causal variants of a simulated trait; otherwise those that the panel's own scan finds by Bonferroni's 5 %.
 
-    noncentrality_ratio     how much of the tests' noncentrality is left, over the associated variants, of what true
-    records
-                            have: as if only this share of the people had been asked, without randomization
+    noncentrality_ratio     the tests' noncentrality over the associated variants, relative to true records: as if only this
+                            proportion of the people took part, without randomization
     predicted_noncentrality_ratio  the same from the design and the true tables, without drawing
-    power, power_bonferroni, power_genome_wide  share of associated variants with p ≤ α, 5 % over the number of tests,
-    5e-8 type_one                share of variants with p ≤ α under permuted statuses naive_type_one          the same
-    of the test that takes randomized records for true ones recall                  share of the truly top variants
-    among as many of the smallest p-values rank_correlation        Spearman, between true and estimated χ² of the truly
-    top variants odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates
-    that are finite:
+    power, power_bonferroni, power_genome_wide  proportion of associated variants with p ≤ α, 5 % over the number of tests,
+                            5e-8
+    type_one                proportion of variants with p ≤ α under permuted statuses
+    naive_type_one          the same of the test that treats randomized records as true
+    recall                  proportion of the truly top variants among as many of the smallest p-values
+    rank_correlation        Spearman, between true and estimated χ² of the truly top variants
+    odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates that are finite:
                             between alleles, or per copy where answers are tested by likelihood
-    odds_finite             share of them with a finite estimate
-    odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals
-    count the
-                            chance that draws people, too; with the same people in every repeat nothing of it is seen,
-                            and they would hold the truth, which is these people's own table, too often: in 100 %
-                            without randomization
-    chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true
-    records
-                            have, and with its sign: the estimate is kept from falling below 0. POR's measure, beside
+    odds_finite             proportion of them with a finite estimate
+    odds_coverage           proportion of them whose 95 % interval holds the true one, if people are sampled. Intervals
+                            account for the sampling of people; with the same people in every repeat there is none, so
+                            they would hold the truth, these people's table, too often: in 100 % without randomization
+    chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true records
+                            have, and with its sign: the estimate is kept from falling below 0. POR's measure, next to
                             chi2_error_of_zero, the error of an answer that is always 0, which noisy estimates exceed
 """
 
@@ -53,7 +50,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Two ranks are always perfectly correlated.
 _FEWEST_RANKED = 3
-# Associated variants whose odds ratios are looked at: those of answers take some fifty fits each.
+# Number of associated variants with odds ratios: those of answers take some fifty fits each.
 _MOST_ODDS = 30
 # People so many that the odds ratios of their table are as good as exact.
 _MANY = 1e9
@@ -98,7 +95,7 @@ class Truth:
         statistic = scores.statistic
         if not fixed:
             tables = n * panel.tables(GENOTYPES + layout.missing)
-            # a variant of which everybody has the same has no noncentrality
+            # a monomorphic variant has no noncentrality
             statistic = n * np.nan_to_num(noncentralities(tables, unrandomized(tables.shape[1:]), options.test))
         varies = np.count_nonzero(tables[:, :GENOTYPES].sum(axis=2), axis=1) > 1
         usable = np.flatnonzero(np.isfinite(scores.p_value) if fixed else varies)
@@ -128,7 +125,7 @@ class Truth:
 
     @property
     def shares(self) -> tuple[float, FloatArray]:
-        """The share of cases, and the frequency of A1 of each variant."""
+        """The proportion of cases, and the frequency of A1 of each variant."""
         called = self.tables[:, :GENOTYPES]
         often = called.sum(axis=2) @ np.arange(GENOTYPES) / np.maximum(2 * called.sum(axis=(1, 2)), 1e-300)
         return float(called[:, :, 1].sum() / called.sum()), often

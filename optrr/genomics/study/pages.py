@@ -55,7 +55,7 @@ _TABLES = {
 }
 _COST = ["people", "total", "method", "epsilon", "lower_bound", "variants_reported", "variant_epsilon"]
 _COST += ["status_epsilon", "max_conditional_epsilon", "joint_eigenvalue"]
-# Measures that are drawn: what stands beside the axis, where nothing is lost, and whether the axis has decades.
+# Plotted measures: axis label, value without loss, and whether the axis is logarithmic.
 _CURVES: dict[str, tuple[str, float | None, bool]] = {
     "noncentrality_ratio": ("Noncentrality left", 1.0, True),
     "power": ("Power at level {alpha:g}", None, False),
@@ -64,7 +64,7 @@ _CURVES: dict[str, tuple[str, float | None, bool]] = {
     "odds_coverage": ("Coverage of 95 % intervals", 0.95, False),
     "chi2_error": ("Mean |χ² − true χ²|", None, True),
 }
-# Smaller shares of the noncentrality are not drawn: nobody has ten thousand times as many people.
+# Smallest plotted noncentrality: a smaller one needs more than ten thousand times as many people.
 _LEAST_KEPT = 1e-5
 
 

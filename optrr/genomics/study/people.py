@@ -22,7 +22,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Rarest allele of a causal variant; rarer ones show no effect in a panel of thousands.
 _RAREST_CAUSAL = 0.05
-# Distance from everybody's logit at which nobody is a case, or everybody is.
+# Distance from all logits at which no person is a case, or all are.
 _FARTHEST = 60.0
 
 
@@ -37,7 +37,7 @@ class SimulatedTrait:
     odds_ratio
         per copy of A1 of each causal variant, 0.01 to 100.
     cases
-        share of cases, above 0 and below 1.
+        proportion of cases, above 0 and below 1.
     """
 
     causal: int = 10

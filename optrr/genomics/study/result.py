@@ -16,7 +16,7 @@ from optrr.genomics.study.ways import StudiedWay
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What a table of outcomes says of the designs.
+# Columns of the designs in a table of outcomes.
 _LABELS = ("lower_bound", "variant_epsilon", "status_epsilon", "max_conditional_epsilon", "joint_eigenvalue")
 # Measures that a terminal and a notebook show.
 _SHOWN = ("predicted_noncentrality_ratio", "noncentrality_ratio", "power", "recall", "type_one", "chi2_error")
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def predicted(self) -> float:
-        """The share of the noncentrality that is left, as predicted."""
+        """The predicted noncentrality relative to true records."""
         return self.measures["predicted_noncentrality_ratio"][0]
 
 

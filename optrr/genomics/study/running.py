@@ -1,7 +1,7 @@
 """Run a study: a cell of a grid for each number of people, total and protocol, one after the other.
 
-All protocols of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its
-own, by the study's seed and the cell's name.
+All protocols of one repeat use the same people, so differences are due to the protocols. Every cell has random bits of
+its own, by the study's seed and the cell's name.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None =
     study = Study(options, cohort.n, cases, cohort.variants, whole, _left_out(cohort, whole))
     done, steps = 0, len(truths) * len(options.totals) * len(options.methods) * options.repeats
     for total in options.totals:
-        # protocols know the share of cases and the frequencies of A1
+        # protocols use the proportion of cases and the frequencies of A1
         made_for = StudiedPanel(
             names, total, options.missing_category, options.test, *next(iter(truths.values())).shares
         )

@@ -97,7 +97,7 @@ class StudiedWay(ABC):
 
 
 class WholeRecords(StudiedWay):
-    """Everybody's whole record through a design."""
+    """Whole records of all people through a design."""
 
     def __init__(self, design: Design) -> None:
         self.design, self.layout, self.epsilon = design, layout_of(design.domain), design.epsilon

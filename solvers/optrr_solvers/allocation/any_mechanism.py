@@ -12,8 +12,7 @@ Where errors are required: at a total ε no mechanism has errors G_U ≤ τ_U wh
 with Σ v_U τ_U = 1, the right side of (*) exceeds 1. With y/e^ε in place of y, and v τ in place of v, the best of both
 maximise
 
-    2 Σ_S √(a_S c_S) − Σ_l z_l cap_l − max_{0≤t≤1} 4 (β t − (β − u) t²) − (Σ_U v_U)²/2,     Y_S ≤ β, u ≤ β, and all are
-    ≥ 0,
+    2 Σ_S √(a_S c_S) − Σ_l z_l cap_l − max_{0≤t≤1} 4 (β t − (β − u) t²) − (Σ_U v_U)²/2,     Y_S ≤ β, u ≤ β, and all are ≥ 0,
 
 which is concave: a is linear in v, and c in the multipliers. As 2 √(a c) is the least a/e + c e, the conditions of
 optimality have e, the energies, and t as additional unknowns; the predictor–corrector steps of Mehrotra (SIAM J. Optim.

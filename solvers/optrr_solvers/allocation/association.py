@@ -27,7 +27,7 @@ import numpy as np
 
 from optrr_solvers.arrays import FloatArray
 
-# The share of everybody's answers that name one cell each, so that no nuisance stays unknown.
+# Proportion of answers that name one cell each, which makes all nuisance parameters identifiable.
 _EVERY_CELL = 0.01
 # Cutting planes end where the bound is so near, or after so many rounds; they took two to thirty.
 _TOLERANCE, _ROUNDS = 1e-3, 60
@@ -145,7 +145,7 @@ def best_report(populations: Sequence[Population], total: float) -> BestReport:
             method="highs",
         )
         if solved.x is None:
-            # what has been found stands, and so does its bound
+            # the report found so far and its bound are valid
             break
         bound = min(bound, -float(solved.fun) * task.scale)
         chosen = task.completed(np.asarray(solved.x))

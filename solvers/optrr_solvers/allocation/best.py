@@ -1,9 +1,10 @@
 """Choose the method for the most accurate noise distribution of a total, or the smallest total for accuracies.
 
-    ceilings     all ceilings fit the total and the workload has only single attributes: the certified design at the
-    ceilings lattice      few attributes, or few different ones (:mod:`optrr_solvers.allocation.lattice`) program
-    the same by one convex program, and accuracies required of joint tables search       any number
-    (:mod:`optrr_solvers.allocation.search`) accuracies   the design that just meets the requirements
+    ceilings     all ceilings fit the total, and only single attributes count: the certified design at the ceilings
+    lattice      few attributes, or few different ones (:mod:`optrr_solvers.allocation.lattice`)
+    program      the same by one convex program, and accuracies required of joint tables
+    search       any number (:mod:`optrr_solvers.allocation.search`)
+    accuracies   the design that just meets the requirements
 
 The distribution of an allocation also solves the design problem of the accuracies that it has; its one-way multipliers
 prove the bound.

@@ -7,13 +7,10 @@ the uniform population. The attributes in no table are dropped: a mechanism that
 Of a report y let d_y(x) = Q(y|x)/mean_x Q(y|x), and e_S its mean square on the effects of the attribute set S, averaged
 over y.
 
-1. Information. n Σ_U weight_U E‖π̂_U − π_U‖² ≥ Σ_S a_S/e_S, a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i, dim_S = Π_{i∈S}
-(r_i−1). 2. Sets. d_y lies in a cube, so it is an average of densities (1 + g 1_A)/(1 + gp), g = e^ε − 1, A ⊂ X, p =
-|A|/N = j/N; e_S is
-   convex, so it is at most an average of w_S g²/(1 + gp)², w_S = ‖P_S 1_A‖². Its complement has the same w_S: p ≤ 1/2
-   suffices.
-3. Delsarte. f_D, the mean of 1_A(x) 1_A(x') over all pairs that differ exactly in the attributes D, is not negative,
-and
+1. Information. n Σ_U weight_U E‖π̂_U − π_U‖² ≥ Σ_S a_S/e_S, a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i, dim_S = Π_{i∈S} (r_i−1).
+2. Sets. d_y lies in a cube, so it is an average of densities (1 + g 1_A)/(1 + gp), g = e^ε − 1, A ⊂ X, p = |A|/N = j/N; e_S is
+   convex, so it is at most an average of w_S g²/(1 + gp)², w_S = ‖P_S 1_A‖². Its complement has the same w_S: p ≤ 1/2 suffices.
+3. Delsarte. f_D, the mean of 1_A(x) 1_A(x') over all pairs that differ exactly in the attributes D, is not negative, and
 
        f_D = Σ_S w_S λ_S(D),     λ_S(D) = Π_{i∈S∩D} −1/(r_i−1),     w_∅ = p²,     Σ_S w_S = f_∅ = p.
 
@@ -34,8 +31,7 @@ e^ε/(K − 1 + e^ε) that a margin over K cells can have. The last helps where 
 
 With c_S = β − Y_S + Σ_l z_l b_lS the Cauchy–Schwarz inequality proves
 
-    Σ_S a_S/e_S  ≥  (Σ_S √(a_S c_S))² / (max_p [β (p − p²) + Y p²] g²/(1 + gp)² + Σ_l z_l cap_l).
-    (*)
+    Σ_S a_S/e_S  ≥  (Σ_S √(a_S c_S))² / (max_p [β (p − p²) + Y p²] g²/(1 + gp)² + Σ_l z_l cap_l).                       (*)
 
 Any multipliers prove it, so the search for the best (:mod:`optrr_solvers.allocation.any_mechanism`) need not be
 trusted. One set (β, y) for each p = j/N, with the least c_S of all, proves more than one for all p. y = z = 0 is the

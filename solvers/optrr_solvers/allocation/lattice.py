@@ -1,10 +1,9 @@
 """The most accurate distribution of a total ε on a lattice of counts, by fully corrective Frank–Wolfe (theory §3.7).
 
-A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each
+A cell k = (k_1, …, k_G) counts the changed attributes of each class; an effect u = (u_1, …, u_G) how many of each
 class it involves. By symmetry λ depends on u only, and λ = K ν, h = Kᵀ g, one class at a time:
 
-    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(u, s) Pr(of u given ones exactly the first s change | k)
-    (−1/(r−1))^s,
+    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(u, s) Pr(of u given ones exactly the first s change | k) (−1/(r−1))^s,
 
 the mean of χ over the choices of u of the n members when k of them change. Classes of one give the 2^m change sets.
 
@@ -75,7 +74,7 @@ _NEWTON_STEPS = 40
 _SUM_WEIGHT = 1e3
 # Relative gap to stop at.
 _TOLERANCE = 1e-6
-# The most corners asked for; after these the gap is stated as it stands.
+# Maximum number of corners; afterwards the current gap is reported.
 _MOST_CORNERS = 500
 # Bounds from linear programs are widened by the backend's tolerance, so gaps below this cannot be shown.
 _CAPPED_TOLERANCE = 1e-5
@@ -515,7 +514,7 @@ def correct(effects: FloatArray, weights: FloatArray, curve: PenalizedError) -> 
         step = shares[: weights.size] / shares[: weights.size].sum() - weights
         gain = float((curve.slope(lam) + curve.push(lam)) @ (effects @ step))
         value = curve.value(lam)
-        # below rounding of Φ no step can be told from noise
+        # a smaller gain is within the rounding of Φ
         if not gain > 1e-14 * value:
             return weights
         length = 1.0
@@ -576,7 +575,7 @@ def kronecker_split(problem: AllocationProblem) -> FloatArray:
     try:
         split = best_split(workload, blocks, problem.total, problem.floor[firsts], high)
     except Infeasible:
-        # the optimum may meet floors that Kronecker cannot
+        # the optimum may meet floors that independent randomized response cannot
         split = best_split(workload, blocks, problem.total, None, high)
     except SolveFailed:
         split = even_split(workload, blocks, min(problem.total, float(high.min()) * workload.m))
@@ -625,15 +624,16 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
 
     Floors and ceilings hold exactly; where a floor is its ceiling, to 1e-6.
 
-    Cost: some dozens to hundreds of rounds of O(cells Σ m_g); never worse than the best Kronecker split within the
-    limits.
+    Cost: some dozens to hundreds of rounds of O(cells Σ m_g); never worse than the best split for independent
+    randomized response within the limits.
 
     Raises
     ------
     MethodTooLarge
         above 2^18 cells, or 2^9 with conditional caps; and for targets on tables of several attributes.
     SolveFailed
-        where no law of that total meets the floors (:mod:`optrr_solvers.allocation.program` says which total does).
+        If no distribution of that total meets the floors (:mod:`optrr_solvers.allocation.program` finds a sufficient
+        total).
     """
     started = time.perf_counter()
     if problem.joint_targets.size:
@@ -651,7 +651,7 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
 
     allocated = answer(mixture.of_cells())
     if descent.within_limits(corner.effects):
-        # tightened limits may cost the last digits that Kronecker's split has
+        # with tightened limits the answer may be worse than the starting split in the last digits
         baseline = answer(start)
         return baseline if baseline.error < allocated.error else allocated
     return allocated

@@ -61,13 +61,13 @@ _BATCH = 1 << 15
 # have more.
 _ROUNDS, _ADDED, _TURNS = 30, 300, 6
 _STARTS, _CLIMBS = 12, 1_000
-# The search ends where no candidate promises more than this share of the error; shares below the second are left out.
+# Smallest gain, relative to the error, of a candidate that continues the search; smallest proportion that is kept.
 _TOLERANCE, _LEAST_SHARE = 5e-5, 1e-6
 # How long the vector is that the search for shares starts from.
 _FAR = 8.0
 # Groups that are widened by one attribute.
 _GROWN = 40
-# What stands for no energy where it is divided by.
+# Smallest energy in divisions.
 _NOTHING = 1e-100
 # Where records are kept: share of the people asked about everything, and by how many questions.
 _KEPT, _OF_EVERYTHING = 0.1, 16
@@ -112,16 +112,16 @@ def mixture(
 
     Attributes are distinguished, so the classes of the workload must be single attributes.
 
-    Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of
-    up to 12 attributes whose likely patterns are those of at least so many matches. Time grows with the effects of
-    the workload: about a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called
-    with the error so far. The search starts from the workload's tables and from the questions that are ``known`` to
-    be good, of which there may be none.
+    Queries of up to 5 attributes are searched, all of them if they are few; if ε is above 4.5, also some of up to 12
+    attributes whose likely patterns have at least a given number of matches. Time grows with the effects of the
+    workload: about a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called with
+    the error so far. The search starts from the workload's tables and from the questions that are ``known`` to be good,
+    of which there may be none.
 
-    With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any
-    attributes at least a tenth of the energy is left that people have who are all asked about everything
-    (:func:`everything`), by asking a tenth of them so where it is not left otherwise. The error is at most 10/9 of that
-    without this option. Time and memory then grow with the 2^m patterns, too.
+    With ``whole``, queries about all attributes are included, and all effects stay estimable: each effect keeps at
+    least a tenth of the energy that it has if all respondents answer about all attributes (:func:`everything`); if
+    necessary, a tenth of the respondents do. The error is at most 10/9 of that without this option. Time and memory
+    then grow with the 2^m patterns, too.
 
     Raises
     ------
@@ -203,8 +203,8 @@ def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, to
 class Task:
     """The questions found so far, with their energies at a total ε in nats.
 
-    ``whole``: whether questions about all attributes are looked at, ``balls``: whether some of more than five
-    attributes are.
+    ``whole``: whether queries about all attributes are included, ``balls``: whether some of more than five attributes
+    are.
     """
 
     workload: TableWorkload
@@ -246,7 +246,7 @@ class Task:
         return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})
 
     def start(self) -> None:
-        """Take questions that together see every effect of the workload."""
+        """Add queries that together have energy on all effects of the workload."""
         sizes = self.workload.sizes
         for table in (*self.workload.tables, *(w for w in self.workload.effects if len(w) == 1)):
             self.add(Question(tuple(sorted(table)), whole_table(sizes[list(table)].tolist(), self.total)))

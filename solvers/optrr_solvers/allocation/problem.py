@@ -22,7 +22,7 @@ MAX_TOTAL = 500.0
 # How messages call a floor and a ceiling.
 _LEAST, _MOST = "smallest epsilon", "largest epsilon"
 
-# Pairs of attributes that stay visible.
+# Pairs of attributes to preserve.
 Pairs = tuple[tuple[int, int], ...]
 
 

@@ -1,10 +1,10 @@
 """The best ε_i for a given total, for any number of attributes, by the certified design solver (theory §3.7).
 
 Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The
-first ratios are those of Kronecker's best split. With kept pairs many more are tried, which may save 40 % of the error;
-without, the third is within 1.4 % of the best. The design's certificate gives the tangent at the current law of the
-surface of constant total, and the next λ_i are those of the least error on it. Errors of tables of several attributes
-are moved onto the λ_i by ∂F/∂λ_i.
+first ratios are those of the best split for independent randomized response. With kept pairs many more are tried, which
+may save 40 % of the error; without, the third is within 1.4 % of the best. The design's certificate gives the tangent
+at the current law of the surface of constant total, and the next λ_i are those of the least error on it. Errors of
+tables of several attributes are moved onto the λ_i by ∂F/∂λ_i.
 """
 
 import time
@@ -68,7 +68,7 @@ def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
     Raises
     ------
     Infeasible
-        where the floors need more than the total; the message says how much.
+        If the floors need more than the total; the message states how much.
     MethodTooLarge, SolveFailed
         from the design solver.
     """
@@ -116,7 +116,7 @@ class _ProfileSearch:
         self.best: tuple[float, Solution] | None = None
 
     def run(self, started: float) -> AllocatedLaw:
-        # Kronecker's best split, without limits: scaling applies them
+        # the best split for independent randomized response, without limits: scaling applies them
         split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
         ratios, scale = np.maximum(split.epsilons, EPSILON_RANGE[0]), 1.0
         for _ in range(_ROUNDS if self.family.pairs else _FEW_ROUNDS):
@@ -192,7 +192,7 @@ class _ProfileSearch:
         """
         lam = self.workload.eigenvalues(solution.law)
         one = solution.law.one_way_eigenvalues()
-        # an effect that the law hides counts as under Kronecker
+        # a non-identifiable effect counts as under independent randomized response
         lam = np.where(lam > 0, lam, self.workload.products(one))
         out = np.zeros(self.workload.m)
         for w, c, value in zip(self.workload.effects, self.workload.coefficients, lam, strict=True):

@@ -5,10 +5,11 @@ uniform/z₀ and u = μ · excess / s:
 
     minimise Σ C_W λ_W^{−2}   subject to   0 ≤ u ≤ ζ,   z₀ ζ + Σ s u = 1,   floors ≤ λ_i ≤ ceilings,   caps,
 
-λ linear in u. The guess is the best corner at Kronecker's gradient; with a poor guess Clarabel loses most of its
-digits. Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is
-rebuilt from it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
-:mod:`optrr_solvers.allocation.lattice`, with the program's multipliers of the limits.
+λ linear in u. The guess is the best corner at the gradient of the best split for independent randomized response; with
+a poor guess Clarabel loses most of its digits. Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1],
+which makes the total exactly E, the law is rebuilt from it, its error recomputed, and its distance from the optimum
+bounded by the same linearisation as in :mod:`optrr_solvers.allocation.lattice`, with the program's multipliers of the
+limits.
 
 Where accuracies are required instead of a total: those of single attributes are floors on ε_i, and the design solver
 has the answer for any number of attributes. With tables of several attributes the laws that meet all requirements
@@ -19,7 +20,7 @@ the goal, hence one convex program:
     minimise t   subject to   0 ≤ excess ≤ t μ (e^{E₀}−1) z₀,   κ = z₀ + Σ excess,   λ' = K excess,   Σ c_W ρ_W ≤ τ_U κ,
                               ρ_W^{1/3} λ'_W^{2/3} ≥ κ,   low κ ≤ λ'_i ≤ high κ,   caps.
 
-E₀, z₀ come from Kronecker's best split and only scale the program. The law is rebuilt and every requirement recomputed;
+E₀, z₀ come from that split and only scale the program. The law is rebuilt and every requirement recomputed;
 the program's multipliers y give the lower bound: a total E is impossible where, by convexity of Σ y G, every law of
 total E has Σ y G > Σ y τ.
 """
@@ -87,7 +88,7 @@ class Units:
 
     The start is the best split for independent randomized response.
 
-    ``uniform`` z₀, ``mass`` μ (e^E−1) z₀ by cell, and λ of the corner and of Kronecker's split by row.
+    ``uniform`` z₀, ``mass`` μ (e^E−1) z₀ by cell, and λ of the corner and of the split by row.
     """
 
     uniform: float
@@ -199,7 +200,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice) -> _Solved:
 def by_clarabel(program: Any, tolerance: float) -> str | None:
     """Solve a cvxpy program; return None, or a description of the failure.
 
-    The answer may be inaccurate: the certificate says how far it is from the optimum.
+    The answer may be inaccurate: the certificate bounds its distance from the optimum.
     """
     cp: Any = importlib.import_module("cvxpy")
     tolerances = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}

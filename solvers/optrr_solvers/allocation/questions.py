@@ -27,7 +27,7 @@ MAX_CELLS = 1 << 16
 # A report on t subsets has 2^t patterns of matches, and as many effects; a record's cells have numbers of so many bits.
 MOST_SUBSETS = 12
 CELL_BITS = 62
-# Patterns of all questions asked together: a second of work with them.
+# Maximum number of patterns of all queries together: a second of work.
 MOST_PATTERNS = 1 << 20
 # Energies below this fraction of a report's largest one are rounding and count as 0.
 _UNSEEN = 1e-12
@@ -165,7 +165,7 @@ def responses(kappa: FloatArray, likely: NDArray[np.bool_], gain: float) -> Floa
     """
     spread = np.sqrt(kappa * (1 - kappa))
     held = transformed(likely.astype(np.float64), (1 - kappa, kappa, -spread, spread))
-    # what stands for S = ∅ is the share of the likely patterns
+    # the entry of S = ∅ is the proportion of the likely patterns
     out = gain * held / (1 + gain * held[0])
     out[0] = 0
     return np.asarray(out)

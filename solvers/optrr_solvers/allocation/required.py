@@ -26,7 +26,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.threads import one_thread
 
-# Rounds of the search, and the share of the total that one must save for another to follow.
+# Maximum number of rounds, and the relative decrease of the total for another round.
 _ROUNDS, _SAVED = 60, 5e-4
 # Exponents of the power means, each from where the one before ended.
 _EXPONENTS = (16.0, 128.0, 1024.0)
@@ -55,11 +55,11 @@ def required_questions(
     targets
         τ_U, shape (tables,), ``inf`` where nothing is required of a table.
     most
-        a total in nats; None is returned where no questions that were found do with as much.
+        a total in nats; None is returned if no queries found suffice at this total.
     progress
         called with the total so far.
     tables_only
-        whether the workload's own tables are all that may be asked about.
+        whether queries are limited to the workload's own tables.
 
     Time as for :func:`optrr_solvers.allocation.mixture.mixture`, some times over.
     """
@@ -85,7 +85,7 @@ def required_questions(
             best = (enough, task, shares)
             if progress is not None:
                 progress(enough)
-        # no shares of the same questions do with much less than what these need of the multipliers' sum
+        # no proportions of the same queries need much less than the total for the weighted sum of errors
         lower = asked.least(most, multipliers[None] / float(multipliers @ targets)) or most
         task = task.weighing(multipliers)
         if not saved or not (tables_only or task.grow(shares) or best is not None):

@@ -16,13 +16,13 @@ are likely there, one attribute's change lowers h by about
 
 so totals of these weights order the change sets nearly as h does. Every generation takes the laws of such totals, mixes
 the best of them with the law so far by the fully corrected descent, and reads off the next w. It starts from w_i = ε_i
-of Kronecker's best split, whose law is one of them: e^{−X}.
+of the best split for independent randomized response, whose density is one of them: e^{−X}.
 
-With up to some ten attributes totals tell all change sets apart and the result is the optimum. With more attributes,
+With up to some ten attributes totals distinguish all change sets and the result is the optimum. With more attributes,
 laws of totals are a little less accurate than the optimum of the lattice: by 0.02 to 0.25 % for pairs among 17
 different attributes at totals from 0.5 to 8. They lose much where the tables wanted are disjoint (8 pairs of 16
-attributes: 10 % at a total of 2, 36 % at 8). There, a second change in a pair that is already spoilt costs h nothing,
-and no weights w_i can express this.
+attributes: 10 % at a total of 2, 36 % at 8). There, a second change in a pair with one change does not reduce h, and no
+weights w_i can express this.
 
 Kept pairs, conditional caps, and one-way tables of very many attributes are a search over profiles of ε_i with the
 certified design solver (:mod:`optrr_solvers.allocation.profiles`).
@@ -58,7 +58,7 @@ from optrr_solvers.laws.weighted_ball import WeightedBall
 
 # Effects × totals that are held at once: 128 MB.
 _ENTRIES = 1 << 24
-# The most totals of a grid: a finer one would tell no more change sets apart.
+# Maximum number of totals of a grid: a finer grid would distinguish no more change sets.
 _MOST_TOTALS = 1 << 15
 # Totals less likely than this are left out: next to underflow, products would lose their digits.
 _FAINT = 1e-280
@@ -70,7 +70,7 @@ _LITTLE = 1e-4
 _TOLERANCE = 1e-5
 _ROUNDS = 300
 _GENERATIONS = 16
-# Laws with a smaller share of the mixture are dropped. This costs a share of the error of about the same size.
+# Smallest weight of a component that is kept; dropping smaller ones changes the error by about the same fraction.
 _FAINT_SHARE = 1e-9
 # Attributes above which profiles of one-way tables are quicker.
 _MANY = 500
@@ -201,7 +201,7 @@ class EffectTotals(Cells):
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """A share of the law: its totals, and uniform part and excess of its density."""
+    """Component of the distribution: its totals, and uniform part and excess of its density."""
 
     totals: EffectTotals
     atom: Atom
@@ -238,7 +238,7 @@ def solve(problem: AllocationProblem, pairs: Pairs = ()) -> AllocatedLaw:
     Raises
     ------
     Infeasible
-        where the floors need more than the total; the message says how much.
+        If the floors need more than the total; the message states how much.
     MethodTooLarge
         for targets on tables of several attributes, and from the solvers.
     SolveFailed
@@ -282,7 +282,7 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
     """Combine distributions of these totals with the distribution found so far."""
     oracle = KnapsackOracle(totals.mu, problem.total)
     if before is None:
-        # e^{−X} with X scaled to Kronecker's best split, which is randomized response on every attribute
+        # e^{−X} with X scaled to the best split: independent randomized response
         counts = np.asarray([c.size for c in totals.classes])
         reach = min(float(kronecker_split(problem) @ counts), problem.total)
         logs = reach * (1 - totals.totals / totals.most)

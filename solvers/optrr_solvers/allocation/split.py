@@ -1,8 +1,8 @@
 """Baselines for an allocation: the total ε split over blocks, each answered by randomized response on its product.
 
-Blocks of one attribute are the Kronecker baseline; one block is randomized response on the whole record; anything
-between is a clustering (MDR §4). With R_b = Π_{i∈b} r_i and λ_b = (e^{ε_b}−1)/(e^{ε_b}−1+R_b) every effect has λ_W = Π
-λ_b over the blocks that W touches, so
+Blocks of one attribute are independent randomized response; one block is randomized response on the whole record;
+anything between is a clustering (MDR §4). With R_b = Π_{i∈b} r_i and λ_b = (e^{ε_b}−1)/(e^{ε_b}−1+R_b) every effect has
+λ_W = Π λ_b over the blocks that W touches, so
 
     F(ε) = Σ_W C_W Π_{b∩W≠∅} λ_b(ε_b)^{−2},     Σ_b ε_b = E,
 

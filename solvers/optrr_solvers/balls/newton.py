@@ -1,4 +1,4 @@
-"""Newton's method for the smoothed dual, from wide to narrow, with heavy attributes out of its way (theory §3.3, §3.5).
+"""Newton's method for the smoothed dual, from wide to narrow radii, with heavy attributes pooled (theory §3.3, §3.5).
 
 Minimise ln φ_h(w) − ln w·g, g = n(d−f), which does not depend on the scale of w when h scales along; the direction
 solves H x = −(∇φ_h − ρ g) on the slice g·x = 0 with the exact Hessian. At the minimum ρ_i = (f_i τ − c_i)/(d_i−f_i) is
@@ -33,7 +33,7 @@ from optrr_solvers.balls.moments import BallMoments, Classes, MomentSource, TooS
 
 # Costs this times Σ ε_i (d_i − f_i) nats, and leaves nine digits of ρ.
 _LEAST_RHO = 1e-7
-# Stands for ln of the odds that an attribute changes where it never does: the exponential of this number is 0.
+# Log odds of a change for an attribute that never changes: its exponential is 0.
 _NEVER = -1e4
 # ρ_i agree to this: attribute ε then agree to better than 1e-9.
 _SPREAD = 1e-9
@@ -248,7 +248,7 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
 ) -> Point | None:
     down = step < 0
     length = min(1.0, _TO_BOUNDARY * float(np.min(-point.w[down] / step[down]))) if down.any() else 1.0
-    # below this, a decrease cannot be told from the rounding of the objective
+    # a smaller decrease is within the rounding of the objective
     noise = 1e-13 * (1 + abs(point.objective))
     for _ in range(_MOST_HALVINGS):
         _watch(source, allowance)

@@ -1,4 +1,4 @@
-"""ProductLaw: every attribute randomized on its own (the Kronecker product, POR eq. 1)."""
+"""ProductLaw: independent randomized response; its matrix is the Kronecker product (POR eq. 1)."""
 
 import math
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded
 from optrr_solvers.sampling.diagram import MOST_STATES, Diagram, Step
 
-# ln(r−1) − ε is off by at most 2^-53 · (14 + 2 ε), and expit by a few roundings. Flip probabilities are raised by the first
-# share and ε times the second, which is more.
+# ln(r−1) − ε is off by at most 2^-53 · (14 + 2 ε), and expit by a few roundings. Flip probabilities are raised by the
+# first share and ε times the second, which is more.
 _ROUND_UP, _ROUND_UP_NATS = 1 + 2.0**-46, 2.0**-51
 _WORD = (1 << 64) - 1
 
@@ -121,8 +121,8 @@ def _events(probability: float, n: int, source: BitSource) -> BoolArray:
 
     The probability is rounded up by a relative 2^-63 at most.
 
-    A number of as many words as that takes is compared with a threshold, word by word; a further word is drawn only where
-    all words so far are the threshold's, which is seldom.
+    A number of as many words as that takes is compared with a threshold, word by word; a further word is drawn only
+    where all words so far are the threshold's, which is seldom.
     """
     count = 2 + int(-math.log2(probability)) // 64
     threshold = math.ceil(math.ldexp(probability, 64 * count))

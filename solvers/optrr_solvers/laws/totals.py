@@ -63,7 +63,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class WindowTooWide(ValueError):
-    """A row would hold more totals than allowed; the message says how many."""
+    """A row would hold more totals than allowed; the message states the number."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -364,7 +364,7 @@ class CountedBall:
         with np.errstate(divide="ignore"):
             logs = log_uniform_counts(sizes, classes) + np.log(inside)
         self.log_mass = float(logsumexp(logs))
-        # a ball that holds nothing has no probabilities, and no share of any law
+        # an empty ball has no probabilities, and no weight in a distribution
         self._probabilities = np.exp(logs - self.log_mass) if self.log_mass > -math.inf else np.zeros_like(logs)
 
     @cached_property

@@ -46,8 +46,8 @@ def binding(problem: Problem) -> IntArray:
 
     A total is never above the smallest known one, so larger caps always hold.
 
-    Up to κ = 1 Kronecker is a mechanism of the problem and Σ ε_i such a total. Beyond, none is known beforehand; caps
-    above the range of a double are then left out, and the solution's check refuses what breaks one.
+    Up to κ = 1 independent randomized response is feasible and Σ ε_i such a total. Beyond, none is known beforehand;
+    caps above the range of a double are then left out, and the solution's check refuses what breaks one.
     """
     if problem.caps is None:
         return np.empty(0, dtype=np.int64)
@@ -73,8 +73,8 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
     except Infeasible as error:
         if lattice.problem.kappa > 1:
             raise
-        # with caps of at least ε_i Kronecker meets every requirement, so the program has a solution: the backend missed
-        # it because its tolerances are wider than the set of solutions
+        # with caps of at least ε_i independent randomized response is feasible, so the program has a solution: the
+        # backend missed it because its tolerances are wider than the set of solutions
         raise SolveFailed(
             "reduced: the caps leave a feasible set too small to resolve; raise them slightly, or use method "
             "'kronecker'"

@@ -1,6 +1,6 @@
 """The counts lattice and the requirement rows on it, shared by the reduced and the classes solver.
 
-A cell k = (k_1, …, k_G) says how many attributes of each class change; classes of one attribute give the 2^m change
+A cell k = (k_1, …, k_G) counts the changed attributes of each class; classes of one attribute give the 2^m change
 sets. Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certificate`), averaged over alike
 attributes:
 

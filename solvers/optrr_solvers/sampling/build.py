@@ -4,8 +4,8 @@ With W(s) = E_μ[q of what follows | state s], computed backwards, the attribute
 p = (r−1) W(changed) / (W(kept) + (r−1) W(changed)). Rounding p to a multiple of 2^-k moves the logarithm of a path's
 probability by at most η = Σ over layers of 2^-k / min(p, 1−p), the largest over the layer's states. Therefore the
 diagram's log densities are first multiplied by 1 − δ with δ = 4 η / (smallest positive conditional ε): every ratio of
-two densities, the total ε and every conditional ε shrink by more than rounding can add. Flip probabilities move by a
-share of about δ ε, which the number of bits k keeps below 2^-44.
+two densities, the total ε and every conditional ε shrink by more than rounding can add. Flip probabilities change by a
+factor of about 1 ± δ ε, which the number of bits k keeps below 2^-44.
 
 With few states all of it is done with sixty digits; beyond, doubles add some roundings per layer to η and only the
 total is protected by δ, so the stated ε of single attributes is raised to the bound of the integers.
@@ -247,7 +247,7 @@ class Automaton:
         # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
         shrunk, added = self.built.shrink * self.conditional, 2 * self.built.error
         drawn = np.where(shrunk >= added, 0.0, (self.conditional - shrunk + added) * (1 + 2.0**-51))
-        # an attribute that tells nothing is drawn as a uniformly random answer, whose accuracy is exactly 0
+        # an attribute without information is drawn as a uniformly random answer, whose accuracy is exactly 0
         drawn[(self.conditional == 0) & (self.truth.attribute == 0)] = 0.0
         return np.maximum(self.conditional, np.minimum(drawn, self.truth.epsilon))
 

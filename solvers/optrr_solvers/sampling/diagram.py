@@ -53,7 +53,7 @@ class _Visit(ABC):
 
     @property
     def states(self) -> int:
-        """How many states stand before the attribute."""
+        """Number of states before the attribute."""
         return int(self.kept.size)
 
     @property
@@ -160,8 +160,7 @@ class Layer(_Visit):
 
     The first word is the highest.
 
-    ``fraction`` is the share of the law's changes that go to ``high``; it weighs nothing in what runs and tightens
-    bounds.
+    ``fraction`` is the share of the law's changes that go to ``high``; it does not affect sampling and tightens bounds.
     """
 
     words: Words = field(kw_only=True)
@@ -394,7 +393,7 @@ def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
             nodes.append(replace(node, attribute=members[node.attribute]) if isinstance(node, Step) else node)
         last = diagram.nodes[-1]
         assert isinstance(last, Step)
-        # the block's densities become factors, and one state stands after it
+        # the block's densities become factors, followed by one state
         nowhere, density = np.zeros(last.states, dtype=np.int64), diagram.log_density
         closed = replace(
             last,

@@ -153,7 +153,7 @@ class Space:
 
         Second thresholds are checked if layers have them (``seconds``).
 
-        To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the
+        For lifted numbers: if bits equal the threshold's, the attribute does not change, so the place is even, and the
         lower half is all ones. No number is larger.
         """
         layers = len(self.short)
@@ -248,8 +248,8 @@ class _LayerTable:
     they borrow from the upper half unless they are below the threshold. So the upper half becomes the place of what
     they decide, and the lower half is all ones where they equal the threshold's.
 
-    ``second`` has the first 32 bits of the second threshold, if there is one. ``onward`` says whether the next
-    layer's entries depend on the place.
+    ``second`` has the first 32 bits of the second threshold, if there is one. ``onward`` is whether the next layer's
+    entries depend on the place.
     """
 
     layer: Layer
@@ -327,7 +327,7 @@ class Sampler:
         return out
 
     def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
-        """Randomize valid codes where they stand, shape (n, m)."""
+        """Randomize valid codes in place, shape (n, m)."""
         for rows, space in self._blocks(codes.shape[0], smallest_kind(self._sizes)):
             self._walk(space, source)
             draw_steps(space, self._sizes, source)
