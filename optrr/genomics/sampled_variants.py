@@ -1,8 +1,8 @@
 """Local queries about the status and a few variants, for tests of association.
 
-Each participant answers one query, drawn at random, with the whole ε. There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round.
-Each participant answers one, drawn independently of the record. With one variant each, an answer names a set of cells
-of genotype × status, by the report that keeps most of the test's information
+Each participant answers one query, drawn at random, with the whole ε. There is a query for each variant: about it and
+the ``each`` − 1 that follow it in the circular list of variants. The query is drawn independently of the record. With
+one variant each, an answer names a set of cells of genotype × status, by the report that keeps most of the test's information
 (:mod:`optrr_solvers.allocation.association`), and a proportion of the participants answers about the status alone,
 which all tests need. With several, it names one cell of their table, by randomized response over all its cells. Which
 of the two is better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the total, the number

@@ -349,7 +349,7 @@ def associations(  # noqa: PLR0913 (as :func:`scan`)
     people, filters = tables.two.sum(axis=(1, 2)), filtered(tables, kernel, maf, hwe)
     kept = np.flatnonzero((people > 0) & filters.kept)
     if not kept.size:
-        left = "within the thresholds  " if people.any() else ""
+        left = "within the thresholds " if people.any() else ""
         raise InvalidInput(f"no variant {left}has a call of a person in the test; check the missing calls")
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
     scores = score_test(two, kernel, test)

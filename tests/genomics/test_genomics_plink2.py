@@ -157,7 +157,7 @@ def test_malformed_plink2_files(tmp_path, monkeypatch):
             list(read_genotypes(Path("y.pgen")).blocks())
         assert "b'" not in str(refused.value)
         Path(f"y{suffix}").write_bytes(good[suffix])
-    with pytest.raises(InvalidInput, match=r"y\.psam has no phenotype; name the one"):
+    with pytest.raises(InvalidInput, match=r"y\.psam has no phenotype; name the column to use"):
         read_cohort(Path("y.pgen"))
     lines = good[".psam"].decode().splitlines()
     Path("y.psam").write_text(
