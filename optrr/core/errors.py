@@ -91,7 +91,10 @@ def not_installed(error: ImportError, needs: str, extra: str = "", instead: str 
 
 
 def library(module: str, needs: str, extra: str = "", instead: str = "") -> Any:
-    """An optional library. Raises InvalidInput with the text of :func:`not_installed`."""
+    """Import an optional library; raise InvalidInput if it is not installed.
+
+    The text is that of :func:`not_installed`.
+    """
     try:
         return import_module(module)
     except ImportError as error:

@@ -79,7 +79,7 @@ class RecordAnswers:
         return np.asarray((self.records[i, rows].astype(np.int64) + self.noise[i, rows]) % self.label.sizes[i])
 
     def pattern(self, chosen: Sequence[int], rows: slice = slice(None)) -> IntArray:
-        """Number the pattern of changes of the chosen attributes, shape (n,).
+        """Return the number of each pattern of changes, shape (n,).
 
         The highest bit is the first attribute.
         """

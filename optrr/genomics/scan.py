@@ -235,7 +235,7 @@ class Associations(ColumnsResult):
         return first, tests, {"EXPECTED": s.expected}
 
     def top(self, count: int) -> IntArray:
-        """Number the variants with the smallest p-values, smallest first.
+        """List the variants with the smallest p-values, smallest first.
 
         Undefined p-values are left out.
         """

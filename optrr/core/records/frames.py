@@ -144,7 +144,7 @@ class FrameCodec:
         return self._batch(own, beside, self.written_schema)
 
     def recode(self, batch: pa.RecordBatch, kernel: RandomizeInPlace) -> pa.RecordBatch:
-        """A batch of ``output_schema``: ``kernel`` edits the codes in place."""
+        """Convert to ``output_schema`` after ``kernel`` edits the codes in place."""
         codes = self.encode(batch)
         kernel(codes)
         own = {name: self.released[name].decode(codes[:, i]) for i, name in enumerate(self.domain.names)}
