@@ -646,7 +646,7 @@ def load_sampled_tables(path: Given, *, limited: bool = True) -> SampledTables:
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
     if failed:
-        raise InvalidInput(f"{path} does not hold: {failed[0].line()}; allocate again")
+        raise InvalidInput(f"{path} does not verify: {failed[0].line()}; allocate again")
     if record.digest not in ("", asking.digest):
         raise InvalidInput(f"{path} was changed after it was written (its digest differs); allocate again")
     return asking

@@ -184,8 +184,8 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     attributes
         Attributes of the records; all of the design's unless given.
     margins
-        Regressions and tables of more than two attributes that the records keep beside all pairs:
-        ``["income ~ sex + age", "sex*race*income"]``.
+        Regressions and tables of more than two attributes that the records keep in addition to all pairs: ``["income ~
+        sex + age", "sex*race*income"]``.
     sets
         Number of data sets. Numbers that are computed from each of several are combined
         (:func:`optrr.analysis.combine`), with valid intervals.

@@ -89,7 +89,7 @@ def test_a_lie_with_a_digest_of_its_own_is_refused(lie, request, capsys):
     path = rewritten(request.getfixturevalue("asked" if lie.startswith("queries") else "files")[1], LIES[lie])
     assert run(["verify", str(path)]) == 1
     assert "FAILS" in capsys.readouterr().out
-    with pytest.raises(InvalidInput, match="does not hold"):
+    with pytest.raises(InvalidInput, match="does not verify"):
         load_deployment(path)
 
 

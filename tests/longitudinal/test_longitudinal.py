@@ -431,7 +431,7 @@ def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name
     (here / "lie.json").write_text(json.dumps(record))
     result = longitudinal.verify_longitudinal("lie.json")
     assert result.digest and not result.holds
-    with pytest.raises(InvalidInput, match="does not hold"):
+    with pytest.raises(InvalidInput, match="does not verify"):
         load_longitudinal("lie.json")
 
 

@@ -28,8 +28,8 @@ standard error of
 
 With E the contribution of a report to the score of each tested column, λ the probabilities under the fit and n records,
 the information on the columns is n E diag(λ) Eᵀ. An even table of one true record a cell has A Aᵀ, A the columns
-without the part that the smaller model explains. The largest eigenvalue of the first beside the second is the number of
-true records a cell with as much information on the columns, in the direction with the most information.
+without the part that the smaller model explains. The largest eigenvalue of the first relative to the second is the
+number of true records a cell with as much information on the columns, in the direction with the most information.
 
 Power is as for two attributes (:mod:`optrr.core.inference.power_analysis`): the statistic of the expected reports of a true
 table, per record, is the noncentrality of the χ² that the test has there.

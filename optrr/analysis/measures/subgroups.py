@@ -1,9 +1,9 @@
 """Subpopulations by true answers, such as women of two ages, or people without missing answers (theory §4.5).
 
 It is not known whom a restriction on true values leaves out: a report in a category that is left out may come from any
-respondent. So no report is left out: the attributes of the restriction are counted beside those of a table, a cell of
-the table adds up all cells of the counts that are in it and are kept, and proportions are ratios of such sums, tested
-by equations without division (:mod:`optrr.analysis.measures.quantities`).
+respondent. So no report is left out: the attributes of the restriction are counted together with those of a table, a
+cell of the table adds up all cells of the counts that are in it and are kept, and proportions are ratios of such sums,
+tested by equations without division (:mod:`optrr.analysis.measures.quantities`).
 
 Respondents without an answer are a separate category where an attribute declares a missing value. *Among those who
 answered* is the restriction to all its other categories, and its results hold for these people alone, unless the

@@ -101,7 +101,7 @@ class Synthetic(TableResult):
     """Synthetic records: ``codes`` (sets · n, m) over ``domain``, set after set.
 
     ``n`` is the number of randomized records that they come from, ``confidence`` that of the intervals that they are
-    compared with: ``pairs``, and the ``margins`` that were to be kept beside them, for regressions, too. ``shrunk``
+    compared with: ``pairs``, and the ``margins`` to keep in addition, including those for regressions. ``shrunk``
     states that pair tables were shrunk towards independence. ``missing`` has a sentence for each interaction that could
     not be kept.
     """

@@ -217,7 +217,7 @@ MOST_PRODUCTS = 3 * 10**8
 
 @dataclass(frozen=True)
 class KeptTables:
-    """Tables that records keep beside all pairs.
+    """Tables that records keep in addition to all pairs.
 
     ``margins`` are attribute sets, in the domain's order; ``hidden`` the interactions of formulas that the mechanism hides,
     which no records can have.

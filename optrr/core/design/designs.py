@@ -186,7 +186,7 @@ class Asking(ABC):
 
     @property
     def public(self) -> PublicColumns:
-        """Columns beside the attributes that are not randomized."""
+        """Non-randomized columns beside the attributes."""
         return NONE
 
     def beside(self, public: PublicColumns) -> Asking:
@@ -428,7 +428,7 @@ class Design(Labelled, FullRecords, TableResult):
     earlier
         Releases of the same respondents that it follows, such as the one its clusters were learned from.
     public
-        Columns beside the attributes that are not randomized.
+        Non-randomized columns beside the attributes.
 
     Examples
     --------

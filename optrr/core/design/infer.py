@@ -121,7 +121,8 @@ class Proposal(TableResult):
     def opening(self) -> list[str]:
         """List the first lines of the specification's file."""
         return [
-            f"Proposed by {SOFTWARE} from {self.source!r}, {amount(self.records, 'record')}. Confirm every line marked so.",
+            f"Proposed by {SOFTWARE} from {self.source!r}, {amount(self.records, 'record')}. Confirm every line with "
+            "the comment 'confirm'.",
             *(f"Gives away: {line}" for line in self.disclosed[1:-1]),
             *(f"left out: {name!r} has {why}" for name, why in self.left_out.items()),
         ]
@@ -232,11 +233,11 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
         return f"{len(known)} different texts, {len(kept)} of them not rare; leave the column out, or choose another ``rare``"
     absent = no_answers(known)
-    theirs = "the alphabet's or by number" if column.order is None else "the column's"
+    theirs = "alphabetical or numerical" if column.order is None else "the column's"
     notes[name, "categories"] = (
         f"confirm: {listed(absent)} may mean a missing value; if so, move it from here to missing"
         if absent
-        else f"confirm: add what may occur and does not here; their order is {theirs}"
+        else f"confirm: add categories that may occur but do not here; the order is {theirs}"
     )
     if rest is not None:
         notes[name, "rest"] = (

@@ -161,9 +161,9 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     options
         tolerance of the gap, time limit, progress.
     public
-        non-randomized columns beside the attributes, by role, such as ``{"weight": "w", "group":
-        ["region"]}``, beside those of the specification. :meth:`Design.randomize` passes them on, every privacy
-        statement names them as not protected, and analyses take them into account.
+        non-randomized columns beside the attributes, by role, such as ``{"weight": "w", "group": ["region"]}``, in
+        addition to those of the specification. :meth:`Design.randomize` passes them on, every privacy statement names
+        them as not protected, and analyses take them into account.
 
     Returns
     -------

@@ -6,9 +6,9 @@ A size means the categories 0..size−1; ``bins`` are the edges that make number
 or "right", ``categories`` as custom labels); ``ordered`` states that the order of the categories is meaningful;
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
 undeclared; ``multi_select`` is a column with several answers, their separator, and the option of this attribute. A
-top-level ``epsilon`` serves attributes that give none. ``public`` names columns beside the attributes that are not
-randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. The questions to respondents may be given as well:
-``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+top-level ``epsilon`` serves attributes that give none. ``public`` names non-randomized columns beside the attributes,
+as ``weight``, ``stratum``, ``cluster`` or ``group``. The questions to respondents may be given as well: ``question`` of
+an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 
 The types of :class:`Spec` define the content of a file; messages name the attribute and the key.
 """

@@ -236,7 +236,7 @@ class CheckedFiles(Generic[Record]):
                 f"{self.what} {path} was changed after it was written (its digest differs); {self.remedy}"
             )
         if result.failed:
-            raise InvalidInput(f"{self.what} {path} does not hold: {result.failed[0].line()}; {self.remedy}")
+            raise InvalidInput(f"{self.what} {path} does not verify: {result.failed[0].line()}; {self.remedy}")
         return self.decoded(raw, path) if record is None else record
 
     def _checked(self, raw: bytes, source: Given, limited: bool, loading: bool) -> tuple[Verification, Record | None]:

@@ -10,9 +10,9 @@ in every group only if the true records have.
 
 The test that is wrong on randomized records is here for warnings and comparisons only (theory §4.4, POR §V-B).
 Pearson's χ² of the randomized counts is valid only where λ_ij = λ_i λ_j (independent RR) or a true margin is uniform.
-Elsewhere its type I error grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside
-the score test, on independent attributes with proportions falling as 1/k (2000 tables each; the optimum for sizes 6, 3
-and 4 at ε_i = 2):
+Elsewhere its type I error grows with the number of records, up to 100 %. The warning example, at nominal 5 %, with the
+score test for comparison, on independent attributes with proportions falling as 1/k (2000 tables each; the optimum for
+sizes 6, 3 and 4 at ε_i = 2):
 
     n          naive    score
     1,000      14 %     5.5 %

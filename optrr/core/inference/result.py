@@ -1,6 +1,6 @@
 """Results of tests, and the reliability of their p-values.
 
-Several tests at once: p-values adjusted for their number, beside the plain ones.
+Several tests at once: p-values adjusted for their number, in addition to the plain ones.
 
     bonferroni    min(1, m p)
     holm          the largest of (m − j + 1) p_(j) over j ≤ k         never above Bonferroni's (Holm, Scand. J. Stat. 6, 1979)

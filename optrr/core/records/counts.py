@@ -110,7 +110,8 @@ class Counts(CellsResult):
         given = np.asarray(self.table)
         if given.shape != tuple(self.domain.sizes):
             raise InvalidInput(
-                f"the table has shape {given.shape}; the domain's is {tuple(map(int, self.domain.sizes))}"
+                f"the table has shape {given.shape}; give one of the domain's shape "
+                f"{tuple(map(int, self.domain.sizes))}"
             )
         whole = given.dtype.kind in "iu" or (
             given.dtype.kind == "f" and bool(np.all(np.isfinite(given) & (np.round(given) == given)))
@@ -317,7 +318,7 @@ class Asked(Protocol):
 
     @property
     def public(self) -> PublicColumns:
-        """Columns beside the attributes that are not randomized."""
+        """Non-randomized columns beside the attributes."""
 
 
 @dataclass(frozen=True, eq=False)

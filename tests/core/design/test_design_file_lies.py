@@ -204,7 +204,7 @@ def test_a_lie_is_told_from_another_process_as_from_this_one(tmp_path: Path, mon
     here = verify(path)
     monkeypatch.setattr(checks, "MOST_SECONDS", 1e-9)
     assert not here.holds and verify(path) == here
-    with pytest.raises(InvalidInput, match="does not hold: conditional epsilons FAILS"):
+    with pytest.raises(InvalidInput, match="does not verify: conditional epsilons FAILS"):
         load_design(path)
 
 

@@ -144,7 +144,7 @@ ONE = pa.table({"sex": ["F"], "age": [0], "smokes": ["no"], "town": ["x"]})
         (lambda: count(np.full((3, 4), 2), DOMAIN, "sex"), "'sex' has a code outside its categories in record 1"),
         (lambda: count(7, DOMAIN, "sex"), "cannot read records from a int"),
         (lambda: count([ONE], DOMAIN, "sex"), "yielded a Table"),
-        (lambda: Counts(DOMAIN, np.zeros((2, 3))), r"shape \(2, 3\); the domain's is \(2, 3, 3, 2\)"),
+        (lambda: Counts(DOMAIN, np.zeros((2, 3))), r"shape \(2, 3\); give one of the domain's shape \(2, 3, 3, 2\)"),
         (lambda: Counts(Domain.of({"a": 2}), [0.5, 0.5]), "give counts, not proportions"),
         (lambda: Counts(Domain.of({"a": 2}), [2, -1]), "whole numbers"),
         (lambda: Counts(Domain.of({"a": 2}), [np.nan, 1]), "whole numbers"),
