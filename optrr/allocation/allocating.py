@@ -112,7 +112,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     """
     given = Specification.of(domain)
     if constraints.kappa != 1:
-        raise InvalidInput("``constraints``: kappa is for optrr.design; leave it out")
+        raise InvalidInput("``constraints``: kappa applies to optrr.design only; leave it out")
     nats = None if total is None else _nats(total)
     wanted = workload_of(workload, given.domain).requiring(standard_error)
     task = _Task(given.domain, wanted, nats, n, records_only, constraints, given.public, progress)
@@ -142,13 +142,13 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
 def check_people(n: int | None) -> None:
     """Raise InvalidInput where a number of respondents is given that is none."""
     if n is not None and not (1 <= real(n) < math.inf and n == int(n)):
-        raise InvalidInput(f"``n``: {brief(n)}; give the number of respondents, a whole number of at least 1")
+        raise InvalidInput(f"``n``: {brief(n)} is not a number of respondents; give a whole number of at least 1")
 
 
 def _nats(total: float) -> float:
     nats = real(total)
     if not (math.isfinite(nats) and nats > 0):
-        raise InvalidInput(f"``total``: {brief(total)}; give a positive number of nats")
+        raise InvalidInput(f"``total``: {brief(total)} is not a privacy budget; give a positive number of nats")
     return nats
 
 
@@ -165,8 +165,8 @@ class _Task(Requested):
         for name, least in zip(self.domain.names, self.constraints.least(self.domain), strict=True):
             if name not in in_tables and not least > 0:
                 raise InvalidInput(
-                    f"``workload``: attribute {name!r} is in no table; leave it out of the domain, add a table, or give it a "
-                    "smallest epsilon"
+                    f"``workload``: attribute {name!r} is in no table; remove it from the domain, add a table, or "
+                    "give it a minimum epsilon"
                 )
 
     def check_without_total(self) -> None:
@@ -210,7 +210,11 @@ class _Task(Requested):
         error, lower = self.arrays.error(self.arrays.eigenvalues(allocated.solution.law)), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
         limits = LIMITS if self.limited or self.workload.required else ""
-        note += "" if lower is None else f", no law of this total{limits} below {lower:.6g}"
+        note += (
+            ""
+            if lower is None
+            else (f", where no noise distribution of this total{limits} has an error below {lower:.6g}")
+        )
         # where accuracies are required instead of a total, a certificate proves the total itself
         proved = allocated.least_total is not None and allocated.solution.certificate is not None
         status = allocated.solution.status if proved else Status.ALLOCATED
@@ -250,10 +254,10 @@ class _Task(Requested):
         out = [kronecker(*wanted), *([whole_record(*wanted)] if self.domain.m > 1 else [])]
         out += sampling(*wanted, self._watched(bound))
         if self.limited:
-            return [o.without("the limits and pairs that were asked for") for o in out]
+            return [o.without("the required limits and pairs") for o in out]
         if not self.workload.required:
             return out
-        out = [o if self._reaches(o) else o.without("the standard errors that were asked for") for o in out]
+        out = [o if self._reaches(o) else o.without("the required standard errors") for o in out]
         if any(o.suits and o.asks_one and (o.keeps_records or not self.records_only) for o in out):
             return out
         within = sufficient_ways(self.domain, self.workload, problem, self.n)[::-1]
@@ -280,7 +284,7 @@ class _Task(Requested):
             with suppress(Infeasible, SolveFailed):
                 totals.append(self._solved(self.problem(EPSILON_RANGE[1]), None).solution.upper)
         if total is None or not totals:
-            return law or Infeasible("no protocol has all that was asked for")
+            return law or Infeasible("no protocol meets all requirements")
         return Infeasible(
             f"``total``: {total:g} is too small for the required accuracies: {epsilon_text(min(totals))} suffices; raise "
             "the total or lower them"

@@ -285,7 +285,7 @@ def pooled(domain: Domain, answered: Sequence[Answered], partly: bool = False) -
     missing = next((w for w in every if not information[w] > 0), None)
     if missing is not None and not partly:
         about = crossed([domain.names[i] for i in _members(missing)])
-        raise TooFewRecords(f"no answer tells about {about}; collect from more people")
+        raise TooFewRecords(f"no answer contains information about {about}; collect more answers")
     effects = {w: sums[w] / information[w] for w in every if information[w] > 0}
     raw = np.full(sizes, 1 / math.prod(sizes))
     for w, effect in effects.items():
@@ -386,8 +386,8 @@ def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = 
     cells = math.prod(sizes)
     if 5 ** len(sizes) * cells**2 > _MOST_PRODUCTS:
         raise InvalidInput(
-            f"the table has {cells} cells of {len(sizes)} attributes, too many for what varies together in answers; ask for "
-            "fewer attributes, or its cells alone: reports.table(…)"
+            f"the table has {cells} cells of {len(sizes)} attributes, too many for the covariance of answers; use "
+            "fewer attributes, or estimate the cells alone: reports.table(…)"
         )
     told = pooled(domain, answered, partly)
     kernel = unrandomized(sizes, domain.names)

@@ -43,11 +43,11 @@ NOTE = "allocated"
 LIMITS = " and these limits"
 # What the columns of protocols and of predicted errors are.
 _COLUMNS = (
-    "Errors are n times the expected squared error, summed over a table's cells and, by weight, over tables; exact for a "
-    "uniform population, an upper bound for any other. The bound is the least error of any mechanism of this total. "
-    "Standard errors are per cell, as a root mean square. Any table: whether tables outside the workload can be "
-    "estimated, too. Pair visibility: how much of an association is left, at the pair where it is least, 1 for kronecker;"
-    " below 0 its sign is turned, which estimates undo."
+    "Errors are n times the expected squared error, summed over a table's cells and, by weight, over tables; they "
+    "are exact for a uniform population and an upper bound for any other. The bound is the smallest error of any "
+    "mechanism of this total. Standard errors are per cell, as a root mean square. Any table: whether tables "
+    "outside the workload can be estimated. Attenuation: how much of an association remains, at the pair with the "
+    "least, 1 for kronecker; below 0, its sign is reversed, which estimates undo."
 )
 # Two protocols within this of each other, relative, are called equal.
 _EQUAL = 0.01
@@ -194,7 +194,9 @@ class Allocation(TableResult):
         """Find a protocol by name; raise InvalidInput if there is none."""
         chosen = next((o for o in self.protocols if o.name == name), None)
         if chosen is None:
-            raise InvalidInput(f"``protocol``: no {name!r}; choose among {', '.join(o.name for o in self.protocols)}")
+            raise InvalidInput(
+                f"``protocol``: {name!r} is unknown; choose among {', '.join(o.name for o in self.protocols)}"
+            )
         return chosen
 
     def choosing(self, name: str | None) -> "Allocation":
@@ -215,7 +217,7 @@ class Allocation(TableResult):
     def best_law(self) -> BestLaw:
         """Best noise distribution; raises the refusal if none meets the requirements."""
         if self.law is None:
-            raise self.refusal or InvalidInput("there is no best law of change sets")
+            raise self.refusal or InvalidInput("there is no optimal noise distribution")
         return self.law
 
     @property
@@ -315,13 +317,15 @@ class Allocation(TableResult):
         out = [self._lead(what), self._least()]
         first, record = self.protocols[0], self.best_with_records
         if self.asked.limited:
-            out.append("Limits and pairs to preserve have a meaning for whole records only, so these are kept.")
+            out.append(
+                "Limits and preserved pairs require whole records, so only protocols with whole records are compared."
+            )
         if first is not self.best and self.best.keeps_records and first.epsilon and np.isfinite(first.error):
             without = "limits" if self.asked.limited else "the need for any table"
             out.append(f"Without {without}, {first.words} has {self.ratio(first):.3g} times the {what}.")
         elif not self.best.keeps_records:
             out.append(
-                "If any table may be needed, no protocol has what was asked for."
+                "If any table may be needed, no protocol meets the requirements."
                 if record is None
                 else f"If any table may be needed, {record.words} is best{'' if self.total else ' of those compared'}, with "
                 f"{self.ratio(record):.3g} times the {what} of the winner."
@@ -329,40 +333,38 @@ class Allocation(TableResult):
         law = self.law
         if law is not None and self.gap is not None:
             out.append(
-                f"optimum has error {law.error:.6g}; no law of change sets of its total{self.limits} "
-                f"has an error below {law.lower_error:.6g}."
+                f"optimum has error {law.error:.6g}; no noise distribution of its total{self.limits} has an error "
+                f"below {law.lower_error:.6g}."
             )
         if law is not None and law.least_total is not None:
             also = LIMITS if self.asked.limited else ""
             out.append(
-                f"No law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}."
+                f"No noise distribution with these accuracies{also} has a total below {bound_text(law.least_total)}."
             )
         return tuple(out)
 
     def _lead(self, what: str) -> str:
         runner = next((o for o in self.protocols if self.asked.allows(o) and o is not self.best), None)
         if runner is None:
-            lead = f"{self.best.words} is the only one with all that was asked for."
+            lead = f"{self.best.words} is the only protocol that meets all requirements."
         elif not np.isfinite(runner.error):
-            lead = f"{self.best.words} is the only one that can estimate every table."
+            lead = f"{self.best.words} is the only protocol that can estimate every table."
         elif self.ratio(runner) < 1 + _EQUAL:
             same = "equally accurate" if self.total is not None else "equally cheap"
             lead = f"{self.best.words} and {runner.words} are {same} (within 1 %)."
         else:
-            lead = (
-                f"{self.best.words} wins: next best is {runner.words}, with {self.ratio(runner):.3g} times its {what}."
-            )
+            lead = f"{self.best.words} is best; {runner.words} is next, with {self.ratio(runner):.3g} times its {what}."
         return lead + " It gives up: " + ("; ".join(self.best.gives_up) or "nothing") + "."
 
     def _least(self) -> str:
         if self.total is None and self.total_bound is not None:
             return (
-                f"It needs a total of {epsilon_text(self.best.epsilon)}; no mechanism of any form has these standard errors "
-                f"below {bound_text(self.total_bound)}."
+                f"It needs a total of {epsilon_text(self.best.epsilon)}; any mechanism with these standard errors "
+                f"needs at least {bound_text(self.total_bound)}."
             )
         bound = self._bound(self.best)
         return (
-            f"No mechanism of this total, of whatever form, has an error below {bound:.6g}; the winner's is "
+            f"Any mechanism of this total has an error of at least {bound:.6g}; the best protocol is "
             f"{nearness(self.best.error / bound)}."
         )
 
@@ -454,9 +456,9 @@ class Allocation(TableResult):
             worst = max(useless, key=lambda p: p.standard_error or 0.0)
             which = "every table" if len(useless) == len(self.predictions) else amount(len(useless), "table")
             said.append(
-                f"with n = {self.n} nothing can be learned of {which}: {' × '.join(worst.attributes)} would have a standard "
-                f"error of {worst.standard_error:.3g}, and any guess within 0..1 is closer than {_USELESS:g}; "
-                "ask more people, raise the total, or merge categories"
+                f"with n = {self.n}, nothing can be learned about {which}: {' × '.join(worst.attributes)} would "
+                f"have a standard error of {worst.standard_error:.3g}, while any guess within 0..1 is closer than "
+                f"{_USELESS:g}; ask more people, raise the total, or merge categories"
             )
         return tuple(said)
 

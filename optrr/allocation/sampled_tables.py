@@ -98,7 +98,7 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
     split = [(text or "").split("|") for text in texts]
     if any(len(subsets) != len(parts) for subsets in split):
         raise InvalidInput(
-            f"an answer does not name {amount(len(parts), 'subset')}; take the answers that randomize wrote"
+            f"an answer does not have {amount(len(parts), 'subset')}; give the answers that randomize wrote"
         )
     out = []
     for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
@@ -107,17 +107,18 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
             # an empty answer supports nothing
             members = np.asarray(" ".join(text for text in texts_of_part if text).split(), dtype=np.int64)
         except (ValueError, OverflowError) as error:
-            raise InvalidInput("an answer is no list of cell numbers; give the file that randomize wrote") from error
+            raise InvalidInput("an answer is not a list of cell numbers; give the file that randomize wrote") from error
         if members.size and (members.min() < 0 or members.max() >= r):
-            raise InvalidInput(f"an answer names a cell outside 0..{r - 1}; read it by the file it was asked by")
+            raise InvalidInput(f"an answer has a cell outside 0..{r - 1}; read it with the file of its own protocol")
         named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
         if named != k:
             raise InvalidInput(
-                f"an answer names {named} cells where each to this table names {k}; take the answers that randomize wrote"
+                f"an answer has {named} cells, but each answer to this table has {k}; give the answers that "
+                "randomize wrote"
             )
         members = np.sort(members.reshape(-1, k), axis=1)
         if (np.diff(members, axis=1) == 0).any():
-            raise InvalidInput("an answer names a cell twice; take the answers that randomize wrote")
+            raise InvalidInput("an answer has a cell twice; give the answers that randomize wrote")
         out.append(members)
     return out
 
@@ -220,21 +221,22 @@ class SampledTables(Asking, TableResult):
             isinstance(r, SubsetReport) for r in self.subset_reports
         ):
             raise InvalidInput(
-                f"subset_reports = {self.subset_reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
+                f"subset_reports = {self.subset_reports!r}; give a SubsetReport for each of the {len(self.tables)} "
+                "tables, or none"
             )
         asked = {(frozenset(t), report) for t, report in zip(self.tables, self.subset_reports, strict=True)}
         if not self.tables or len(asked) != len(self.tables):
-            raise InvalidInput("sampled tables must be one or more, each named once with the same report")
+            raise InvalidInput("give one or more sampled tables, each once and with its attributes in the same order")
         shares = self.shares
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
-            raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
+            raise InvalidInput(f"{len(self.tables)} tables need the same number of positive shares, which sum to 1")
         for names, shape, report in zip(self.tables, self.shapes, self.subset_reports, strict=True):
             if flaw := report.flaw(shape):
                 raise InvalidInput(f"table {crossed(names)} {flaw}")
         if (patterns := patterns_of(self.subset_reports)) > MOST_PATTERNS:
             raise InvalidInput(
-                f"the reports have {patterns} patterns of matches in all, above {MOST_PATTERNS}; ask fewer questions, or "
-                "about fewer attributes"
+                f"the reports have {patterns} patterns of matches in total, more than {MOST_PATTERNS}; use fewer "
+                "questions, or fewer attributes per question"
             )
 
     @classmethod
@@ -361,7 +363,7 @@ class SampledTables(Asking, TableResult):
 
         The bound on errors, too, where there is one.
         """
-        how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
+        how = f"the largest of {amount(len(self.tables), 'report')}, from 64-bit thresholds in exact rationals"
         said = self.epsilon if stated is None else stated
         bounds = () if self.bound is None else (self._bound_check(self.bound),)
         return Verification((total_check(said, self.epsilon, how), *bounds), intact, self.digest)
@@ -371,7 +373,7 @@ class SampledTables(Asking, TableResult):
 
         For mechanisms of at least this total.
         """
-        how, value = "any mechanism's error, from multipliers in doubles with outward rounding", 0.0
+        how, value = "lower bound of any mechanism's error, from multipliers in doubles rounded outward", 0.0
         if bound.sizes == self.domain.sizes.tolist() and bound.total >= self.answer_epsilon * (1 - SAME):
             try:
                 value = bound.proved()
@@ -412,7 +414,7 @@ class SampledTables(Asking, TableResult):
         how = options or ReleaseOptions()
         if how.public:
             raise InvalidInput(
-                "``public``: answers hold no other columns; leave it out, or use a design of whole records"
+                "``public``: answers have no other columns; leave it out, or use a design of whole records"
             )
         bits, path = as_source(random_state), Path(target)
         replaced = replaced_release(path)
@@ -511,8 +513,8 @@ class SampledTables(Asking, TableResult):
         domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
         if (one := alone(answered)) is None:
             raise InvalidInput(
-                f"the table {crossed(domain.names)} is put together from answers to several tables, and how far fakes reach "
-                "is not known for those; ask for a table that one of those asked tells about alone"
+                f"the table {crossed(domain.names)} combines answers to several tables, for which the effect of "
+                "fake reports is not known; choose a table that one of the sampled tables contains"
             )
         return supported_poisoning(domain, one.supports.ravel().astype(np.int64), one.n, one.likely_chances(), fakes)
 
@@ -525,13 +527,16 @@ class SampledTables(Asking, TableResult):
         domain = self.domain.subset([self.domain.names[i] for i in order])
         if math.prod(domain.sizes.tolist()) > MAX_CELLS:
             raise InvalidInput(
-                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
+                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; use fewer attributes"
             )
         missing = self._missing(order)
         if missing and not partly:
             asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
             raise InvalidInput(
-                f"no answer can tell about {crossed([self.domain.names[i] for i in missing])}; the tables asked are {asked}"
+                (
+                    f"no answer contains information about {crossed([self.domain.names[i] for i in missing])}; the "
+                    f"sampled tables are {asked}"
+                )
                 + (", …" if len(self.tables) > _LISTED else "")
             )
         counts = {k: 0 for k, members in enumerate(self.indices) if set(members) & set(order)}
@@ -560,7 +565,7 @@ class SampledTables(Asking, TableResult):
             for k in counts
         ]
         if not any(a.n for a in answered):
-            raise TooFewRecords(f"nobody was asked about {crossed(domain.names)}; collect from more people")
+            raise TooFewRecords(f"no respondent was asked about {crossed(domain.names)}; collect more answers")
         return domain, answered
 
     def _sent(self, answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
@@ -578,7 +583,8 @@ class SampledTables(Asking, TableResult):
             asked = np.asarray(numbers, dtype=np.int64)
             if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
                 raise InvalidInput(
-                    f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
+                    f"an answer belongs to none of the {len(self.tables)} tables; read it with the file of its own "
+                    "protocol"
                 )
             yield asked, texts
 
@@ -643,7 +649,7 @@ def load_sampled_tables(path: Given, *, limited: bool = True) -> SampledTables:
     failed = asking.verification(record.epsilon).failed
     if failed and failed[0].name == "total epsilon":
         raise InvalidInput(
-            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
+            f"{path} states a total epsilon of {record.epsilon:g}, but its answers consume {asking.epsilon:g}"
         )
     if failed:
         raise InvalidInput(f"{path} does not verify: {failed[0].line()}; allocate again")

@@ -40,7 +40,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     for names, low, high in zip(asking.tables, ends, ends[1:], strict=False):
         if low >= high:
             raise InvalidInput(
-                f"the table {crossed(names)} is asked with a share below 2^-{SHARE_BITS}, which is never drawn; leave it out"
+                f"the table {crossed(names)} has a share below 2^-{SHARE_BITS}, which is never drawn; leave it out"
             )
     questions = tuple(
         DeployedQuestion(

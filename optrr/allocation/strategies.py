@@ -122,7 +122,7 @@ def sufficient_ways(
     with suppress(SolveFailed):
         epsilons = kronecker_epsilons(problem)
         error = arrays.error(arrays.products(eigenvalues_of(domain.sizes, epsilons)))
-        ways.append(_on_its_own(domain, "Every attribute on its own", epsilons, error))
+        ways.append(_on_its_own(domain, "Independent randomized response per attribute", epsilons, error))
     single = _single(domain, wanted)
     if single is None or not _reportable(domain, wanted, problem.total):
         return ways
@@ -153,7 +153,7 @@ def optimum(design: Design, wanted: Workload, error: float) -> Strategy:
     if faint is not None and abs(faint[0]) < 1:
         which = "pairs" if wanted.word == "pairs" else "pairs outside the workload"
         gives_up.append(
-            f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
+            f"some power for {which} (down to {abs(faint[0]):.3g} of independent RR's: {faint[1]} × {faint[2]})"
         )
     visible = None if faint is None else faint[0]
     title, build = "The optimum over full records", lambda: design
@@ -171,7 +171,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
         split, kind = best_split(arrays, blocks, total), "best"
     except SolveFailed:
         split, kind = even_split(arrays, blocks, total), "even"
-    title = f"Every attribute on its own, {kind} split"
+    title = f"Independent randomized response per attribute, {kind} split"
     return _on_its_own(domain, title, _within(split, total), split.error)
 
 
@@ -205,12 +205,12 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
     (epsilon,) = _within(split, total).tolist()
     gives_up: tuple[str, ...] = (
         f"conditional privacy (conditional epsilon {total:.3g})",
-        "one-way accuracy, for equal visibility of all effects",
+        "accuracy of single attributes, for equal attenuation of all effects",
     )
     logs, least = np.log(domain.sizes), EPSILON_RANGE[0]
     suits = bool(logs.min() + epsilon + np.log(-np.expm1(-epsilon)) - logs.sum() >= np.log(np.expm1(least)))
     if not suits:
-        gives_up += (f"of some attribute an answer tells less than randomized response at {least:g} nats",)
+        gives_up += (f"for some attribute, an answer is less accurate than randomized response at {least:g} nats",)
 
     def build() -> Asking:
         if not suits:
@@ -288,7 +288,7 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     """
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
-        "mixture": "One random question per person, the most accurate ones",
+        "mixture": "One random question per person, with the most accurate questions",
         "mixture-with-records": "One random question per person, some of them about everything",
         "sampling": f"One random {what} per person, with the best probabilities",
     }[name]
@@ -307,9 +307,9 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
         asking = build()
         build, keeps = (lambda: asking), asking.keeps_records
     if keeps:
-        tenth = ", of which about a tenth of the people tell" if name == "mixture-with-records" else ""
+        tenth = ", about which only a tenth of the people answer" if name == "mixture-with-records" else ""
         gives_up = (
-            "analyses other than of tables: each person answers one question, from which any table can be estimated",
+            "analyses other than of tables: each person answers one question, but any table can be estimated",
             f"accuracy of tables outside the workload{tenth}",
             gives_up[1],
         )

@@ -49,10 +49,13 @@ class WantedTable:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", _names(self.attributes))
         if not (np.isfinite(self.weight) and self.weight > 0):
-            raise InvalidInput(f"table {self.title} has weight {self.weight}; give a positive number, or leave it out")
+            raise InvalidInput(
+                f"table {self.title}: its weight {self.weight} is not allowed; give a positive number, or leave it out"
+            )
         if self.standard_error is not None and not _LEAST_ERROR <= self.standard_error <= 1:
             raise InvalidInput(
-                f"table {self.title} has standard error {self.standard_error}; give a number from {_LEAST_ERROR:g} to 1"
+                f"table {self.title}: its standard error {self.standard_error} is not allowed; give a number from "
+                f"{_LEAST_ERROR:g} to 1"
             )
 
     @property
@@ -98,7 +101,7 @@ class Workload:
     @classmethod
     def of(cls, domain: Domain) -> Self:
         """Build the workload of the word; raise InvalidInput if there is none."""
-        raise NotImplementedError(f"{cls.__name__} has no tables of its own for a domain")
+        raise NotImplementedError(f"{cls.__name__} defines no tables for a domain")
 
     @property
     def name(self) -> str:
@@ -174,7 +177,7 @@ class Workload:
         if not self.required:
             return np.full(len(arrays.tables), np.inf)
         if n is None:
-            raise InvalidInput("``standard_error``: it needs the number of respondents; give ``n`` too")
+            raise InvalidInput("``standard_error``: requires the number of respondents; give ``n``, too")
         wanted = {frozenset(domain.indices(t.attributes)): t for t in self.tables}
         out = np.full(len(arrays.tables), np.inf)
         for k, members in enumerate(arrays.tables):
@@ -186,9 +189,9 @@ class Workload:
             if out[k] <= least:
                 possible, people = (least / (n * cells)) ** 0.5, least / (cells * table.standard_error**2)
                 raise Infeasible(
-                    f"table {table.title}: standard error {table.standard_error:g} cannot be reached at any epsilon with "
-                    f"n = {n}, sampling alone leaves {possible:.4g}; ask for more than that, or for more than "
-                    f"{int(np.ceil(people))} people"
+                    f"table {table.title}: the standard error {table.standard_error:g} cannot be reached at any "
+                    f"epsilon with n = {n}, because sampling alone causes {possible:.4g}; require more than that, "
+                    f"or use more than {int(np.ceil(people))} people"
                 )
         return out
 
@@ -221,11 +224,9 @@ class Pairs(Workload):
     def of(cls, domain: Domain) -> Self:
         """Build one table per pair."""
         if domain.m < 2:
-            raise InvalidInput("one attribute has no pairs; ask for the workload 'marginals'")
+            raise InvalidInput("one attribute has no pairs; use the workload 'marginals'")
         if domain.m * (domain.m + 1) // 2 > MAX_EFFECTS:
-            raise InvalidInput(
-                f"{domain.m} attributes have too many pairs to weigh; name the tables that matter in a file"
-            )
+            raise InvalidInput(f"{domain.m} attributes have too many pairs; name the important tables in a file")
         return cls(tuple(WantedTable(pair) for pair in combinations(domain.names, 2)))
 
     def arrays(self, domain: Domain, keys: Sequence[FloatArray] = ()) -> TableWorkload:
@@ -254,7 +255,7 @@ def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
     else:
         workload = Workload(tuple(_table(t) for t in given))
     if not workload.tables:
-        raise InvalidInput("the workload has no tables; name at least one, or 'marginals'")
+        raise InvalidInput("the workload has no tables; name at least one, or use 'marginals'")
     seen: set[frozenset[int]] = set()
     for table in workload.tables:
         key = frozenset(domain.indices(table.attributes))
@@ -307,7 +308,7 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
         raise InvalidInput(f"{where}: {in_one_line(error)}") from error
     except UnicodeEncodeError as error:
         # JSON may spell halves of surrogate pairs, which are no text
-        raise InvalidInput(f"{where}: a text holds half a surrogate pair; write the whole character") from error
+        raise InvalidInput(f"{where}: a text contains an unpaired surrogate; write the whole character") from error
 
 
 def read_workload(path: str | Path, domain: Domain) -> Workload:

@@ -79,7 +79,10 @@ def audit(label: Labelling, client: Client | None = None, *, n: int = 100_000, a
 
     foreign = sum(promised.foreign(c) for c in codes)
     if foreign:
-        says = f"{foreign} of {2 * layout.rows} answers hold a value outside the label's categories; nothing else is tested"
+        says = (
+            f"{foreign} of {2 * layout.rows} answers have a value outside the label's categories; no other check "
+            "was run"
+        )
         return result([Finding("categories", True, says, 0.0)])
     records = np.concatenate([run.records[: layout.once] for run in runs])
     evidence = promised.answers(records, np.concatenate([c[: layout.once] for c in codes]))
@@ -105,7 +108,7 @@ def _asked_client(label: Label | QueryLabel, client: Client | None) -> FunctionC
         return CommandClient(arguments, label)
     if isinstance(label, QueryLabel):
         if client is None:
-            raise InvalidInput("``client`` is missing: local queries are answered by clients only; name one")
+            raise InvalidInput("``client`` is missing: only clients answer local queries; name one")
         return _replying(label, client)
     return own_client(label) if client is None else FunctionClient(cast(Answering, client))
 

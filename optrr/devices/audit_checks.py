@@ -57,7 +57,7 @@ def tested(tallies: Iterable[Tally]) -> Worst:
 
         def describe(k: int, of: Tally = tally) -> str:
             share = of.expected[k]
-            return f"{of.cell(k)} in {of.counts[k]} of {of.n} cases; the label says {share:.6g} of them"
+            return f"{of.cell(k)} in {of.counts[k]} of {of.n} cases; the label states {share:.6g} of them"
 
         worst.add(two_sided(tally.counts, tally.n, tally.expected), describe)
         if tally.counts.sum() == tally.n:
@@ -194,12 +194,12 @@ class AskedAgain:
         worst.add(
             at_least(alike, others, of.chance),
             lambda _: (
-                f"{alike} of {others} people who were asked about another record{self.when} got the same noise in another "
-                f"answer; at most {others * of.chance:.4g} are expected: it is made from who they are"
+                f"{alike} of {others} people who were asked about another record{self.when} got the same noise in "
+                f"another answer; at most {others * of.chance:.4g} are expected: the noise depends on the person"
             ),
         )
         if not remembered:
             return f"a fresh answer{self.when}: each is a release, and its epsilon adds up"
         if of.chance**people < _BY_CHANCE:
-            return f"the same answer{self.when}, from memory or from noise made from who they are and what they answer"
-        return f"the same answer{self.when}, which chance alone may do: ask more"
+            return f"the same answer{self.when}, from memory or from noise that depends on the person and the answer"
+        return f"the same answer{self.when}, which may be chance: use more queries"

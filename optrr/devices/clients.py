@@ -87,7 +87,7 @@ class _Child:
         try:
             answer = self._ours.recv()
         except EOFError:
-            answer = "it ended without an answer"
+            answer = "the client ended without an answer"
         if isinstance(answer, str):
             raise InvalidInput(f"the client failed: {answer}")
         return answer

@@ -65,8 +65,8 @@ def _plain_automaton(mechanism: Mechanism) -> Layers:
     automaton = mechanism.law.automaton
     if automaton is None:
         raise InvalidInput(
-            f"the law of {mechanism.domain.m} attributes has no automaton of a size that can be written; "
-            "design by method 'ball' with fewer attributes, or randomize where the records are"
+            f"the mechanism of {mechanism.domain.m} attributes has no automaton of a writable size; design by "
+            "method 'ball' with fewer attributes, or randomize in the place of the records"
         )
     return automaton.layers.plain()
 
@@ -97,8 +97,8 @@ class Fitted(Result):
     def headline(self) -> str:
         """Summarize the design and the ε of a device."""
         return (
-            f"{self.design.headline()}; a device spends {epsilon_text(float(self.deployment.stated.total))}, by a file of "
-            f"{self.size} compressed bytes ({self.deployment.drawn_by})"
+            f"{self.design.headline()}; a device consumes {epsilon_text(float(self.deployment.stated.total))}, by a "
+            f"file of {self.size} compressed bytes ({self.deployment.drawn_by})"
         )
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:
@@ -139,8 +139,8 @@ class Fitted(Result):
         there = beside.exists()
         if there and not _same_mechanism(self.design, beside):
             raise InvalidInput(
-                f"{beside} is there already and is another design, by which answers may have been collected; "
-                "give another output, or move it away"
+                f"{beside}: is another design, for which reports may have been collected; give another output, or "
+                "move it away"
             )
         if there or not self.anew:
             self.deployment.save(path)
@@ -198,7 +198,7 @@ def fitted_deployment(design: Design, max_bytes: int = MOST_BYTES) -> Fitted:
     if made is None or made.size > max_bytes:
         remedy = "" if made is None else f"; raise ``max_bytes`` to at least {made.size}"
         raise InvalidInput(
-            f"the design of {design.domain.m} attributes does not fit {max_bytes} compressed bytes{remedy}"
+            f"the design of {design.domain.m} attributes does not fit into {max_bytes} compressed bytes{remedy}"
         )
     return made
 
@@ -249,9 +249,7 @@ def _coarse(design: Design, totals: float) -> Design | None:
     law = coarse_ball(old.problem, totals)
     if law is None:
         return None
-    note = (
-        f"with coarser weights, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
-    )
+    note = f"with coarser weights, for devices: {law.epsilon - old.law.epsilon:.3g} nats more than the original design"
     solution = checked(
         old.problem, "ball", law, old.certificate,
         started=started, tolerance=old.tolerance, bracketed=True, notes=(note,),
@@ -278,7 +276,7 @@ def keep_design(path: Path) -> None:
     Without it, collected reports cannot be estimated.
     """
     if not path.is_fifo() and kind_of(path) in FORMATS.keys() - {DEPLOYMENT}:
-        raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
+        raise InvalidInput(f"{path}: is a design, for which reports may have been collected; give another output")
 
 
 @dataclass(frozen=True, repr=False)
@@ -321,8 +319,8 @@ def export_design(design: Design, path: str | Path, *, max_bytes: int = MOST_BYT
     if fitted.anew:
         numbers["design"] = str(design_beside(path))
         warnings.append(
-            f"estimate with {numbers['design']}: its weights are coarser, which costs {epsilon_text(cost)} nats above "
-            f"{epsilon_text(design.epsilon)}"
+            f"estimate with {numbers['design']}: its weights are coarser, which costs {epsilon_text(cost)} nats "
+            f"more than {epsilon_text(design.epsilon)}"
         )
     return Exported(str(path), numbers, fitted.design, tuple(warnings))
 
@@ -330,7 +328,7 @@ def export_design(design: Design, path: str | Path, *, max_bytes: int = MOST_BYT
 def check_deployment_path(path: Path) -> None:
     """Refuse to overwrite a design and misleading suffixes with InvalidInput."""
     if path.suffix.lower() != ".json":
-        raise InvalidInput(f"{path}: a deployment file is written as .json; name such a file")
+        raise InvalidInput(f"{path}: a deployment file must be .json; name such a file")
     keep_design(path)
 
 

@@ -41,7 +41,9 @@ def label_of(given: Any) -> Label | QueryLabel:
 
     Raises InvalidInput for anything else, and for a file whose own numbers do not hold.
     """
-    raise InvalidInput(f"got a {type(given).__name__} for a label; give a design, a mechanism, a deployment, or a file")
+    raise InvalidInput(
+        f"``label``: a {type(given).__name__} is not a label; give a design, a mechanism, a deployment, or a file"
+    )
 
 
 @label_of.register(str)
@@ -50,7 +52,7 @@ def _of_file(given: str | os.PathLike[str]) -> Label | QueryLabel:
     path = content_of(Path(given), "design or deployment file")
     kind = kind_of(path)
     if kind == SAMPLED_TABLES:
-        raise InvalidInput(f"{path} is for randomize and export; audit the file that optrr export makes of it")
+        raise InvalidInput(f"{path}: cannot be audited itself; audit the file that optrr export makes of it")
     return label_of(load_deployment(path) if kind == DEPLOYMENT else load_design(path))
 
 

@@ -54,7 +54,7 @@ class PlantedRecords:
         Raises InvalidInput for fewer than 200 queries.
         """
         if queries < FEWEST:
-            raise InvalidInput(f"{queries} queries show nothing; ask at least {FEWEST}")
+            raise InvalidInput(f"``n``: {queries} queries are too few for an audit; use at least {FEWEST}")
         each = max(FEWEST, min(queries, MOST_CELLS // width)) // 2
         alike, again = int(_ALIKE * each), min(_MOST_AGAIN, int(_AGAIN * each))
         return cls(alike, each - alike - again, again)
@@ -142,7 +142,7 @@ def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form:
         try:
             yield decode(line)
         except MALFORMED:
-            raise InvalidInput(f"{name}: line {row} is no answer; write {form}") from None
+            raise InvalidInput(f"{name}: line {row} is not an answer; write {form}") from None
 
 
 def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:

@@ -141,7 +141,7 @@ class AnswersToOne:
         """Describe a pattern of matches in words."""
         of = len(self.parts)
         matching = ", ".join(str(i + 1) for i in range(of) if pattern >> i & 1)
-        return f"{self.title}: of {amount(of, 'subset')} {matching or 'none'} hold the true category"
+        return f"{self.title}: of {amount(of, 'subset')}, {matching or 'none'} contain the true category"
 
     def counted(self, values: IntArray, size: int, parts: Sequence[slice]) -> IntArray:
         """Count each value in the parts of all answers, shape (3, size)."""
@@ -200,7 +200,7 @@ class QueryAnswers:
                     place = (members - (members > own))[members != own]
                     n, expected = int(np.count_nonzero(rows)), np.full(r - 1, named / (r - 1))
                     for values, what in ((distance[distance > 0] - 1, "distances from the truth"), (place, "places")):
-                        title = f"{what} of what {asked.title} names in subset {i + 1}"
+                        title = f"{what} of the categories that {asked.title} lists in subset {i + 1}"
                         counts = np.bincount(values, minlength=r - 1)
                         yield Tally(
                             title,

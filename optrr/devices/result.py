@@ -179,13 +179,14 @@ class Audit(TableResult):
     def unseen(self) -> tuple[str, ...]:
         """Violations that no audit, or this one, could detect."""
         return (
-            f"{self.n} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or to fewer with "
-            f"probability {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer without changes",
-            "noise that an attacker can predict may have the right distribution: made without a secret (from the person's "
-            "number and answer, a clock, a short seed), it gives every record away; only the client's code shows where its "
-            "random bits come from",
-            "what a client does for people who are not planted, once it recognizes an audit, and beside its answers (time, "
-            "size, a second channel)",
+            f"{self.n} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or fewer with "
+            f"probability {MISSED:.0%} or more; a true record that is sent unchanged looks like an answer that "
+            "chance left unchanged",
+            "noise that an attacker can predict may have the right distribution: if it is made without a secret "
+            "(from the person's number and answer, a clock, a short seed), it reveals every record; only the "
+            "client's code shows where its random bits come from",
+            "the behavior of a client for other people once it recognizes an audit, and channels other than its "
+            "answers (time, size, a second channel)",
         )
 
     def headline(self) -> str:
@@ -203,7 +204,7 @@ class Audit(TableResult):
 
     def sentences(self) -> Sequence[str]:
         """State what an audit cannot detect."""
-        return [f"not seen from outside: {line}" for line in self.unseen]
+        return [f"not detectable from outside: {line}" for line in self.unseen]
 
     def to_arrow(self) -> "pa.Table":
         """Convert to a table with one row per check.

@@ -37,7 +37,7 @@ def tabulate(design: Design, path: str | Path, form: str, attributes: Iterable[s
     elif form == "program":
         numbers = save_program(design.solution.problem, design.domain.names, path)
     else:
-        raise InvalidInput(f"``form`` {form!r} is unknown; give deployment, matrix, events or program")
+        raise InvalidInput(f"``form`` {form!r}: not a form; give deployment, matrix, events or program")
     return Exported(str(path), numbers, design, tuple(formula_doubts(Path(path), design.domain)))
 
 
@@ -102,7 +102,7 @@ def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> di
     Raises InvalidInput for another suffix; InvalidProblem for pairs or caps, MethodTooLarge above 20 attributes.
     """
     if Path(path).suffix.lower() != ".npz":
-        raise InvalidInput(f"{path} is no .npz file, which alone holds a program; give one")
+        raise InvalidInput(f"{path}: a program is written as .npz; name such a file")
     program = event_program(problem)
     arrays: dict[str, Any] = {"names": _labels(names), "changed": event_bits(problem.m).astype(np.uint8)}
     arrays |= {"outputs": event_sizes(problem.sizes), "c": np.eye(1, program.A.shape[1])[0]}
@@ -125,14 +125,12 @@ def _check(path: str | Path, domain: Domain, columns: Sequence[str] = ()) -> Non
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _SUFFIXES:
-        raise InvalidInput(f"{path} ends in {suffix or 'nothing'}; give a file that ends in {', '.join(_SUFFIXES)}")
+        raise InvalidInput(f"{path}: ends in {suffix or 'nothing'}; give a file that ends in {', '.join(_SUFFIXES)}")
     if suffix == ".csv" and (twice := set(domain.names) & set(columns)):
-        raise InvalidInput(
-            f"cannot write {path}: the column {min(twice)!r} would be there twice; write to a .json file"
-        )
+        raise InvalidInput(f"cannot write {path}: it would have the column {min(twice)!r} twice; write to a .json file")
     for attribute in domain:
         if suffix != ".json" and {"", None} <= set(attribute.texts):
-            why = f"the empty category of {attribute.name!r} and missing would read alike"
+            why = f"the empty category of {attribute.name!r} could not be distinguished from a missing value"
             raise InvalidInput(f"cannot write {path}: {why}; write to a .json file")
 
 

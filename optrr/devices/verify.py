@@ -18,7 +18,7 @@ from optrr.devices.deployment_file import Deployed, decoded_deployment
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
 # Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
-_UNKNOWN = "that it belongs to design {}… is stated, and cannot be known from this file alone: give ``design``"
+_UNKNOWN = "that it belongs to design {}…, which is stated but requires that design: give ``design``"
 
 
 def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:

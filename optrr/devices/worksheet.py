@@ -62,7 +62,7 @@ def worksheet(design: Asking, n: int = 10_000) -> str:
     kind = getattr(design, "file_format", "")
     fill = function_of(kind, "worksheet") if kind else None
     if fill is None:
-        raise InvalidInput(f"a {type(design).__name__} has no worksheet; give a design or sampled tables")
+        raise InvalidInput(f"``design``: a {type(design).__name__} has no worksheet; give a design or sampled tables")
     if n < 1:
         raise InvalidInput(f"``n`` {n}: must be at least 1")
     text: str = fill(design, n)

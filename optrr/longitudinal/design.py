@@ -92,7 +92,7 @@ _SEALED = Sealed(
     _LongitudinalContent,
     FORMAT,
     "",
-    "is no longitudinal design",
+    "is not a longitudinal design",
     lambda _: ": design again, with optrr waves design",
     lambda raw, source: refuse_specification(raw, source, "waves design {} ``lifetime_epsilon=EPSILON`` -o {}"),
 )
@@ -193,8 +193,8 @@ class LongitudinalDesign(TableResult):
         """Warnings to read before using the design, one line each."""
         return (
             *solution_warnings(self.optimum),
-            f"a lifetime lasts while a person's record stays as it is: each further record that a person comes to have spends "
-            f"another {epsilon_text(self.epsilon)} nats, and reports may show when it changed",
+            "the lifetime epsilon holds while a person's record stays the same: each further record of a person "
+            f"consumes another {epsilon_text(self.epsilon)} nats, and reports may reveal when it changed",
         )
 
     def summary(self, reports: Sequence[int] = LISTED) -> dict[str, Any]:
@@ -264,9 +264,9 @@ def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
 def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
     domain = optimum.design.domain
     if not len(record.requested) == len(record.attributes) == domain.m:
-        raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
+        raise InvalidInput(f"it does not have one accuracy for each of {domain.m} attributes")
     if not _THRESHOLD.fullmatch(record.threshold):
-        raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
+        raise InvalidInput("the coin's threshold is not a whole number from 1 to 2^64 - 1")
     permanent = Mechanism(domain, law_of(record.permanent, domain.sizes))
     return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
 
@@ -291,7 +291,7 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
         _total("epsilon of one report", stated.one_report, mechanism.epsilon, how),
         _total("lifetime epsilon", stated.epsilon, mechanism.permanent.epsilon, "rounded up"),
         Check("accuracies of one report", ends_text(listed), ends_text(given), "both stages", same),
-        Check("accuracies asked for", ends_text(asked), ends_text(given), "of one report", met),
+        Check("required accuracies", ends_text(asked), ends_text(given), "of one report", met),
         _certified(design),
     ]
 
@@ -397,9 +397,11 @@ def longitudinal(  # noqa: PLR0913 (what is asked for, and three options of the 
     asked = epsilon_vector(declared, epsilons)
     for name, total in (("lifetime_epsilon", lifetime_epsilon), ("report_epsilon", report_epsilon)):
         if total is not None and not 0 < real(total) < math.inf:
-            raise InvalidInput(f"``{name}`` {total!r}: give a positive number of nats")
+            raise InvalidInput(f"``{name}`` {total!r}: not a privacy budget; give a positive number of nats")
     if lifetime_epsilon > _MOST_NATS * declared.m:
-        raise InvalidInput(f"``lifetime_epsilon`` {lifetime_epsilon:g}: give at most {_MOST_NATS:g} nats per attribute")
+        raise InvalidInput(
+            f"``lifetime_epsilon`` {lifetime_epsilon:g}: too large; give at most {_MOST_NATS:g} nats per attribute"
+        )
     if report_epsilon is not None and report_epsilon >= lifetime_epsilon:
         raise InvalidInput(
             f"``report_epsilon`` {report_epsilon:g}: must be less than the lifetime's {lifetime_epsilon:g}; give less, or use "
@@ -435,5 +437,5 @@ def with_coin(optimum: Design, lifetime_epsilon: float) -> LongitudinalDesign:
 
 def _too_fine(one_report: float) -> InvalidInput:
     return InvalidInput(
-        f"one report of {epsilon_text(one_report)} nats would need a coin of more than 64 bits; ask for less accuracy"
+        f"one report of {epsilon_text(one_report)} nats would need a coin of more than 64 bits; require less accuracy"
     )

@@ -110,10 +110,11 @@ class Panel:
         count = int(np.prod(self.domain.sizes))
         if count > MOST_CELLS:
             raise InvalidInput(
-                f"the table has {count} cells; at most {MOST_CELLS} over several rounds: ask for fewer attributes"
+                f"the table has {count} cells, more than {MOST_CELLS}, the maximum over several waves; use fewer "
+                "attributes"
             )
         if self.present.sum(axis=0).min() < _FEWEST:
-            raise InvalidInput("a round has fewer than two people; leave it out")
+            raise InvalidInput("a wave has fewer than two people; leave it out")
 
     @property
     def present(self) -> FloatArray:
@@ -251,12 +252,12 @@ class Panel:
         """Estimate the change of every cell's proportion from one wave to another."""
         rounds = self.cells.shape[1]
         if not all(-rounds <= each < rounds for each in (first, last)):
-            raise InvalidInput(f"a change from round {first} to {last} of {rounds}; number them 0..{rounds - 1}")
+            raise InvalidInput(f"a change from wave {first} to {last} of {rounds}; number waves 0..{rounds - 1}")
         combination = np.zeros(rounds)
         combination[last] += 1
         combination[first] -= 1
         if not combination.any():
-            raise InvalidInput("a change is between two different waves; give at least two")
+            raise InvalidInput("a change requires two different waves; give at least two")
         return self._estimated("change", combination, confidence)
 
 
@@ -336,7 +337,7 @@ def panel_of(
     Raises InvalidInput for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
     """
     if not rounds:
-        raise InvalidInput("there are no rounds; give at least one file of reports")
+        raise InvalidInput("there are no waves; give at least one file of reports")
     chosen = design.domain.subset(attributes)
     doubts = [line for data in rounds for line in check_design(data, design.digest)]
     warn(doubts)

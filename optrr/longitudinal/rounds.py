@@ -78,7 +78,9 @@ class Key:
 
     def __post_init__(self) -> None:
         if len(self.secret) != _BYTES:
-            raise InvalidInput(f"a key has {_BYTES} bytes, and this one {len(self.secret)}; make one with Key.new()")
+            raise InvalidInput(
+                f"a key has {_BYTES} bytes, but this one has {len(self.secret)}; make one with Key.new()"
+            )
 
     @staticmethod
     def new() -> Key:
@@ -91,7 +93,7 @@ class Key:
         text = read_named(path, "the secret").decode("ascii", "replace").replace("\r\n", "\n")
         if not _HEXADECIMAL.fullmatch(text):
             raise InvalidInput(
-                f"{path} is no secret: it is not a line of 64 hexadecimal digits; make one with ``new_secret``"
+                f"{path}: not a secret, which is a line of 64 hexadecimal digits; make one with ``new_secret``"
             )
         return Key(bytes.fromhex(text.strip()))
 
@@ -104,7 +106,7 @@ class Key:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError as error:
             raise InvalidInput(
-                f"{path} exists already, and memoized responses may depend on it; choose another name"
+                f"{path}: exists already, and memoized responses may depend on it; choose another name"
             ) from error
         except OSError as error:
             reason = in_one_line(error.strerror or error)
@@ -195,8 +197,8 @@ class _Walk:
         automaton = stage.law.automaton
         if automaton is None:
             raise MethodTooLarge(
-                f"a law over {stage.domain.m} attributes is too large to be drawn from a key; draw permanent answers once, "
-                "and keep them"
+                f"the memoized response of {stage.domain.m} attributes is too large to be drawn from a key; draw it "
+                "once, and store it"
             )
         self._layers: Layers = automaton.layers
         self.words = sum(_width(layer) for layer in self._layers.layers)
@@ -350,8 +352,8 @@ class PersonRecords:
         if not self._rises or self.codec.records < _SOME:
             return ()
         return (
-            f"the names in {shown(self._person)} rise from record to record, so whoever sorts by them has the order of the "
-            "true records back, which no epsilon covers; name people at random",
+            f"the names in {shown(self._person)} increase from record to record, so sorting by them restores the "
+            "order of the true records, which no epsilon protects; use random names",
         )
 
     def batches(self) -> Iterator[tuple[list[str], pa.Array, NDArray[np.int32]]]:
@@ -367,7 +369,7 @@ class PersonRecords:
         for k, name in enumerate(people):
             if name in self._seen:
                 raise InvalidInput(
-                    f"the person of record {first + k + 1} stands in the data already; give one record of each person"
+                    f"the person of record {first + k + 1} occurs twice in the data; give one record per person"
                 )
             self._seen.add(name)
             # as numbers are ordered, and names with numbers behind them
@@ -384,5 +386,7 @@ def people_of(column: pa.Array, first_record: int = 0) -> list[str]:
     """
     texts = [category_text(value) for value in column.to_pylist()]
     if None in texts:
-        raise InvalidInput(f"record {first_record + texts.index(None) + 1} names no person; give everybody a name")
+        raise InvalidInput(
+            f"record {first_record + texts.index(None) + 1} has no person's name; give every record a name"
+        )
     return [str(text) for text in texts]

@@ -88,7 +88,7 @@ class WholeOrUniform(Randomizer):
     def __post_init__(self) -> None:
         if not 0 < self.threshold < WORD:
             raise InvalidInput(
-                f"records are kept with probability {self.threshold}/2^64; it must be above 0 and below 1"
+                f"the probability of keeping a record is {self.threshold}/2^64; it must be above 0 and below 1"
             )
 
     @property
@@ -257,7 +257,7 @@ class TwoStage(Randomizer):
         if reports is None:
             return ReportsEpsilon(None, known.epsilon, known.conditional_epsilons, exact=True)
         if reports < 1:
-            raise InvalidInput(f"{reports} reports cost nothing; give a number of at least 1")
+            raise InvalidInput(f"``reports``: {reports} is not a number of reports; give at least 1")
         if self._range is None or reports > MOST_REPORTS:
             each = self.instantaneous.epsilon
             conditional = np.array([cascade(c, each, reports) for c in known.conditional_epsilons.tolist()])

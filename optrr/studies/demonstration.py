@@ -38,9 +38,9 @@ class Demonstration(Result):
         """Summarize the data and how it was randomized."""
         n, kept = self.tables[0][0].n, self.designs[PAIRS]
         return (
-            f"Adult census data (UCI, CC BY 4.0): {n} records of {kept.domain.m} attributes, randomized twice at the same "
-            f"total epsilon {epsilon_text(kept.epsilon, 4)}: by the optimum that keeps every pair visible, and by "
-            f"{INDEPENDENT} randomized response"
+            f"Adult census data (UCI, CC BY 4.0): {n} records of {kept.domain.m} attributes, randomized twice at "
+            f"the same total epsilon {epsilon_text(kept.epsilon, 4)}: by the optimum that preserves every pair, and "
+            f"by {INDEPENDENT} randomized response"
         )
 
     def tables_shown(self, most: int | None = None) -> Sequence[Table]:

@@ -164,12 +164,14 @@ def as_graph(source: Any, nodes: int | None = None) -> Graph:
         place = {node: k for k, node in enumerate(source.nodes())}
         source, nodes = [(place[a], place[b]) for a, b in source.edges()], len(place)
     if nodes is None:
-        raise InvalidInput("an edge list does not say which nodes exist; pass nodes=, their number")
+        raise InvalidInput("an edge list does not state which nodes exist; pass nodes=, their number")
     if nodes < 2:
         raise InvalidInput(f"a graph of {nodes} nodes has no pairs; give at least two nodes")
     given = np.asarray(source)
     if given.size and (given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer)):
-        raise InvalidInput(f"an edge list is pairs of whole numbers, got shape {given.shape} of type {given.dtype}")
+        raise InvalidInput(
+            f"an edge list must consist of pairs of whole numbers, not of shape {given.shape} and type {given.dtype}"
+        )
     ends = given.astype(np.int64).reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
     slots = _row_starts(nodes)[low.clip(0, nodes - 1)] + high - low - 1
@@ -271,8 +273,8 @@ def randomize(graph: Any, channel: EdgeChannel, random_state: RandomState = None
     expected = channel.flip * given.slots + len(given.edges)
     if expected > MAX_EDGES:
         raise InvalidInput(
-            f"about {expected:.3g} edges would be reported for {given.n} nodes at epsilon {channel.epsilon:.3g}, and "
-            f"{MAX_EDGES} fit; raise epsilon or collect fewer nodes"
+            f"about {expected:.3g} edges would be reported for {given.n} nodes at epsilon {channel.epsilon:.3g}, "
+            f"more than {MAX_EDGES}; raise epsilon or use fewer nodes"
         )
     flipped = _flipped(given.slots, channel, as_source(random_state))
     slots = np.setxor1d(given.edge_slots(), flipped, assume_unique=True)
@@ -474,7 +476,7 @@ def smooth_triangle_sensitivity(graph: Any, beta: float) -> float:
     given = as_graph(graph)
     if given.n > MAX_SMOOTH_NODES:
         raise InvalidInput(
-            f"smooth sensitivity looks at all pairs of {given.n} nodes; give at most {MAX_SMOOTH_NODES}, or use "
+            f"smooth sensitivity uses all pairs of {given.n} nodes; give at most {MAX_SMOOTH_NODES} nodes, or use "
             "triangle_query"
         )
     local = local_triangle_sensitivities(given)

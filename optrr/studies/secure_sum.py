@@ -73,7 +73,7 @@ def secure_sum(vectors: ArrayLike, source: BitSource | None = None, watch: Watch
     own = np.asarray(vectors, dtype=np.int64)
     n = len(own)
     if n < 3:
-        raise InvalidInput(f"a secure sum takes at least 3 parties; there are {n}")
+        raise InvalidInput(f"a secure sum requires at least 3 parties; there are {n}")
     drawn = source or SystemSource()
     shares = np.stack([shares_of_zero(n, own.shape[1], drawn) for _ in range(n)])
     partials = np.stack([partial_sum(shares[:, j], own[j]) for j in range(n)])
@@ -201,8 +201,8 @@ def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
     each = [_pair_mechanism(domain, names, pair_epsilon).epsilon for names in combinations(domain.names, 2)]
     total = sum_of_epsilons(each)
     claim = (
-        f"MDR counts each attribute once instead of {domain.m - 1} times, taking the releases as unlinkable: that holds only "
-        "as far as the secure sum does"
+        f"MDR counts each attribute once instead of {domain.m - 1} times, because the secure sum makes the releases "
+        "unlinkable: the smaller count depends on the security of that sum"
     )
     return Account((Spent("randomized pairs for dependence", total, claim),))
 

@@ -71,11 +71,11 @@ def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
 
 def test_what_no_epsilon_can_reach_is_refused_with_what_can():
     # p(1 − p)/n at p = 1/2
-    message = r"table a: standard error 0\.001 .*sampling alone leaves 0\.01118.*more than 250000 people"
+    message = r"table a: the standard error 0\.001 .*sampling alone causes 0\.01118.*more than 250000 people"
     with pytest.raises(Infeasible, match=message):
         allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.001, n=2000)
     allocate(DOMAIN, workload=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
-    with pytest.raises(InvalidInput, match="give ``n`` too"):
+    with pytest.raises(InvalidInput, match="give ``n``, too"):
         allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.1)
     with pytest.raises(InvalidInput, match="missing, and table b has no standard error"):
         allocate(DOMAIN, workload=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
@@ -166,7 +166,7 @@ def test_bad_workloads_and_arguments_are_refused():
         allocate({"a": 2}, 1.0, workload="pairs")
     with pytest.raises(InvalidInput, match="``n``: 0"):
         allocate(DOMAIN, 1.0, n=0)
-    with pytest.raises(InvalidInput, match="kappa is for"):
+    with pytest.raises(InvalidInput, match="kappa applies to"):
         allocate(DOMAIN, 1.0, constraints=Constraints(kappa=0.5))
     with pytest.raises(ValueError, match="``total``: 0"):
         allocate(DOMAIN, 0.0)

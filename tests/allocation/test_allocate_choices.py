@@ -58,7 +58,7 @@ def test_the_largest_totals_have_an_answer(total):
 
 @pytest.mark.parametrize("n", [float("nan"), float("inf"), "5", 2.5, 0, True])
 def test_what_is_no_number_of_people_is_refused_in_one_line(n):
-    with pytest.raises(InvalidInput, match="give the number of respondents"):
+    with pytest.raises(InvalidInput, match="is not a number of respondents"):
         allocate(DOMAIN, 1.0, n=n)
 
 
@@ -69,8 +69,8 @@ def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, ca
     free, limited = allocate(DOMAIN, 1.5), allocate(DOMAIN, 1.5, constraints=Constraints(**limits))
     assert limited.law.lower_error > free.law.error
     (note,) = (n for n in limited.design.solution.notes if "no law" in n)
-    assert "no law of this total and these limits below" in note
-    assert "no law of this total below" in free.design.solution.notes[-1]
+    assert "no noise distribution of this total and these limits has an error below" in note
+    assert "no noise distribution of this total has an error below" in free.design.solution.notes[-1]
     said = page_html(allocation_page(limited))
     assert "of its total and these limits" in said
     assert "of its total and these limits" not in page_html(allocation_page(free))

@@ -49,7 +49,7 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, monkeypatch, caps
     pa_csv.write_csv(pa.table({"a": a, "b": (a + rng.integers(0, 3, a.size)) % 8}), "records.csv")
     given = ["--attribute", "a=3", "--attribute", "b=8", "--total-epsilon", "1", "--workload", "pairs"]
     assert run(["allocate", *given, "-o", "asking.json"]) == 0
-    assert "sampling (one report on a × b from everyone) wins" in capsys.readouterr().out
+    assert "sampling (one report on a × b from everyone) is best" in capsys.readouterr().out
     assert run(["randomize", "records.csv", "--design", "asking.json", "-o", f"out.{suffix}"]) == 0
     truth = np.array([[(j - i) % 8 < 3 for j in range(8)] for i in range(3)]) / 9
     for names, expected in (("a,b", truth), ("a", truth.sum(axis=1))):
@@ -132,7 +132,7 @@ def test_a_file_that_says_something_twice_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"), [(["1 99"], "outside 0..11"), (["-1"], "outside"), (["one"], "no list of cell numbers")]
+    ("cells", "said"), [(["1 99"], "outside 0..11"), (["-1"], "outside"), (["one"], "is not a list of cell numbers")]
 )
 def test_answers_that_cannot_be_are_refused(cells, said):
     with pytest.raises(InvalidInput, match=said):
@@ -140,7 +140,7 @@ def test_answers_that_cannot_be_are_refused(cells, said):
 
 
 def test_a_table_nobody_was_asked():
-    with pytest.raises(InvalidInput, match="nobody was asked about c"):
+    with pytest.raises(InvalidInput, match="no respondent was asked about c"):
         asking().estimate(pa.table({"table": [1], "cells": ["3"]}), "c")
 
 
@@ -289,7 +289,7 @@ def test_a_protocol_s_file_is_what_its_clients_run(tmp_path):
 @pytest.mark.parametrize("reports", ["magic", (SubsetReport((1,)),) * 3, (SubsetReport((1,)), "magic")])
 def test_unknown_reports_are_refused(reports):
     domain = Domain.of({"a": 3, "b": 2})
-    with pytest.raises(InvalidInput, match="give a SubsetReport for each of 2 tables"):
+    with pytest.raises(InvalidInput, match="give a SubsetReport for each of the 2 tables"):
         SampledTables(domain, (("a",), ("b",)), np.full(2, 0.5), 1.0, reports)
 
 

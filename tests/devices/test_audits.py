@@ -198,7 +198,7 @@ def test_a_broken_client_is_caught(client: type[PlainClient], planted: Mechanism
     assert not result.holds and "VIOLATES" in result.headline()
     if client is SeededByPerson:
         said = violated(result)[check]
-        assert "who were asked about another record" in said and "it is made from who they are" in said
+        assert "who were asked about another record" in said and "the noise depends on the person" in said
 
 
 def test_a_right_client_is_consistent_and_its_bound_is_near(planted: Mechanism) -> None:
@@ -368,7 +368,7 @@ def test_what_a_function_does_wrong_is_said_in_one_line(planted: Mechanism) -> N
         optrr.audit(planted, n=10)
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         optrr.audit(planted, alpha=0.0)
-    with pytest.raises(InvalidInput, match="got a list for a label"):
+    with pytest.raises(InvalidInput, match="a list is not a label"):
         label_of([1])  # type: ignore[arg-type]
 
 

@@ -309,7 +309,7 @@ def test_names_with_commas_and_what_is_no_design(tmp_path, capsys, monkeypatch):
     assert run(["export", "spec.toml", "-o", "x.json"]) == 2
     assert "optrr design spec.toml" in capsys.readouterr().err
     assert run(["export", "d.json", "-o", "-"]) == 2
-    assert "is written as .json" in capsys.readouterr().err
+    assert "must be .json" in capsys.readouterr().err
     assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
 
 
@@ -317,9 +317,9 @@ def test_what_would_read_alike_is_refused_but_in_json(tmp_path: Path) -> None:
     labels = {"probability": 2, "a": ["", None, "x"], "z": 2}
     mechanism = optrr.design(optrr.Domain.of(labels), 1.0).mechanism
     for suffix in ("csv", "npz"):
-        with pytest.raises(InvalidInput, match=r"missing would read alike.*json"):
+        with pytest.raises(InvalidInput, match=r"distinguished from a missing value.*json"):
             tables.save_matrix(mechanism, ["a"], tmp_path / f"m.{suffix}")
-    with pytest.raises(InvalidInput, match=r"'probability' would be there twice; write to a \.json file"):
+    with pytest.raises(InvalidInput, match=r"the column 'probability' twice; write to a \.json file"):
         tables.save_events(mechanism, tmp_path / "e.csv", ["probability"])
     assert list(tmp_path.iterdir()) == []
     tables.save_matrix(mechanism, list(labels), tmp_path / "m.json")

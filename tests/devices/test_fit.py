@@ -67,7 +67,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(thirty, tm
     optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), tmp_path / "other.json")
     assert exported(tmp_path / "other.json", sampler) == 2
     shown = capsys.readouterr()
-    assert "t.design.json is there already" in shown.err and shown.err.count("\n") == 1 and not shown.out
+    assert "t.design.json: is another design" in shown.err and shown.err.count("\n") == 1 and not shown.out
     assert {path: path.read_bytes() for path in before} == before
     # beside its own design a file may stand
     assert exported(beside, sampler) == 0
@@ -95,7 +95,7 @@ def test_a_design_for_devices_states_what_they_spend_and_is_what_they_draw(thirt
     )
     assert device["compressed_bytes"] == len(gzip.compress(sampler.read_bytes(), 9))
     assert run(["design", str(spec), "--for", "device"]) == 0
-    assert f"a device spends {epsilon_text(device['epsilon'])}" in capsys.readouterr().out
+    assert f"a device consumes {epsilon_text(device['epsilon'])}" in capsys.readouterr().out
 
 
 def test_a_size_that_is_too_small_is_refused_with_one_that_is_not(thirty: optrr.Design) -> None:

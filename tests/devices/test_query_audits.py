@@ -182,7 +182,7 @@ def test_what_cannot_be_audited_is_refused_with_a_remedy(deployed: DeployedQuest
     optrr.save(asking(), tmp_path / "asking.json")
     with pytest.raises(InvalidInput, match="audit the file that optrr export makes of it"):
         optrr.audit(tmp_path / "asking.json")
-    with pytest.raises(InvalidInput, match="the client failed: InvalidInput: function: line 1 is no answer"):
+    with pytest.raises(InvalidInput, match="the client failed: InvalidInput: function: line 1 is not an answer"):
         optrr.audit(deployed, lambda people, _records: ["0"] * people.size if people.size > 1 else BAD[:1], n=400)
 
 
@@ -234,7 +234,7 @@ def test_commands_are_asked(sampler: Path, tmp_path: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert run([*words, command(sampler, tmp_path, "report = {'values': []}")]) == 2
     said = capsys.readouterr().err
-    assert "line 1 is no answer" in said and said.count("\n") == 1
+    assert "line 1 is not an answer" in said and said.count("\n") == 1
     assert run(words[:2]) == 2
 
 
@@ -284,7 +284,7 @@ def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
         ("sys.exit('no bits')", "ended with code 1: 'no bits'"),
         ("continue", "answered 0 of 200 records"),
         ("print('{]')", "answered 400 of 200 records"),
-        ("print('{]'); continue", "line 1 is no answer"),
+        ("print('{]'); continue", "line 1 is not an answer"),
         ("report['values'].pop()", "line 1 has 2 values for 3 attributes"),
     ],
 )
@@ -346,5 +346,5 @@ def test_the_default_is_our_own_randomizer(files, capsys) -> None:
     design, _ = files
     assert run(["audit", str(design), "--n", "1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("not seen from outside: ") for line in lines) == 3
+    assert sum(line.startswith("not detectable from outside: ") for line in lines) == 3
     assert lines[0].startswith("consistent with its label") and lines[0].endswith("optrr's own randomizer")

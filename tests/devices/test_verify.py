@@ -174,7 +174,7 @@ def test_what_questions_cannot_be_exported_to_is_one_line(asked, tmp_path, capsy
     for words, said in (
         ([*base, "--form", "matrix", "--attributes", "sex"], "has no matrix; give a design of whole records"),
         ([*base, "--max-bytes", "300"], "--max-bytes 300: the deployment file of 3 questions takes "),
-        (["export", str(asking), "-o", str(asking)], "is a design, by which"),
+        (["export", str(asking), "-o", str(asking)], "is a design, for which"),
         (["export", str(asking), "-o", str(tmp_path / "x.csv")], ".json"),
     ):
         assert run(words) == 2
@@ -189,7 +189,7 @@ def test_what_questions_cannot_be_exported_to_is_one_line(asked, tmp_path, capsy
     assert (tmp_path / "made.json").read_bytes() == path.read_bytes()
     with pytest.raises(InvalidInput, match="give a design or sampled tables"):
         optrr.export(load_deployment(path), tmp_path / "made.json")
-    with pytest.raises(InvalidInput, match="the table b is asked with a share below"):
+    with pytest.raises(InvalidInput, match="the table b has a share below"):
         questions_of(rare)
 
 
@@ -201,7 +201,7 @@ def test_an_export_writes_over_no_design(tmp_path: Path, capsys: pytest.CaptureF
     before = design.read_bytes(), other.read_bytes()
     for target, options in ((design, ()), (other, ()), (other, ("--form", "events")), (design, ("--form", "matrix"))):
         assert run(["export", str(design), "-o", str(target), *options]) == 2
-        assert "is a design, by which answers may have been collected" in capsys.readouterr().err
+        assert "is a design, for which reports may have been collected" in capsys.readouterr().err
         assert (design.read_bytes(), other.read_bytes()) == before
     # a design that fits is the one to estimate with, and no other stands beside the file
     assert optrr.export(made, tmp_path / "sampler.json").design is made

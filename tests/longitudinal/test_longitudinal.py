@@ -352,10 +352,10 @@ def test_people_and_designs_that_do_not_fit_are_refused(here):
         with pytest.raises(InvalidInput, match=message):
             longitudinal.randomize_wave("true.csv", design, "out.csv", id_column=person, **keyed)
     pa_csv.write_csv(pa.table({"who": [1, 1], "a": ["x", "x"], "b": ["1", "2"]}), "twice.csv")
-    with pytest.raises(InvalidInput, match="record 2 stands in the data already"):
+    with pytest.raises(InvalidInput, match="record 2 occurs twice in the data"):
         longitudinal.randomize_wave("twice.csv", design, "out.csv", id_column="who", **keyed)
     (here / "nameless.csv").write_text("who,a,b\n1,x,1\n,y,2\n")
-    with pytest.raises(InvalidInput, match="record 2 names no person"):
+    with pytest.raises(InvalidInput, match="record 2 has no person's name"):
         longitudinal.randomize_wave("nameless.csv", design, "out.csv", id_column="who", **keyed)
     assert not (here / "out.csv").exists()
     with pytest.raises(InvalidInput, match="already randomized"):
@@ -505,7 +505,7 @@ def test_people_who_miss_rounds_are_left_out_of_these_only():
     with pytest.raises(InvalidInput, match="fewer than two people"):
         longitudinal.Panel(design.domain, design.mechanism, np.array([[0, -1], [1, -1]])).average()
     for first, last in ((0, 2), (-3, 0)):
-        with pytest.raises(InvalidInput, match="number them"):
+        with pytest.raises(InvalidInput, match="number waves"):
             panel.change(first, last)
 
 
