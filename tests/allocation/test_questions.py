@@ -210,8 +210,8 @@ def test_files_of_questions_are_verified(tmp_path, capsys):
     ("change", "said"),
     [
         ({"subset_sizes": [1, 2, 1]}, "one for each attribute"),
-        ({"subset_sizes": [3, 1]}, "not all"),
-        ({"subset_sizes": [0, 1]}, "at least one"),
+        ({"subset_sizes": [3, 1]}, "from 1 to one less than"),
+        ({"subset_sizes": [0, 1]}, "from 1 to one less than"),
         ({"likely": []}, "likely patterns"),
         ({"likely": [0, 1, 2, 3]}, "likely patterns"),
         ({"likely": [4]}, "likely patterns"),
@@ -236,7 +236,7 @@ def test_a_file_of_many_subsets_is_refused_before_its_patterns_are_listed(tmp_pa
     record = json.loads(path.read_text())
     record["tables"][0] |= {"attributes": list(domain.names), "subset_sizes": [1] * 60, "likely": [1]}
     path.write_text(json.dumps(record))
-    with pytest.raises(InvalidInput, match="60 subsets; at most 12"):
+    with pytest.raises(InvalidInput, match="60 subsets; use at most 12"):
         optrr.load(path)
 
 
