@@ -1,11 +1,11 @@
-"""Levels of tests and coverage of measures from answers to questions, in surveys that are drawn.
+"""Levels of tests and coverage of measures from answers to local queries, in simulated surveys.
 
-Takes three minutes. The most accurate mixtures of questions for all pair tables of three groups of people: applicants to
+Takes three minutes. The most accurate mixtures of local queries for all pair tables of three groups of people: applicants to
 Berkeley (3 attributes), Adult (4) and the 1000 Genomes Project (superpopulation and 3 markers); ε = .5, 1, 2, 4; 2,000 and
-20,000 people. Each time everybody is asked anew. Levels: one pair of attributes is independent, with the margins of the data;
-how often tests at 5 % reject (RUNS surveys), and at 0.1 % in all. Coverage: the pair's own table; how often 95 % intervals
-hold the true value (COVERED surveys). Then tests within strata, and a log-linear model. Writes answers.csv, answers_strata.csv
-and answers.md.
+20,000 people. Each survey has new answers of all people. Levels: one pair of attributes is independent, with the
+margins of the data; how often tests at 5 % reject (RUNS surveys), and at 0.1 % in all. Coverage: the pair's own table;
+how often 95 % intervals hold the true value (COVERED surveys). Then tests within strata, and a log-linear model. Writes
+answers.csv, answers_strata.csv and answers.md.
 """
 
 import csv
@@ -203,7 +203,8 @@ def report(rows: list[dict[str, object]]) -> str:
         for r in rows
     ]
     lines = [
-        f"{len(rows)} settings, {RUNS} surveys each for levels and {COVERED} for coverage. On average tests at 5 % reject",
+        f"{len(rows)} settings, {RUNS} surveys each for levels and {COVERED} for coverage. On average tests at 5 % "
+        "reject",
         ", ".join(f"{mean[k]:.2%} ({k})" for k in tests)
         + f", and at 0.1 % {mean['at 0.1 %']:.2%}; 95 % intervals hold",
         ", ".join(f"{mean[k]:.1%} ({k})" for k in numbers) + ".",

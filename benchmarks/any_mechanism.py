@@ -1,9 +1,10 @@
-"""How near to the best of all mechanisms mixtures of questions come: error over the bound that no mechanism passes.
+"""Errors of mixtures of local queries relative to the lower bound for any ε-LDP mechanism.
 
-Takes half an hour. Writes any_mechanism.csv and .md (200 random workloads, each with published ways of asking beside the
-mixture) and any_mechanism_drawn.md. All ways on real people's pairs are in ``rivals.py``.
+Takes half an hour. Writes any_mechanism.csv and .md (200 random workloads, each with published protocols next to the
+mixture) and any_mechanism_drawn.md. All protocols on pairs of real data are in ``rivals.py``.
 
-Errors are predicted ones: Σ n E‖π̂ − π‖² over the workload's tables at the uniform population. Those of mixtures are drawn, too.
+Errors are predicted ones: Σ n E‖π̂ − π‖² over the workload's tables at the uniform population. Those of mixtures are
+also simulated.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What tests of association keep of their noncentrality, of every way to randomize genotypes and status at one total ε.
+"""Relative noncentrality of tests of association, for all protocols for genotypes and status at one total ε.
 
 Takes twenty minutes. Writes association.csv, association.svg and association.md: the 1000 Genomes people twenty times over at
-55 markers, Europeans as cases; panels of 20, 55, 1,000 and 10,000 variants of random frequencies and weak effects; and what is
-drawn against what is promised.
+55 markers, Europeans as cases; panels of 20, 55, 1,000 and 10,000 variants of random frequencies and weak effects; and
+simulations against predictions.
 """
 
 import math
@@ -224,9 +224,11 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
         "",
         markdown(kept),
         "",
-        f"Drawn, {RUNS} to {MOST_RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
+        f"Drawn, {RUNS} to {MOST_RUNS} times each, 1000 Genomes, designed for association with frequencies and cases "
+        "known:",
         "",
-        "| total ε | people | χ² − 1 if frequencies were known | promised for so many people | drawn | its standard error "
+        "| total ε | people | χ² − 1 if frequencies were known | promised for so many people | drawn | its standard "
+        "error "
         "| p ≤ 5 % with permuted status | its standard error | variants tested | runs |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

@@ -1,9 +1,9 @@
-"""Total ε of the certified optimum, Kronecker and POR's heuristic against the certified limit and Σ KL (POR's Figs. 1–4).
+"""Total ε of the optimum, independent randomized response and POR's heuristic, with lower bounds (POR's Figs. 1–4).
 
 POR's random settings: ε_i uniform in 1..8 with r = 5 (Figs. 1, 2), r uniform in 2..10 with ε = 3 (Figs. 3, 4); and small ε_i,
-0.05..1 with r uniform in 2..8, which POR leaves out, for m = 3..100,000. The heuristic changes the ε_i it was asked for: its
-total stands beside the share of attributes changed, and Kronecker at its achieved ε_i. `ball` solves from 9 attributes on, the
-exact reduced program below. Writes ball_totals.csv and ball_totals.svg.
+0.05..1 with r uniform in 2..8, which POR leaves out, for m = 3..100,000. The heuristic changes the requested ε_i: its
+total is next to the proportion of attributes changed, and independent randomized response at its achieved ε_i. `ball`
+solves from 9 attributes on, the exact reduced program below. Writes ball_totals.csv and ball_totals.svg.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""One page: one-way and two-way error on Adult at total ε = 0.5..8, the field's protocols beside designed mechanisms.
+"""One-way and two-way errors on Adult at total ε = 0.5..8 of the field's protocols and of designed mechanisms.
 
-All mechanisms spend the same ε of the *whole record*, and every error is that of the unbiased estimate around the 32,561
-records' own proportions: E‖π̂_U − π_U‖², summed over cells, averaged over the 9 attributes (36 pairs). Exact formulas, and
-beside them what simulations gave, before and after projection onto proper tables.
+All mechanisms consume the same ε for the *whole record*, and every error is that of the unbiased estimate around the 32,561
+records' own proportions: E‖π̂_U − π_U‖², summed over cells, averaged over the 9 attributes (36 pairs). Exact formulas,
+and simulations before and after projection onto proper tables.
 
-RS+FD is shown twice: at this ε, and as its papers count (the record then spends ln(9(e^ε − 1) + 1)). The clusters are MDR's
+RS+FD is shown twice: at this ε, and as its papers count (the record then consumes ln(9(e^ε − 1) + 1)). The clusters are MDR's
 (T_v = 50, T_d = 0.1) on the true dependences, learned for free, which favours them. Takes a minute. Writes
 baselines.csv, .svg and .md.
 """
@@ -223,11 +223,15 @@ def page(rows: list[dict]) -> str:
     lines = [
         "# The field's protocols beside designed mechanisms, on Adult",
         "",
-        f"Made by `benchmarks/baselines.py`. {N} records, 9 attributes, 36 pairs. Every mechanism spends the ε above it for",
+        f"Made by `benchmarks/baselines.py`. {N} records, 9 attributes, 36 pairs. Every mechanism spends the ε above "
+        "it for",
         "the whole record, except the rows marked *published ε*: they are RS+FD as its papers count, and spend",
-        f"ln(9(e^ε − 1) + 1), for example {np.log1p(9 * np.expm1(1)):.2f} at ε = 1. Error: expected squared error of a table's",
-        "unbiased estimate around the data set's own proportions, summed over cells, mean over tables; exact formulas. Bold:",
-        f"the smallest in a column, not counting *published ε*. {RUNS} simulations of every entry gave {min(ratios):.2f} to",
+        f"ln(9(e^ε − 1) + 1), for example {np.log1p(9 * np.expm1(1)):.2f} at ε = 1. Error: expected squared error of "
+        "a table's",
+        "unbiased estimate around the data set's own proportions, summed over cells, mean over tables; exact "
+        "formulas. Bold:",
+        f"the smallest in a column, not counting *published ε*. {RUNS} simulations of every entry gave "
+        f"{min(ratios):.2f} to",
         f"{max(ratios):.2f} times the formula (the extremes where one nearly invisible pair carries the mean).",
         "",
         f"Clusters (joint randomized response, found at no cost): {named}.",
@@ -245,7 +249,8 @@ def page(rows: list[dict]) -> str:
         "",
         "## After projection onto proper tables (simulated)",
         "",
-        "As a user would publish them. For SMP and RS+FD the two-way table is the product of the estimated marginals, that is,",
+        "As a user would publish them. For SMP and RS+FD the two-way table is the product of the estimated marginals, "
+        "that is,",
         "independence is assumed; its error then cannot fall below that of the product of the true marginals, above.",
         "",
         "### One-way",
@@ -278,12 +283,14 @@ def reading(rows: list[dict]) -> list[str]:
         "## Reading them",
         "",
         "- One-way tables: asking one attribute (SMP, better of both reports) is the most accurate until the mechanism",
-        f"  allocated to attributes passes it {first(one_way, smp, 1)}. With GRR alone SMP is behind that mechanism below",
+        f"  allocated to attributes passes it {first(one_way, smp, 1)}. With GRR alone SMP is behind that mechanism "
+        "below",
         f"  ε = {grr_ahead:g}. SMP tells the collector one attribute of each person and nothing on pairs.",
         "- Two-way tables: asking one *pair* is the most accurate until the mechanism allocated to pairs passes it",
         f"  {first(pairs, 'SMP of pairs', 2)}; that mechanism collects whole records, all one-way tables with them.",
         f"- RS+FD at an honest ε has {factor('RS+FD, GRR', 'SMP, GRR', 1)} times the error of SMP with GRR, and",
-        f"  {factor('RS+FD, OUE-z', 'SMP, OUE', 1)} times with OUE: hiding which attribute was asked costs accuracy and saves",
+        f"  {factor('RS+FD, OUE-z', 'SMP, OUE', 1)} times with OUE: hiding which attribute was asked costs accuracy "
+        "and saves",
         "  no ε.",
         "- Splitting the budget evenly has, on one-way tables, the error of the optimum with equal ε_i times",
         f"  {factor('SPL, GRR (Kronecker)', 'optimum', 1)} (GRR) or {factor('SPL, OUE', 'optimum', 1)} (OUE).",

@@ -1,4 +1,4 @@
-"""Whether two versions of a result say the same: the same words, and numbers as close as the benchmark promises."""
+"""Compare two versions of a result: equal words, and numbers within the benchmark's tolerance."""
 
 import math
 import re

@@ -1,7 +1,7 @@
 """MDR §6.5's experiment: count queries on Adult, shared by the scripts that re-create its tables and figures.
 
 A query takes two random attributes and a random share σ of their pairs of categories (rounded, at least one). Its
-relative error is |Y_S − X_S|/X_S, infinite where nobody is in S; the paper reports medians.
+relative error is |Y_S − X_S|/X_S, infinite where S is empty; the paper reports medians.
 
 Within a cluster the randomized counts are drawn from their exact distribution given the true counts, one multinomial
 per distinct value instead of one draw per person, so Adult6 costs no more than Adult.

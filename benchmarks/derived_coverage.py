@@ -1,15 +1,16 @@
-"""Coverage of the 95 % intervals of derived statistics, beside the delta method's (RVL §5.2, eq. 24).
+"""Coverage of the 95 % intervals of derived statistics, compared with the delta method's (RVL §5.2, eq. 24).
 
-Takes five minutes; 400 data sets a setting. Half of the tables are chosen for what is hard: independence, evenness, weak
+Takes five minutes; 400 data sets a setting. Half of the tables are difficult cases: independence, evenness, weak
 and perfect association, empty cells, a category near 0, real pairs of Adult, 36 cells with 300 records, Laplace matrices. The
 others are drawn: sizes 2..6, ε 0.5..6 for each attribute, 300 to 20,000 records, cells from even to sparse, some nearly
 independent, every third a pair of Adult. Records are a sample of the table; the truth is the table's statistic.
 
 χ² is n (k − 1) V² and G² is 2n ln 2 times the mutual information, limits included, so they are covered when those are; a test
-says so. An interval is printed for every data set, and all count. Where the statistic divides by what cannot be told from 0,
-the interval is a wider one with a warning: "warned" is the share of data sets with one. A coverage of 95 % measured by 400
-data sets has standard error 1.1 %, so one setting in 30 comes out below 93 % by chance. An interval may reach over a
-statistic's whole range: its median width is given as a share of the range. Writes results/derived_coverage.csv and .md.
+says so. An interval is printed for every data set, and all count. If the statistic divides by a number that is not
+significantly different from 0, the interval is a wider one with a warning: "warned" is the share of data sets with one.
+A coverage of 95 % measured by 400 data sets has standard error 1.1 %, so one setting in 30 comes out below 93 % by
+chance. An interval may reach over a statistic's whole range: its median width is given as a share of the range. Writes
+results/derived_coverage.csv and .md.
 """
 
 from collections.abc import Callable, Iterator
@@ -189,7 +190,8 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
 def summary(
     intervals: np.ndarray, warned: np.ndarray, before: np.ndarray, truth: float, width: float
 ) -> dict[str, float]:
-    # a truth at the end of the range, such as independence, is inside up to rounding; a data set without interval has NaN
+    # a truth at the end of the range, such as independence, is inside up to rounding; a data set without interval has
+    # NaN
     rounding = 1e-9 * width
     lower, upper = intervals.T
     too_low, too_high = upper < truth - rounding, lower > truth + rounding
@@ -219,17 +221,22 @@ def page(rows: list[dict[str, object]]) -> str:
         "tables drawn at random.",
         'All data sets count; "too low" and "too high" say where the intervals lie that miss; widths are medians, as shares of '
         'the statistic\'s range. "warned": the share of data sets where the statistic divides by what cannot be told from 0. '
-        "Their intervals hold for everything that the data leave possible, and a warning says so and what it would take. "
+        "Their intervals hold for everything that the data leave possible, and a warning says so and what it would "
+        "take. "
         '"covered without warning" is among the others: where few are left, noise selected them.',
         f"Intervals are printed in {columns['printed'].min():.1%} or more of the data sets of every setting. Coverage: "
         f"{covered.mean():.1%} on average, least {covered.min():.1%}, most {covered.max():.1%}; below 93 % in "
         f"{np.sum(covered < LEAST)} of {len(rows)} settings.",
-        f"In the {few.sum()} settings with at most {FEW:.0%} of the data sets warned: {covered[few].mean():.1%} on average. "
-        f"In the {two_sided.sum()} of them where intervals miss on both sides: {covered[two_sided].mean():.1%}. Coverage above "
-        "97 % comes from warnings and from ends of ranges: at independence and evenness only one limit can miss, and intervals "
+        f"In the {few.sum()} settings with at most {FEW:.0%} of the data sets warned: {covered[few].mean():.1%} on "
+        "average. "
+        f"In the {two_sided.sum()} of them where intervals miss on both sides: {covered[two_sided].mean():.1%}. "
+        "Coverage above "
+        "97 % comes from warnings and from ends of ranges: at independence and evenness only one limit can miss, and "
+        "intervals "
         "that reach over a whole range cannot miss at all.",
         f"The delta method (RVL eq. 24): {delta.mean():.1%} on average, least {delta.min():.1%}; below 93 % in "
-        f"{np.sum(delta < LEAST)} of {len(rows)}. Where it covers 93–97 % and warnings are few ({both.sum()} settings), the "
+        f"{np.sum(delta < LEAST)} of {len(rows)}. Where it covers 93–97 % and warnings are few ({both.sum()} "
+        "settings), the "
         f"median ratio of widths, ours to its, is {ratio:.2f}.",
         markdown(rows, three_decimals),
     ]

@@ -1,10 +1,11 @@
-"""Root mean squared errors of the values of V, χ², mutual information and entropy that are printed.
+"""Root mean squared errors of the printed values of V, χ², mutual information and entropy.
 
 Takes ten minutes; 200 data sets for each of 60 pairs of 2 to 5 categories: a third dependent, a third nearly independent, a
 third independent; ε_i .7 to 25; 300 to 30,000 records; half of the tables with rare categories. V is that of the population,
-the other three are of the records before randomization. Beside what is printed stand the plug-in value, of the projected table,
-and the value whose bias alone is taken off. All three are compared on the data sets that have a printed value. The rule of what
-is printed was chosen on the first set of 60 pairs; the other two are fresh. Writes results/derived_points.csv and .md.
+the other three are of the records before randomization. They are compared with the plug-in value, of the projected
+table, and with the value that is only corrected for bias. All three are compared on the data sets that have a printed
+value. The rule for the printed value was chosen on the first set of 60 pairs; the other two are independent. Writes
+results/derived_points.csv and .md.
 """
 
 from collections.abc import Iterator
@@ -132,12 +133,16 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n\n".join(
         [
             "# Values of derived statistics",
-            f"Made by `benchmarks/derived_points.py`: {RUNS} data sets for each of {SETTINGS} settings of each seed. Root mean "
-            "squared errors, of χ² per record. The ratio is that of what is printed to the better of the plug-in and the "
-            "corrected value. In the normal limit it is at most 1.25 for V: at 2 or 3 degrees of freedom, and a dependence of "
+            f"Made by `benchmarks/derived_points.py`: {RUNS} data sets for each of {SETTINGS} settings of each seed. "
+            "Root mean "
+            "squared errors, of χ² per record. The ratio is that of what is printed to the better of the plug-in and "
+            "the "
+            "corrected value. In the normal limit it is at most 1.25 for V: at 2 or 3 degrees of freedom, and a "
+            "dependence of "
             "twice its noise. The rule by which values are printed was chosen on the settings of the first seed.",
             markdown(summary, three_decimals),
-            f"Settings whose ratio is above {MOST} by more than two of its standard errors; derived_points.csv has them all:",
+            f"Settings whose ratio is above {MOST} by more than two of its standard errors; derived_points.csv has "
+            "them all:",
             markdown(above(rows), three_decimals),
         ]
     )

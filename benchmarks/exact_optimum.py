@@ -1,4 +1,4 @@
-"""How far mixtures of questions, and the bound, are from the best of all mechanisms on every domain of up to 16 cells.
+"""Errors of mixtures of local queries, and the bound, relative to the optimal mechanism on all domains of up to 16 cells.
 
 Takes ten minutes. Writes exact_optimum.csv and exact_optimum.md.
 
@@ -9,8 +9,8 @@ complement have the same w_S, so p ≤ 1/2 suffices. Therefore the least error o
 
     F = min Σ_S a_S/e_S   over averages e of the e(A),     a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i,
 
-a convex program with one share for each spectrum that sets have, some 2,000 for the 2^16 sets of 16 cells. Whatever shares are
-found, at their energies e the gradient proves
+a convex program with one share for each spectrum that sets have, some 2,000 for the 2^16 sets of 16 cells. At the
+energies e of any proportions the gradient proves
 
     F ≥ (Σ_S a_S/e_S)² / max_A Σ_S a_S e_S(A)/e_S².
 """
@@ -184,8 +184,10 @@ def report(rows: list[dict]) -> str:
     several = [r for r in rows if " " in r["sizes"]]
     ranges = "median | 90 % | largest | equal |", "median | 10 % | least | equal |"
     lines = [
-        f"Mixtures of questions, and the bound, over the least error of any ε-LDP mechanism: all {len(domains())} domains of "
-        f"at most {MOST_CELLS} cells, {WORKLOADS} workloads for each domain of several attributes (all tables of one, of two "
+        f"Mixtures of questions, and the bound, over the least error of any ε-LDP mechanism: all {len(domains())} "
+        "domains of "
+        f"at most {MOST_CELLS} cells, {WORKLOADS} workloads for each domain of several attributes (all tables of one, "
+        "of two "
         f"and of three; random tables of random weights). Equal means to a relative {ALIKE:g}.",
         "",
         f"| total ε | workloads | mixture: {ranges[0]} above 1.02 | bound: {ranges[1]}",
@@ -198,7 +200,8 @@ def report(rows: list[dict]) -> str:
         under = (np.median(below), np.quantile(below, 0.1), below.min())
         lines.append(
             f"| {total:g} | {len(chosen)} | {' | '.join(f'{x:.4f}' for x in shown)} | {np.mean(above < 1 + ALIKE):.0%} "
-            f"| {np.mean(above > 1.02):.1%} | {' | '.join(f'{x:.4f}' for x in under)} | {np.mean(below > 1 - ALIKE):.0%} |"
+            f"| {np.mean(above > 1.02):.1%} | {' | '.join(f'{x:.4f}' for x in under)} | "
+            f"{np.mean(below > 1 - ALIKE):.0%} |"
         )
     worst = max(rows, key=lambda r: r["mixture over optimum"])
     one = [r[f"{what} over optimum"] for r in rows if " " not in r["sizes"] for what in ("mixture", "bound")]

@@ -1,7 +1,7 @@
-"""POR's Table I: time of its program (`lp`) and of its heuristic (`inductive`), beside the sifted program (`reduced`).
+"""POR's Table I: time of its program (`lp`) and of its heuristic (`inductive`), compared with the sifted program (`reduced`).
 
 POR's run-time setting (paper_settings.py). The program goes to m = 14, sifted to m = 20, the heuristic to m = 100,000, and so
-does its recursion alone (`recursion`), which is what POR timed. Every size is solved in a process of its own, so that peak
+does its recursion alone (`recursion`), which is what POR timed. Each size is solved in a separate process, so peak
 memory is that size's; times are processor seconds of one thread. The heuristic's gap is to the KL bound. Writes
 exact_solvers.csv and exact_solvers.svg.
 """

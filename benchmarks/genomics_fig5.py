@@ -1,11 +1,11 @@
-"""POR Fig. 5 as published, then with its slip mended, then with unbiased statistics and with the certified optimum.
+"""POR Fig. 5 as published, with its error corrected, with unbiased statistics, and with the certified optimum.
 
 Setting of POR §V-B: N people, one allele × status attribute for each SNP, a ~ Bin(N, 1/3), b ~ Bin(N−a, 1/3),
 c ~ Bin(N−a−b, 2/5), ε_i uniform in 3..5, error = mean |χ² − χ²_true|; 20 draws of the ε_i at each number of SNPs.
 
 The authors' public code (https://github.com/ay0408/Optimized-RR, Example.ipynb) lays out the records of one SNP after the
 other in one array and randomizes only when all are laid out, so that every SNP's reports come from the records of the last
-SNP; they are then compared with each SNP's own true statistic. Two rows repeat that slip; all others are without it.
+SNP; they are then compared with each SNP's own true statistic. Two rows repeat that error; all others are without it.
 
     published heuristic, published Kronecker
                 every SNP randomized from the last one's records; Kronecker scales the ε_i that the heuristic achieved
@@ -44,9 +44,11 @@ NUMBERS = [f"{name}{error}" for name in ("total", "epsilon", "naive", "unbiased"
 REPEATS, RUNS, BY_RECORDS = 20, 25, 4
 # Numbers of SNPs where the optimum is solved, too, and for how many draws at 50 SNPs.
 SOLVED, OPTIMA = (10, 20, 50, 100), 6
-# nats; a hundredth of one changes no error here in its third digit, a tenth beyond 20 SNPs none by more than two hundredths
+# nats; a hundredth of one changes no error here in its third digit, a tenth beyond 20 SNPs none by more than two
+# hundredths
 FINE, COARSE, FEW = 0.01, 0.1, 20
-# Gap that beyond 20 SNPs the solver may leave between its bounds: the upper one is then already within a tenth of the optimum.
+# Gap that beyond 20 SNPs the solver may leave between its bounds: the upper one is then already within a tenth of the
+# optimum.
 GAP = 0.5
 # First step of the search for a factor, and how far beyond the expected one later searches step.
 STEP, BEYOND = 0.04, 1.3
@@ -232,7 +234,8 @@ def page(rows: list[dict[str, object]]) -> str:
     lines = [
         "# POR Fig. 5: mean |χ² − χ² of the true table|",
         "",
-        "Printed: by the authors' public code, mean of 10 runs. With the slip: every SNP randomized from the last SNP's "
+        "Printed: by the authors' public code, mean of 10 runs. With the slip: every SNP randomized from the last "
+        "SNP's "
         "records, as that code does. ± one standard error over the draws of the ε_i.",
         "",
         "| SNPs | heuristic: printed | with the slip | mended | Kronecker: printed | with the slip | mended | "

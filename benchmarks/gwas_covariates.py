@@ -1,15 +1,15 @@
-"""Scans adjusted for public covariates where nothing is associated: type I error under population structure, and on X.
+"""Type I error of scans adjusted for public covariates, under population structure and on chromosome X.
 
 Takes four minutes; 20 releases. People: 2,504 of five superpopulations, with the 55 ancestry markers of the 1000 Genomes
-Project from which principal components come. The share of cases is .2 to .8 by superpopulation. In every release status and
-1,000 variants are drawn anew: their frequencies differ between superpopulations as Balding & Nichols have it (F = .1), and
-given the superpopulation neither depends on the other. Designs of 100 variants each: totals of 4, 8 and 16, and 1 and 2 for
-each variant. Compared: no covariates, which must fail where ε is large enough to see structure; superpopulations as a
-covariate and as strata (Cochran, Mantel & Haenszel); four principal components. A public trait of numbers with means by
-superpopulation is tested likewise.
+Project from which principal components come. The proportion of cases is .2 to .8 by superpopulation. In every release
+status and 1,000 variants are drawn anew: their frequencies differ between superpopulations as Balding & Nichols have it
+(F = .1), and given the superpopulation neither depends on the other. Designs of 100 variants each: totals of 4, 8 and
+16, and 1 and 2 for each variant. Compared: no covariates, which must fail if ε is large enough to detect structure;
+superpopulations as a covariate and as strata (Cochran, Mantel & Haenszel); four principal components. A public
+quantitative trait with means by superpopulation is tested in the same way.
 
-On X: 200 variants a release of equal frequency in men and women, and 200 of different ones, with 30 % cases among women and
-60 % among men: every test without covariates, which is of women, and with sex as a covariate.
+On X: 200 variants a release of equal frequency in males and females, and 200 of different ones, with 30 % cases among
+females and 60 % among males: all tests without covariates, which are of females, and with sex as a covariate.
 
 Standard errors are between releases. A cell holds where type I error is within 4 to 6 % at 5 %, and within a factor of two at
 .1 %, or no farther outside than three standard errors. Writes results/gwas_covariates.csv and .md.
@@ -176,7 +176,8 @@ def report(made: list[dict]) -> str:
     failed = [row for row in (*claimed, *rare) if not holds(row)]
     lines = [
         f"Type I error without an association, {RELEASES} releases of {VARIANTS} variants (on X {ON_X}), 2,504 people: "
-        f"{inside[0]} of {len(claimed)} claimed cells are within 4..6 % at 5 %, {inside[1]} of {len(rare)} within a factor "
+        f"{inside[0]} of {len(claimed)} claimed cells are within 4..6 % at 5 %, {inside[1]} of {len(rare)} within a "
+        "factor "
         f"of two at .1 %; farther outside than three standard errors: {len(failed)}.",
         "",
         "| ε | total ε | variants and trait | adjusted for | at 5 % | at .1 % | claimed |",

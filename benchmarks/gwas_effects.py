@@ -6,8 +6,8 @@ per copy of a trait with residual variance 1; with two covariates, of which one 
 status and trait (so that leaving it out would bias both), and without any. In every repeat people, status and reports are
 drawn anew.
 
-Bias is that of the median of all estimates, in standard errors of one estimate, beside the standard error of that median; an
-estimate beyond any number counts as such, and where the noise leaves none the share is told. Coverage is of all
+Bias is that of the median of all estimates, in standard errors of one estimate, beside the standard error of that
+median; an infinite estimate counts as such, and the proportion without an estimate is reported. Coverage is of all
 intervals. A setting holds where coverage is 93 to 97 %, or no farther outside than three standard errors. Writes
 results/gwas_effects.csv and .md.
 """
@@ -120,17 +120,20 @@ def report(made: list[dict]) -> str:
     low = min(made, key=lambda row: row["coverage"])
     lines = [
         f"{len(made)} settings of {REPEATS} repeats: {inside} have coverage of 93 to 97 % (the least is "
-        f"{100 * low['coverage']:.1f} %), {sum(not holds(row) for row in made)} are farther outside than three of its errors; "
+        f"{100 * low['coverage']:.1f} %), {sum(not holds(row) for row in made)} are farther outside than three of its "
+        "errors; "
         f"the median estimate is off by more than a tenth of a standard error and three of its own in {biased}.",
         "",
-        "| effect | covariates | ε of the variant | frequency | truth | median | standard error | bias ± (standard errors) | "
+        "| effect | covariates | ε of the variant | frequency | truth | median | standard error | bias ± (standard "
+        "errors) | "
         "coverage | estimates | with both limits |",
         "|---" * 11 + "|",
     ]
     for r in made:
         lines.append(
             f"| {r['effect']} | {'two' if r['adjusted'] else 'none'} | {r['epsilon']:g} | {100 * r['frequency']:g} % "
-            f"| {r['truth']:.3g} | {r['median']:.3g} | {r['standard_error']:.3g} | {r['bias']:.2f} ± {r['bias_error']:.2f} "
+            f"| {r['truth']:.3g} | {r['median']:.3g} | {r['standard_error']:.3g} | {r['bias']:.2f} ± "
+            f"{r['bias_error']:.2f} "
             f"| {100 * r['coverage']:.1f} ± {100 * r['coverage_error']:.1f} % | {100 * r['estimates']:.3g} % "
             f"| {100 * r['bounded']:.3g} % |"
         )

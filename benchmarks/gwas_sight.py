@@ -1,11 +1,11 @@
-"""What ``gwas design --n`` says that a scan will see, against scans of drawn people.
+"""Power predicted by ``gwas design --n`` against simulated scans.
 
 Takes four minutes. 48 settings: 2,000, 20,000 and 50,000 people; 20, 55, 1,000 and 10,000 variants; totals of .5, 2, 8 and 16.
-Risk alleles of 5, 20 and 50 %, and cases of 50 and 30 %, take turns. In each, questions for association, and whole records by
-the optimum where there are at most four million genotypes. Every variant raises the risk by the smallest odds ratio that is
-said to be seen in 80 % of scans, at 5 % and at 5e-8; where none is, by an odds ratio of 5, which is to be seen as often as is
-said. Simulated: people, with genotypes drawn for their status; their randomization by the design's own code; the scan's
-p-values. No formula of the prediction takes part.
+Risk alleles of 5, 20 and 50 %, and cases of 50 and 30 %, take turns. In each, local queries for association, and whole
+records by the optimum where there are at most four million genotypes. Every variant raises the risk by the predicted
+minimum detectable odds ratio with 80 % power, at 5 % and at 5e-8; if there is none, by an odds ratio of 5, with the
+predicted power. Simulated: people, with genotypes drawn for their status; their randomization by the design's own code;
+the scan's p-values. No formula of the prediction is used.
 
 Standard errors are between runs, because the variants of one run share their statuses. An error beyond 3 points and three of
 its standard errors counts as a miss. Writes results/gwas_sight.csv and .md.
@@ -41,8 +41,8 @@ from optrr_solvers.randomness import as_source
 SEED = 0
 PEOPLE, VARIANTS, TOTALS = (2000, 20_000, 50_000), (20, 55, 1000, 10_000), (0.5, 2.0, 8.0, 16.0)
 FREQUENCIES, CASES = (0.05, 0.2, 0.5), (0.5, 0.3)
-# Tests simulated in each setting, at least, a quarter where less power is predicted; and runs at least, because answers of few
-# people about their status decide on all variants' tests together.
+# Tests simulated in each setting, at least, a quarter where less power is predicted; and runs at least, because answers
+# of few people about their status decide on all variants' tests together.
 TESTS, RUNS, LEAST = 2000, 12, 0.002
 # Genotypes of whole records.
 MOST_CELLS = 4_000_000
@@ -146,8 +146,10 @@ def report(made: list[dict]) -> str:
     off = np.array([abs(r["simulated"] - r["predicted"]) for r in made])
     settings_made = len({(r["people"], r["variants"], r["total"]) for r in made})
     lines = [
-        f"{len(made)} predictions in {settings_made} settings: {int(np.sum(off <= ALLOWED))} within 3 points of the simulated, "
-        f"the farthest {100 * off.max():.2g} points; beyond 3 points and three standard errors: {sum(map(missed, made))}.",
+        f"{len(made)} predictions in {settings_made} settings: {int(np.sum(off <= ALLOWED))} within 3 points of the "
+        "simulated, "
+        f"the farthest {100 * off.max():.2g} points; beyond 3 points and three standard errors: "
+        f"{sum(map(missed, made))}.",
     ]
     table = []
     for r in made:

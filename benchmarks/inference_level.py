@@ -1,8 +1,8 @@
-"""Type I error of Pearson's test on the randomized counts as if they were true, beside the tests of independence.
+"""Type I error of Pearson's test on randomized counts treated as true, and of the tests of independence.
 
-Every attribute at ε_i = 1, as part of a three-attribute record, under Kronecker, the optimum, and the optimum that keeps
-pairs; independent, uneven true attributes. 20,000 tables for the 5 % level, standard error 0.15 %. Sparse tables, deeper
-levels and all other tests: test_levels.py. Writes results/inference_level.csv and .md.
+Every attribute at ε_i = 1, as part of a three-attribute record, under independent randomized response, the optimum, and
+the optimum that keeps pairs; independent, uneven true attributes. 20,000 tables for the 5 % level, standard error 0.15
+%. Sparse tables, deeper levels and all other tests: test_levels.py. Writes results/inference_level.csv and .md.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How often intervals of cells and of counts cover: 42 chosen settings and 42 drawn at random, 3000 data sets each.
+"""Coverage of intervals of cells and of counts: 42 chosen settings and 42 drawn at random, 3000 data sets each.
 
 Takes a minute. A setting is a table, a mechanism, a number of records and a skewed truth: kronecker, the optimum, the
 optimum that keeps pairs, or one Laplace matrix for each attribute; ε_i 0.5..6, 300..20,000 records, shares drawn from a

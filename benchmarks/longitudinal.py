@@ -1,6 +1,6 @@
-"""Reports round after round, at equal ε of one report and for ever: the memoization of the literature beside designed stages.
+"""Memoized reports over several waves at equal ε per report and lifetime ε: protocols of the literature and designed stages.
 
-Adult's nine attributes. Every way spends ε_1 for one report and ε_∞ for all reports of one person, of the whole record:
+Adult's nine attributes. Every protocol consumes ε_1 for one report and ε_∞ for all reports of one person, for the whole record:
 
     SPL, SMP        RAPPOR's two stages (L-SUE), L-OSUE, L-OUE and L-GRR (Erlingsson et al. 2014; Arcolezi et al. 2022), on
                     every attribute with a ninth of both ε, or on one attribute that each person draws once; "best" is the
@@ -222,9 +222,12 @@ def page(rows: list[dict], simulated: list[tuple[str, float]]) -> str:
     lines = [
         "# Reports round after round: designed stages beside memoization",
         "",
-        f"Made by `benchmarks/longitudinal.py`. Adult's nine attributes, {PEOPLE} people whose records stay; root mean square",
-        "error of a one-way table, of the average over all rounds so far. Every way spends the same ε for one report and for",
-        "ever, of the whole record. Bold: the smallest. *best*: for every attribute the best of L-GRR, L-SUE (RAPPOR), L-OSUE",
+        f"Made by `benchmarks/longitudinal.py`. Adult's nine attributes, {PEOPLE} people whose records stay; root "
+        "mean square",
+        "error of a one-way table, of the average over all rounds so far. Every way spends the same ε for one report "
+        "and for",
+        "ever, of the whole record. Bold: the smallest. *best*: for every attribute the best of L-GRR, L-SUE "
+        "(RAPPOR), L-OSUE",
         "and L-OUE.",
     ]
     names = [n for n in dict.fromkeys(r["way"] for r in rows) if n.endswith("best") or n.startswith("designed")]
@@ -248,9 +251,11 @@ def page(rows: list[dict], simulated: list[tuple[str, float]]) -> str:
             lines += ["", title, "", markdown(table)]
     lines += [
         "",
-        "*designed* ways estimate every table of the record, pairs included; SMP tells of one attribute of each person.",
+        "*designed* ways estimate every table of the record, pairs included; SMP tells of one attribute of each "
+        "person.",
         "",
-        f"## Simulated over expected squared error, ε_1 = {AT[0]:g}, ε_∞ = {AT[1]:g}, {SIMULATED_ROUNDS} rounds, {RUNS} panels",
+        f"## Simulated over expected squared error, ε_1 = {AT[0]:g}, ε_∞ = {AT[1]:g}, {SIMULATED_ROUNDS} rounds, "
+        f"{RUNS} panels",
         "",
         markdown([{"way": name, "ratio": f"{ratio:.2f}"} for name, ratio in simulated]),
     ]

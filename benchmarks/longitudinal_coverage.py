@@ -1,4 +1,4 @@
-"""How often intervals of averages and changes over rounds cover, over random longitudinal designs and panels.
+"""Coverage of intervals of averages and changes over waves, for random longitudinal designs and panels.
 
 A setting: one to three attributes of two to five categories, ε_i of one report 0.3..2, ε_∞ 1.2 to 3 times one report's,
 100 to 3000 people, 2 to 10 rounds, shares from a Dirichlet law of parameter 0.2..2 (many cells nearly
@@ -158,13 +158,15 @@ def page(rows: list[dict], cells: list[dict[str, np.ndarray]]) -> str:
         "# Averages and changes over rounds: coverage",
         "",
         f"Made by `benchmarks/longitudinal_coverage.py`: {len(rows)} random designs and panels, {RUNS} draws of each; "
-        f"intervals at 95 %. {MORE_RUNS} new ones of {len(again)} settings in which a cell was below {LEAST:.0%} at first.",
+        f"intervals at 95 %. {MORE_RUNS} new ones of {len(again)} settings in which a cell was below {LEAST:.0%} at "
+        "first.",
         "",
         f"Of {known['average'].size} cells, averages are covered below {LEAST:.0%} in {below['average']} (least "
         f"{known['average'].min():.1%}, mean {known['average'].mean():.1%}), changes in {below['change']} (least "
         f"{known['change'].min():.1%}, mean {known['change'].mean():.1%}).",
         "",
-        "| all cells of a setting | mean | 10 % of settings below | least | most | largest mean error, in standard errors |",
+        "| all cells of a setting | mean | 10 % of settings below | least | most | largest mean error, in standard "
+        "errors |",
         "|---|---|---|---|---|---|",
     ]
     for what, kind in product(("average", "change"), ("equal", "unequal")):
@@ -175,7 +177,8 @@ def page(rows: list[dict], cells: list[dict[str, np.ndarray]]) -> str:
         lines.append(f"| {what}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
     lines += [
         "",
-        "By how many people the smallest round has in a cell, expected. Few reports come in whole numbers, so that an interval "
+        "By how many people the smallest round has in a cell, expected. Few reports come in whole numbers, so that an "
+        "interval "
         "that is never covered too seldom is covered more often there:",
         "",
         "| people | cells | average | least | change | least |",

@@ -1,4 +1,4 @@
-"""Makes the bundled data and the benchmarks' data from their sources, byte for byte repeatable.
+"""Make the bundled data and the benchmarks' data from their sources, reproducible byte for byte.
 
 Run as ``python benchmarks/make_data.py adult ADULT.csv`` or ``python benchmarks/make_data.py people PEOPLE.vcf SAMPLES.csv``.
 

@@ -1,4 +1,4 @@
-"""Run the scripts whose results are kept, and state in results/index.csv what made each file.
+"""Run the scripts whose results are kept, and record the origin of each file in results/index.csv.
 
     python benchmarks/make_results.py            the quick scripts
     python benchmarks/make_results.py --all      every script, each after those whose results it reads

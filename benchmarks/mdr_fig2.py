@@ -1,7 +1,7 @@
 """MDR Fig. 2: error of count queries from randomized records as they are, and from RR-Independent, at p = 0.7.
 
-50 runs, where the paper has 1000; 40 queries per run and coverage. The published curves are pictures; what the text says of
-them is checked. Writes mdr_fig2.csv, .svg and .md.
+50 runs, where the paper has 1000; 40 queries per run and coverage. The published curves are pictures; statements about
+them in the text are checked. Writes mdr_fig2.csv, .svg and .md.
 """
 
 from itertools import pairwise

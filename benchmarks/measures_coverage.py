@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of measures: shares in groups, risks, odds, means, ordinal association.
+"""Coverage of the 95 % intervals of measures: proportions in groups, risks, odds, means, ordinal association.
 
 Takes ten minutes; 500 data sets a setting. Tables, mechanisms and numbers of records are those of derived_coverage.py, half
 of them drawn at random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an
@@ -9,7 +9,7 @@ the test counts, and of the first CHECKED data sets the printed interval is comp
 with an infinite limit or one at the end of the range. A coverage of 95 % measured by 500 data sets has standard error 1 %:
 one setting in 50 comes out below 93 % by chance. Writes results/measures_coverage.csv and .md.
 
-Small groups have a page of their own: shares of 2–20 % of the people, ε 0.5..1.4, 2,000 to 30,000 records, the group a
+Small groups have a separate page: shares of 2–20 % of the people, ε 0.5..1.4, 2,000 to 30,000 records, the group a
 category or two conditions; a share in it, and the difference from another group. Widths are compared with those of an interval
 of the Cramér–Rao error (Fisher information of the reports, numerical derivatives) around an estimate that attains it, cut to
 the range, and with those of the profile likelihood of tables without negative cells by its χ² law. Writes
@@ -98,10 +98,12 @@ def page(rows: list[dict[str, object]]) -> str:
     two_sided = np.array([r["too low"] > 0 and r["too high"] > 0 for r in rows])
     lines = [
         "# Coverage of the 95 % intervals of measures",
-        f"Made by `benchmarks/measures_coverage.py`: {RUNS // PART} data sets for each of {len(rows)} settings, half of the "
+        f"Made by `benchmarks/measures_coverage.py`: {RUNS // PART} data sets for each of {len(rows)} settings, half "
+        "of the "
         "tables drawn at random. An interval is printed for every data set, and all count.",
         f"Coverage: {cover.mean():.1%} on average, least {cover.min():.1%}, most {cover.max():.1%}; below 93 % in "
-        f"{np.sum(cover < LEAST)} of {len(rows)} settings, 93–97 % in {np.sum((cover >= LEAST) & (cover <= MOST))}. In the "
+        f"{np.sum(cover < LEAST)} of {len(rows)} settings, 93–97 % in {np.sum((cover >= LEAST) & (cover <= MOST))}. "
+        "In the "
         f"{two_sided.sum()} settings where intervals miss on both sides: {cover[two_sided].mean():.1%} on average. "
         "Coverage above 97 % comes from ends of ranges, where only one limit can miss or none.",
         markdown(rows, three_decimals),
@@ -109,7 +111,8 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n\n".join(lines)
 
 
-# A part of the data sets; widths are means over some of these, and the profile likelihood is computed at so many shares.
+# A part of the data sets; widths are means over some of these, and the profile likelihood is computed at so many
+# shares.
 GROUPS, PART, WIDE, GRID = 24, 4, 40, 41
 # Beyond this share of the range an error leaves the whole range possible.
 HIDDEN, WIDER, OFTEN = 1 / 3, 1.3, 0.985
@@ -211,9 +214,12 @@ def groups_page(rows: list[dict[str, object]]) -> str:
     ):
         held, ratio = cover[chosen_], wide[chosen_]
         lines.append(
-            f"Where the attainable error is {said} of the range ({held.size} settings): coverage {held.mean():.1%} on average, "
-            f"{held.min():.1%} to {held.max():.1%}, below 93 % in {np.sum(held < LEAST)}; widths {np.median(ratio):.2f} times "
-            f"the attainable one in the median, {ratio.max():.2f} at most; covered in more than {OFTEN:.1%} with a width of "
+            f"Where the attainable error is {said} of the range ({held.size} settings): coverage {held.mean():.1%} on "
+            "average, "
+            f"{held.min():.1%} to {held.max():.1%}, below 93 % in {np.sum(held < LEAST)}; widths "
+            f"{np.median(ratio):.2f} times "
+            f"the attainable one in the median, {ratio.max():.2f} at most; covered in more than {OFTEN:.1%} with a "
+            "width of "
             f"more than {WIDER:g} times it in {np.sum((held > OFTEN) & (ratio > WIDER))}."
         )
     against = numbers["width"] / numbers["profile"]
@@ -295,7 +301,8 @@ def sparse_page(rows: list[dict[str, object]], wide: list[dict[str, object]]) ->
     ]
     lines = [
         "# Coverage of 95 % intervals in groups of 6 to 100,000, and their widths without noise",
-        f"Made by `benchmarks/measures_coverage.py`: {rows[0]['runs']} data sets for each of {SPARSE} settings and four "
+        f"Made by `benchmarks/measures_coverage.py`: {rows[0]['runs']} data sets for each of {SPARSE} settings and "
+        "four "
         f"measures. Coverage {cover.mean():.1%} on average, {cover.min():.1%} to {cover.max():.1%}; below 91.5 % in "
         f"{np.sum(cover < 0.915)} of {cover.size}. ε = {NOISE[0]:g} is next to no noise.",
         markdown(by_noise, three_decimals),

@@ -2,8 +2,8 @@
 
 Takes two minutes. 100 settings, all drawn at random: tables of 2 × 2 × 2 to 3 × 3 × 3 with log odds and log odds ratios from a
 normal law, so that some cells are rare; one pair of attributes, two or all three associated, or all at once; 1000 to 100,000
-records, ε_i of 0.5 to 6, randomized by Kronecker's mechanism, the optimum and the optimum that keeps pairs. 2000 data sets
-each: standard error 0.5 %.
+records, ε_i of 0.5 to 6, randomized by independent randomized response, the optimum and the optimum that keeps pairs.
+2000 data sets each: standard error 0.5 %.
 
 An interval holds the values around its estimate that the score test does not reject, so it covers where the true value is not
 rejected, unless it ends between the two. Of the first CHECKED data sets of each setting intervals are made, and those that
@@ -107,11 +107,14 @@ def main() -> None:
         "# Coverage of intervals of log-linear coefficients at 95 %",
         f"{RUNS} data sets in each of {SETTINGS} settings; {len(shown)} of them print intervals, of "
         f"{sum(r['coefficients'] for r in shown)} coefficients: "
-        f"{np.mean(means):.4f} on average over settings ({min(means):.4f} to {max(means):.4f}), {min(lowest):.4f} for the "
-        f"worst coefficient; {sum(x < LEAST for x in lowest)} settings have one below {LEAST:g}. The others print none: the "
+        f"{np.mean(means):.4f} on average over settings ({min(means):.4f} to {max(means):.4f}), {min(lowest):.4f} for "
+        "the "
+        f"worst coefficient; {sum(x < LEAST for x in lowest)} settings have one below {LEAST:g}. The others print "
+        "none: the "
         "mechanism hides an interaction, or the records show the model's margins no better than "
         f"{LEAST_WORTH:g} true ones a cell would.",
-        f"Of {checked} printed intervals {truth} leave out a true value that their test does not reject, and {estimate} their "
+        f"Of {checked} printed intervals {truth} leave out a true value that their test does not reject, and "
+        f"{estimate} their "
         "own estimate.",
         markdown(rows, three_decimals),
     )

@@ -2,9 +2,9 @@
 
 Takes twenty minutes. 64 settings, two thirds of them drawn at random: tables of 2 × 2 × 2 to 3 × 3 × 3, up to six strata, some
 of them with 1 % of the people or fewer, categories that are rare or absent within a stratum, 1000 to 100,000 records, ε_i of
-0.5 to 6, randomized by Kronecker's mechanism, the optimum and the optimum that keeps pairs. 20,000 data sets each: standard
-errors of 0.15 % and 0.02 %. A row that comes out outside is measured once more with 60,000 new data sets, and only these
-figures count then. Levels are those of the data sets that have a p-value.
+0.5 to 6, randomized by independent randomized response, the optimum and the optimum that keeps pairs. 20,000 data sets
+each: standard errors of 0.15 % and 0.02 %. A row outside these limits is measured once more with 60,000 new data sets,
+and only these figures count then. Levels are those of the data sets that have a p-value.
 
 Settings, simulations and verdicts are as in test_levels.py. Of two binary attributes the trend is the association, and is left
 out. Writes results/model_levels.csv and .md.
@@ -181,12 +181,18 @@ def main() -> None:
         rows,
         "# Type I error of tests within strata and of log-linear models, at nominal 5 % and 0.1 %",
         f"{RUNS} data sets in each of {rows[-1]['setting']} settings, and {MORE_RUNS} new ones for each of the "
-        f"{sum(r['runs'] == MORE_RUNS for r in rows)} rows that were outside at first. Within: 4–6 % and 0.05–0.2 % of the "
-        "data sets that have a p-value. Refused: in at least half of the data sets the records show the smaller model's "
-        f"margins no better than {LEAST_WORTH:g} true ones a cell would, or what is tested no better than {LEAST_SHOWN:g}, or "
-        "the mechanism hides it. Stated: outside, and most results say what was measured, because the records show what "
-        f"is tested no better than {FAINTLY_SHOWN:g} true ones would. Expected: records in the rarest report; worth: true "
-        "records a cell, of the faintest margin; shown: of what is tested; refused: share of data sets without a p-value; "
+        f"{sum(r['runs'] == MORE_RUNS for r in rows)} rows that were outside at first. Within: 4–6 % and 0.05–0.2 % "
+        "of the "
+        "data sets that have a p-value. Refused: in at least half of the data sets the records show the smaller "
+        "model's "
+        f"margins no better than {LEAST_WORTH:g} true ones a cell would, or what is tested no better than "
+        f"{LEAST_SHOWN:g}, or "
+        "the mechanism hides it. Stated: outside, and most results say what was measured, because the records show "
+        "what "
+        f"is tested no better than {FAINTLY_SHOWN:g} true ones would. Expected: records in the rarest report; worth: "
+        "true "
+        "records a cell, of the faintest margin; shown: of what is tested; refused: share of data sets without a "
+        "p-value; "
         "simulated: share of p-values from drawn tables.",
         markdown(summary(rows), three_decimals),
         "## All settings",

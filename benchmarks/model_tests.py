@@ -1,4 +1,4 @@
-"""P-values of many tables at once of the tests of one log-linear model against another, for benchmarks that draw tables."""
+"""P-values of tests between log-linear models for many tables at once, for benchmarks that simulate tables."""
 
 from dataclasses import dataclass
 

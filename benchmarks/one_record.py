@@ -1,4 +1,4 @@
-"""The first picture: what happens to one person's record, and what many such records say.
+"""The first picture: one person's record before and after randomization, and estimates from many records.
 
 The person is the first one of the bundled Adult records, the design the smallest total for ε_i = 1 with pairs kept, and the
 draws are seeded so that the picture stays the same. Seconds to run.
@@ -72,7 +72,8 @@ def picture(
     below.suptitle(f"3  Estimates from {people:,} such reports", fontsize=10.5, x=0.02, ha="left")
     times = math.ceil(math.exp(epsilon))
     below.supxlabel(
-        f"Total ε = {epsilon:.2f}: a report is at most {times} times as likely\nunder one true record as under another.",
+        f"Total ε = {epsilon:.2f}: a report is at most {times} times as likely\nunder one true record as under "
+        "another.",
         fontsize=9,
     )
     axes.set_ylim(bottom=-1.4)  # space for the legend

@@ -1,7 +1,7 @@
-"""The papers' pages: published, ours, and why they differ, for every figure and table of the five papers.
+"""The papers' pages: published numbers, ours, and the reasons for differences, for all figures and tables.
 
-A page's text stands in ``papers/NAME.md`` beside this script; what it says in numbers is taken from the kept results when the
-page is made, so that a page cannot say what the results do not. Writes docs/papers/.
+A page's text is in ``papers/NAME.md`` next to this script; its numbers are taken from the kept results when the page is
+made, so they always agree with the results. Writes docs/papers/.
 
 A template may use
 

@@ -1,6 +1,6 @@
-"""Numbers behind statements of the papers that no figure or table shows. MDR §2.3, §6.5; RIJ §3.1 to §3.5; RVL §3.2, §4.3.
+"""Numbers for statements of the papers that are not in a figure or table. MDR §2.3, §6.5; RIJ §3.1 to §3.5; RVL §3.2, §4.3.
 
-A statement that holds is shown to hold, one that does not is shown with the number that says so. Reads mdr_fig2.csv and
+Each statement is confirmed, or refuted with a number. Reads mdr_fig2.csv and
 mdr_tables.csv. Writes paper_claims.md.
 """
 
@@ -243,11 +243,13 @@ def main() -> None:
     write_text(
         "paper_claims.md",
         "# MDR §2.3: error propagation",
-        f"Of {MATRICES} random symmetric matrices each, against randomized response at the same ε; {DRAWS} random errors of λ̂.",
+        f"Of {MATRICES} random symmetric matrices each, against randomized response at the same ε; {DRAWS} random "
+        "errors of λ̂.",
         markdown(propagation()),
         "# MDR §6.5: what the text says of its experiments",
         markdown(trends()),
-        f"The absolute error of RR-Independent (Fig. 2) is {absolute[0.4]:.1f} at σ = 0.4 and {absolute[0.6]:.1f} at σ = 0.6.",
+        f"The absolute error of RR-Independent (Fig. 2) is {absolute[0.4]:.1f} at σ = 0.4 and {absolute[0.6]:.1f} at "
+        "σ = 0.6.",
         f"RR-Independent, p = {MDR_FIG2_RETENTION}, σ = {MDR_TABLE_SIGMA}, {RUNS * QUERIES} queries each:",
         markdown(more_attributes()),
         "# RIJ §3.1: three attributes of Adult",

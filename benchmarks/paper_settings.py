@@ -1,7 +1,7 @@
-"""What the five papers set for their figures and tables, and what they print: in this one place.
+"""Settings and printed numbers of the figures and tables of the five papers.
 
-The scripts draw with these, the papers' pages show them (``listed``), and a test compares both with the papers. Where a paper's
-text leaves a range open, its authors' public code has it; that is said.
+The scripts draw with these, the papers' pages show them (``listed``), and a test compares both with the papers. A range
+that a paper's text leaves open is from its authors' public code, with a remark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ POR_EPSILONS = {3: (1, 8), 5: (1, 8), 7: (1, 8), 10: (2, 8)}
 # Figs. 3, 4: this ε_i, a whole number of categories uniform from the first to the last, both included
 POR_EPSILON = 3.0
 POR_SIZES = {3: (2, 15), 5: (2, 9), 7: (2, 6), 10: (2, 4)}
-# Fig. 5: people, cells of allele × status, ε_i; the printed errors are those of the authors' public code, means of ten runs
+# Fig. 5: people, cells of allele × status, ε_i; the printed errors are those of the authors' public code, means of ten
+# runs
 POR_PEOPLE, POR_CELLS, POR_SNP_EPSILONS = 2000, 4, (3, 5)
 POR_FIG5 = {
     "heuristic": {
@@ -27,7 +28,8 @@ POR_FIG5 = {
         **{60: 64.462, 70: 63.502, 80: 62.309, 90: 63.421, 100: 63.588},
     },
 }
-# Table I: numbers of categories, ε_i, and seconds by k, with the digits and the sizes beyond it that the public code printed
+# Table I: numbers of categories, ε_i, and seconds by k, with the digits and the sizes beyond it that the public code
+# printed
 POR_TIMED_SIZES = (2, 5)
 POR_TIMED_EPSILONS = (1, 10)
 POR_SECONDS = {

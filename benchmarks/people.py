@@ -1,4 +1,4 @@
-"""People whose records several scripts randomize: of the 1000 Genomes Project, and applicants to Berkeley in 1973."""
+"""Records that several scripts randomize: of the 1000 Genomes Project, and applicants to Berkeley in 1973."""
 
 import csv
 import gzip

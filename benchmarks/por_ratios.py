@@ -1,4 +1,4 @@
-"""POR Figs. 1–4: total ε of POR's heuristic and of its optimum against Kronecker's, and the heuristic against the optimum.
+"""POR Figs. 1–4: ratios of total ε between POR's heuristic, its optimum, and independent randomized response.
 
 Settings of the paper, as its authors' public code has them (https://github.com/ay0408/Optimized-RR), from paper_settings.py:
 the ranges of ε_i (Figs. 1, 2; sorted by Σε_i) and of the numbers of categories (Figs. 3, 4; sorted by Σr_i) depend on k.
@@ -23,7 +23,8 @@ QUICK = True
 SEED = 0
 # "Almost exact": the heuristic's total within one percent of the optimum's.
 CLOSE = 0.01
-# §V-A's reverse example is of Fig. 1 (c): so many attributes, these totals in nats, so many random proportions of the ε_i.
+# §V-A's reverse example is of Fig. 1 (c): so many attributes, these totals in nats, so many random proportions of the
+# ε_i.
 SHARED, TOTALS, PROPORTIONS = 7, (10.0, 15.0, 20.0), 20
 # Below this an achieved ε_i is the requested one.
 SAME = 1e-9
@@ -159,7 +160,8 @@ def claims(rows: list[dict[str, object]]) -> list[str]:
         "- The ratios of a larger k spread less (Fig. 1; standard deviation of optimum over Kronecker, by k): "
         + ", ".join(f"{s:.3f}" for s in spread)
         + ".",
-        "- Above some Σε_i the heuristic is almost exact (Fig. 2). The paper finds that threshold roughly proportional to k; "
+        "- Above some Σε_i the heuristic is almost exact (Fig. 2). The paper finds that threshold roughly "
+        "proportional to k; "
         "here Σε_i/k is "
         + (", ".join(f"{e:.2f}" for e in each) or "without a threshold")
         + (", so that it grows faster than k." if len(each) == len(POR_COUNTS) and each == sorted(each) else "."),
@@ -202,12 +204,14 @@ def main() -> None:
     write_text(
         "por_ratios.md",
         "# POR Figs. 1–4: totals against Kronecker's, and the heuristic against the optimum",
-        f"{POR_SETS} sets for each k, all methods at the ε_i that the heuristic achieved. The published figures are pictures "
+        f"{POR_SETS} sets for each k, all methods at the ε_i that the heuristic achieved. The published figures are "
+        "pictures "
         "without numbers.",
         markdown(summary(rows)),
         "\n".join(claims(rows)),
         "# §V-A: a total, shared out",
-        f"k = {SHARED}, {POR_CATEGORIES} categories, {PROPORTIONS} random proportions of the ε_i, scaled until the optimum's "
+        f"k = {SHARED}, {POR_CATEGORIES} categories, {PROPORTIONS} random proportions of the ε_i, scaled until the "
+        "optimum's "
         "total is the given one.",
         markdown(shared_out()),
     )

@@ -2,8 +2,8 @@
 
 The comparison that none of the papers makes: MDR's count queries on Adult, σ = 0.1..0.9, at the totals Σ|ε_A| that
 its p = 0.1, 0.3, 0.5, 0.7 stand for (7.3, 8.8, 12.2, 19.0 nats). Every method releases one record at that total.
-Clusters come from the true data's V at no cost, as in MDR's tables, so RR-Clusters is flattered: to find them
-privately costs ε on top.
+Clusters come from the true data's V at no cost, as in MDR's tables, which favours RR-Clusters: finding them privately
+costs additional ε.
 
 Takes two minutes: 20 randomizations of all records per method and total, 100 queries each per coverage. Writes
 protocols_comparison.csv, .svg and .md.
@@ -24,8 +24,8 @@ from optrr_solvers.laws.few_changes import retention_epsilons
 
 SEED = 0
 QUERIES = 100
-# The smallest ε of a design. It stands for an attribute of which nothing is said: MDR's binary attributes at p = 0.5 have
-# exactly 0, which a design cannot have.
+# The smallest ε of a design. It stands for an attribute of which nothing is said: MDR's binary attributes at p = 0.5
+# have exactly 0, which a design cannot have.
 SILENT = 1e-3
 
 

@@ -1,4 +1,4 @@
-"""How cost grows: dependence acquisition and clustering against m and n, as fitted exponents next to the papers' orders.
+"""Growth of the cost of dependence acquisition and clustering in m and n: fitted exponents next to the papers' orders.
 
 Takes a minute. Sent bytes are counted from the messages of real runs; times are processor seconds of one thread, least of
 three. Writes protocols_costs.csv, .svg and .md.
@@ -135,7 +135,8 @@ def sizes_and_times() -> list[str]:
         "",
         markdown(rows),
         "",
-        "Both grow in proportion to the number of other parties. One dishonest party can move counts between the cells of a "
+        "Both grow in proportion to the number of other parties. One dishonest party can move counts between the "
+        "cells of a "
         "table unseen; nobody learns more of anybody's record by that.",
     ]
 

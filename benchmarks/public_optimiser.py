@@ -1,4 +1,4 @@
-"""Mixtures of questions beside a public optimiser of whole mechanisms, on 40 random domains of at most 64 cells.
+"""Mixtures of local queries compared with a public optimiser of whole mechanisms, on 40 random domains of at most 64 cells.
 
 McKenna, Maity, Mazumdar & Miklau (2020), *A workload-adaptive mechanism for linear queries under local differential
 privacy*, climb to a whole matrix Q(y|x) by projected gradients. Their code (workload-factorization-mechanism) is run where
@@ -157,7 +157,8 @@ def report(rows: list[dict]) -> str:
     lines = [
         f"{len(rows)} random domains of at most {MOST_CELLS} cells: error over the bound for any mechanism.",
         f"The public optimiser is more accurate than the mixture, by more than {BETTER:.1%}, in {len(worse)} of them;",
-        f"its error is {gains.min():.4f} to {gains.max():.3f} times the mixture's, {np.median(gains):.3f} in the middle.",
+        f"its error is {gains.min():.4f} to {gains.max():.3f} times the mixture's, {np.median(gains):.3f} in the "
+        "middle.",
         "",
         "| tables | categories | total ε | " + " | ".join(SHOWN) + " |",
         "|---" * (len(SHOWN) + 3) + "|",

@@ -1,6 +1,6 @@
-"""Errors that published ways of asking have for a workload of tables, at the uniform population and one total ε.
+"""Errors of published protocols for a workload of tables, at the uniform population and one total ε.
 
-All are Σ weight n E‖π̂ − π‖² of estimates without bias, as :mod:`optrr_solvers.allocation.workload` means it.
+All are Σ weight n E‖π̂ − π‖² of unbiased estimates, as :mod:`optrr_solvers.allocation.workload` means it.
 
     groups   CALM (Zhang, Wang, Li, He & Chen 2018): everybody is in the group of one view, a set of ℓ attributes, and reports
              its cell by randomized response or optimised unary encoding. Views cover all tables. Their consistency step is

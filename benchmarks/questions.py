@@ -1,6 +1,6 @@
-"""What mixtures of questions reach for other sizes than Adult's, and for required variances or standard errors.
+"""Errors of mixtures of local queries for other sizes than Adult's, and for required variances or standard errors.
 
-Also what mixtures that keep records reach, beside the best law of change sets (``optrr.allocate``).
+Also errors of mixtures that keep records, compared with the best noise distribution of ``optrr.allocate``.
 
 Takes three minutes. Writes questions.csv, kept_records.csv, required_variances.csv, required_errors.csv, questions.md.
 """
@@ -112,7 +112,8 @@ def report(mixed: list[dict], keeping: list[dict], needed: list[dict], wanted: l
         lines.append(f"| {name} | " + " | ".join(over.get(t, "–") for t in TOTALS) + " |")
     lines += [
         "",
-        "The same where records are kept (mixtures of questions / the best law of change sets), and how large the error of all "
+        "The same where records are kept (mixtures of questions / the best law of change sets), and how large the "
+        "error of all "
         "tables of three attributes, which were not asked for, is beside that law's.",
         "",
         "| attributes | ε | questions | over the bound | change sets | three attributes |",

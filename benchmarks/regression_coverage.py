@@ -1,4 +1,4 @@
-"""Regressions: coverage of 95 % intervals, levels of tests, and how near printed errors are to the least attainable ones.
+"""Regressions: coverage of 95 % intervals, levels of tests, and printed standard errors relative to the least attainable ones.
 
 Takes twenty minutes. A grid of linear models of one population, ε_i and n, and a hundred settings drawn at random: families,
 number, sizes and kinds of predictors, two to four of them, their joint law, ε_i in 1..4 for each attribute, which of them are
@@ -8,9 +8,9 @@ The truth is the regression of the population: the equations solved at the exact
 parameter, and one for each term of several columns, which has a test and no interval; thresholds of ordered outcomes have an
 interval and no test. An interval holds the truth where the test of the truth does not reject, or where the search for its end
 stops before it; of the first CHECKED data sets the printed interval is compared with that. "none" is the share of data sets
-without an interval: no solution, or other predictors that cannot be told from noise; "covered" counts the others, and "endless"
-is the share, among those compared, with an infinite end. "attainable" is the least standard error that any regular estimate
-can have (:func:`attainable`), and "printed" the median of those that are printed.
+without an interval: no solution, or other predictors that are not distinguishable from noise; "covered" counts the
+others, and "endless" is the share, among those compared, with an infinite end. "attainable" is the least standard error
+that any regular estimate can have (:func:`attainable`), and "printed" the median of those that are printed.
 
 The test of the truth is made as that of 0 is, of all data sets, whether or not they have estimates. "no test" is the share in
 which the hypothesis has no solution; "rejected" is of the others.
@@ -395,21 +395,31 @@ def page(rows: list[dict[str, object]]) -> str:
     usual, far = (np.array([together(of, level) for of in by.values()]) for level in LEVELS)
     lines = [
         "# Regressions: coverage, levels, and what the printed errors are worth",
-        f"Made by `benchmarks/regression_coverage.py`: {RUNS} data sets for each of {len(by)} settings, {len(parameters)} "
+        f"Made by `benchmarks/regression_coverage.py`: {RUNS} data sets for each of {len(by)} settings, "
+        f"{len(parameters)} "
         f"parameters and {len(rows) - len(parameters)} terms of several columns; "
         f"{sum(of[0]['rarest'] < RARE for of in by.values())} settings have a category below {RARE:.0%}.",
-        f"Printed p-values of the truth reject {np.nanmean(usual):.2%} at 5 % and {np.nanmean(far):.3%} at 0.1 % on average; "
-        f"by setting {np.nanmin(usual):.2%}–{np.nanmax(usual):.2%} at 5 % ({np.sum((usual >= 0.04) & (usual <= 0.06))} of "
-        f"{np.sum(~np.isnan(usual))} within 4–6 %), where chance alone moves a row by {np.sqrt(0.05 * 0.95 / RUNS):.2%}.",
-        f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {np.nanmin(cover):.2%}, most "
-        f"{np.nanmax(cover):.2%}. No interval is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one "
+        f"Printed p-values of the truth reject {np.nanmean(usual):.2%} at 5 % and {np.nanmean(far):.3%} at 0.1 % on "
+        "average; "
+        f"by setting {np.nanmin(usual):.2%}–{np.nanmax(usual):.2%} at 5 % "
+        f"({np.sum((usual >= 0.04) & (usual <= 0.06))} of "
+        f"{np.sum(~np.isnan(usual))} within 4–6 %), where chance alone moves a row by "
+        f"{np.sqrt(0.05 * 0.95 / RUNS):.2%}.",
+        f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least "
+        f"{np.nanmin(cover):.2%}, most "
+        f"{np.nanmax(cover):.2%}. No interval is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} "
+        "for one "
         f"parameter. {int(differ.sum())} of {len(parameters) * CHECKED} printed intervals disagree with the test. "
-        f"{int(wide.sum())} parameters have intervals that are {WIDE:g} times wider than attainable and cover more than "
+        f"{int(wide.sum())} parameters have intervals that are {WIDE:g} times wider than attainable and cover more "
+        "than "
         f"{TOO_SURE:.1%}.",
-        f"Of {telling.sum()} parameters that can be known to ± {TELLING:g}, the attainable error is {np.median(worth):.3f} of "
+        f"Of {telling.sum()} parameters that can be known to ± {TELLING:g}, the attainable error is "
+        f"{np.median(worth):.3f} of "
         f"the printed one at the median, and {worth.min():.3f} at the least ({np.sum(worth < LEAST_WORTH)} below "
-        f"{LEAST_WORTH:g}); its square, the relative efficiency, is {np.median(worth) ** 2:.3f} and {worth.min() ** 2:.3f}.",
-        "| family | rarest category | settings | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | "
+        f"{LEAST_WORTH:g}); its square, the relative efficiency, is {np.median(worth) ** 2:.3f} and "
+        f"{worth.min() ** 2:.3f}.",
+        "| family | rarest category | settings | parameters | covered | least | rejects at 0.05 | at 0.001 | no "
+        "interval | "
         "endless | attainable/printed | least |\n|" + "---|" * 12 + "\n" + "\n".join(grouped(rows)),
         markdown(rows, three_decimals),
     ]

@@ -1,8 +1,8 @@
 """Coverage of regressions in sampled populations: weights, strata and clusters.
 
 Takes three minutes; 200 samples of each of 16 settings. Settings are drawn at random as those of `weighted_coverage.py`; an
-interval holds the truth where its test does not reject it. The truth is what the model would be fitted to in the whole
-population, which follows none exactly.
+interval holds the truth where its test does not reject it. The truth is the fit of the model to the whole population,
+which follows no model exactly.
 
 Writes results/regression_weighted.md.
 """
@@ -120,10 +120,14 @@ def main() -> None:
     write_text(
         "regression_weighted.md",
         "# Regressions of sampled populations",
-        f"Made by `benchmarks/regression_weighted.py`: {RUNS} samples for each of {SETTINGS} settings drawn at random,\n"
-        "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals that\n"
-        "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of no\n"
-        "weights. No population follows the model exactly, and what it would be fitted to is the truth. Fewer are covered\n"
+        f"Made by `benchmarks/regression_weighted.py`: {RUNS} samples for each of {SETTINGS} settings drawn at "
+        "random,\n"
+        "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals "
+        "that\n"
+        "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of "
+        "no\n"
+        "weights. No population follows the model exactly, and what it would be fitted to is the truth. Fewer are "
+        "covered\n"
         "where so few records stand for so many people that degrees of freedom are few for n, and the model is wrong.",
         markdown(rows, three_decimals),
     )

@@ -1,4 +1,4 @@
-"""RIJ as published, by rounding expected counts, and beside it with reports really drawn: §3.3, Figs. 1–8 and Table 1.
+"""RIJ as published, by rounding expected counts, and with simulated reports: §3.3, Figs. 1–8 and Table 1.
 
 RIJ draws no reports: its example and figures round the expected randomized counts to whole people (§3.5 treats λ̂ − λ as a
 rounding error of at most 1/n), so its RR-Ind-Joint errs in the order of 1/n. Reports that people send scatter in the order of
@@ -270,16 +270,21 @@ def main() -> None:
     write_text(
         "rij.md",
         "# RIJ §3.3: the example",
-        "RIJ observes (0.3, 0.2, 0.2, 0.3) and prints the estimate and MAE of (0.3, 0.2, 0.3, 0.3), which are its expected "
+        "RIJ observes (0.3, 0.2, 0.2, 0.3) and prints the estimate and MAE of (0.3, 0.2, 0.3, 0.3), which are its "
+        "expected "
         "shares rounded to tenths, and the V of the former.",
         markdown(small),
         "# Figs. 5–8",
-        "Rounded: RIJ's expected counts, rounded to whole people. Drawn: reports drawn as people would send them, mean of "
+        "Rounded: RIJ's expected counts, rounded to whole people. Drawn: reports drawn as people would send them, "
+        "mean of "
         f"{RUNS} randomizations.",
         markdown(trends(rows)),
-        f"With real reports RR-Ind-Joint is not the more accurate one at RIJ's own setting (ε = {RIJ_BASE['epsilon']:g}, n = "
-        f"{RIJ_BASE['n']}, d = {RIJ_BASE['d']}, V = {RIJ_BASE['v']}): its MAE is {joint:.3g} where RR-Ind has {alone:.2g}, "
-        f"{joint / alone:.1f} times as much. It has no bias; what it pays is variance, and it wins once n or ε is large enough "
+        "With real reports RR-Ind-Joint is not the more accurate one at RIJ's own setting (ε = "
+        f"{RIJ_BASE['epsilon']:g}, n = "
+        f"{RIJ_BASE['n']}, d = {RIJ_BASE['d']}, V = {RIJ_BASE['v']}): its MAE is {joint:.3g} where RR-Ind has "
+        f"{alone:.2g}, "
+        f"{joint / alone:.1f} times as much. It has no bias; what it pays is variance, and it wins once n or ε is "
+        "large enough "
         "for that to fall below the bias of RR-Ind.",
         markdown(rows),
         "# Table 1",

@@ -1,4 +1,4 @@
-"""Every way of asking for tables that is known here, at one total ε on three real sets of people, over what none can be below.
+"""Errors of all known protocols for tables at one total ε on three real data sets, relative to the lower bound.
 
 Adult, Berkeley's admissions and markers of the 1000 Genomes Project; all pairs, and all one-way tables for ways that give no
 more. Errors are n E‖π̂ − π‖² summed over the tables. *Predicted* ones are of estimates without bias, at the uniform
@@ -246,7 +246,8 @@ def picture(rows: list[dict], drawn: list[dict]) -> None:
 def report(rows: list[dict], drawn: list[dict]) -> str:
     ways = [*OURS, *PUBLISHED]
     lines = [
-        "Error over the bound that no mechanism passes whose estimates have no bias at the uniform population. The smallest",
+        "Error over the bound that no mechanism passes whose estimates have no bias at the uniform population. The "
+        "smallest",
         "of a row is **bold**, also where it is not ours. The first three are this project's.",
         "",
         "| tables | people | total ε | bound | " + " | ".join(ways) + " |",
@@ -262,8 +263,10 @@ def report(rows: list[dict], drawn: list[dict]) -> str:
         )
     lines += [
         "",
-        "Empty: SMP and RS+FD give no pairs (at most one answer of a report is true). The public optimiser holds a whole",
-        f"matrix and is run up to {MOST_CELLS} cells, at five totals; Adult has millions of cells, the genomes thousands.",
+        "Empty: SMP and RS+FD give no pairs (at most one answer of a report is true). The public optimiser holds a "
+        "whole",
+        f"matrix and is run up to {MOST_CELLS} cells, at five totals; Adult has millions of cells, the genomes "
+        "thousands.",
     ]
     losses = [(r, w) for r in rows for w in PUBLISHED if r[w] < min(r[o] for o in OURS) * 0.999]
     said = (f"{w} on {r['people']}'s {r['tables']} at ε = {r['total']:g} ({r[w]:.4g})" for r, w in losses)
@@ -271,7 +274,8 @@ def report(rows: list[dict], drawn: list[dict]) -> str:
         "",
         "Published ways more accurate than all of ours, by more than 0.1 %: " + ("; ".join(said) or "none") + ".",
         "",
-        f"Drawn, {RUNS} runs. Pairs: n × squared error around the people's own shares, over the bound, with all people; HDG,",
+        f"Drawn, {RUNS} runs. Pairs: n × squared error around the people's own shares, over the bound, with all "
+        "people; HDG,",
         "TDG and projected tables are biased, so that the bound does not bind them and the number of people matters.",
         f"One-way: reports of multi-freq-ldpy on {LIBRARY_PEOPLE:,} people, their squared error over its prediction.",
         "",

@@ -1,13 +1,14 @@
-"""How many cells a second are randomized: the automaton, plain numpy, and multi-freq-ldpy.
+"""Cells randomized per second: the automaton, plain numpy, and multi-freq-ldpy.
 
 Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundred (sizes 2..5, ε_i 1..3, a ball on a
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
 best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor.
 
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's
-generator, as a page of code would have it. It is no match in privacy, because its total is Kronecker's, nor in the quality of
-its random numbers. ``direct``: the sampler that a law has for where its automaton would be too large (tables have none).
-multi-freq-ldpy runs one value a call, so it is given fewer records. Writes sampler_speed.csv and sampler_speed.md.
+generator, as a page of code would have it. It is not equivalent in privacy, because its total is Σ ε_i, nor in the
+quality of its random numbers. ``direct``: the sampler that a law has for where its automaton would be too large (tables
+have none). multi-freq-ldpy runs one value a call, so it is given fewer records. Writes sampler_speed.csv and
+sampler_speed.md.
 """
 
 import time
@@ -139,7 +140,8 @@ def main() -> None:
     write_text(
         "sampler_speed.md",
         "# Cells randomized a second",
-        f"Millions; on one core, best of {ROUNDS} in turns. ``direct`` is the sampler for laws whose automaton would be too "
+        f"Millions; on one core, best of {ROUNDS} in turns. ``direct`` is the sampler for laws whose automaton would "
+        "be too "
         "large, ``plain`` numpy's k-ary response, whose total is Kronecker's.",
         markdown([{"": name} | {str(row["array"]): row[name] for row in rows} for name in columns[1:]]),
     )

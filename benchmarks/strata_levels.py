@@ -1,10 +1,10 @@
-"""Type I error, at nominal 5 % and 0.1 %, of independence within strata where its p-values come from likelihood ratios.
+"""Type I error, at nominal 5 % and 0.1 %, of tests of independence within strata by likelihood ratios.
 
 Takes twelve minutes. 44 settings drawn at random: tables of 2 × 2 × 2 to 3 × 3 × 3 and up to six strata, in every second
 setting with a category or a stratum that less than 2 % of the people are in, 700 to 40,000 records, ε_i of 0.4 to 2.5,
-randomized by Kronecker's mechanism, the optimum and the optimum that keeps pairs. 300 data sets each: a standard error of 1.3
-% in a setting, and over all of 0.12 % and 0.02 %. A p-value ends with ten drawn statistics that reach the observed one, so
-that there are enough draws for 0.1 %.
+randomized by independent randomized response, the optimum and the optimum that keeps pairs. 300 data sets each: a
+standard error of 1.3 % in a setting, and over all of 0.12 % and 0.02 %. A p-value ends with ten drawn statistics that
+reach the observed one, so that there are enough draws for 0.1 %.
 
 Writes results/strata_levels.csv and .md.
 """
@@ -103,8 +103,10 @@ def main() -> None:
         "strata_levels",
         rows,
         "# Type I error of independence within strata by likelihood ratio, at nominal 5 % and 0.1 %",
-        f"{RUNS} data sets in each of {SETTINGS} settings. Worth and shown: medians of how many true records a cell would show "
-        "the margins within strata, and what is tested, as well; the score test that draws its law refuses below 10 and 0.5. "
+        f"{RUNS} data sets in each of {SETTINGS} settings. Worth and shown: medians of how many true records a cell "
+        "would show "
+        "the margins within strata, and what is tested, as well; the score test that draws its law refuses below 10 "
+        "and 0.5. "
         "By ratio: share of p-values that come from the likelihood ratio.",
         markdown(summary(rows), three_decimals),
         "## All settings",

@@ -1,9 +1,9 @@
-"""Reports that a survey's collector keeps in a second, on SQLite; writes benchmarks/results/survey_rate.json.
+"""Reports that a survey's collector stores per second, on SQLite; writes benchmarks/results/survey_rate.json.
 
-Rounds take three seconds. Beside the collector runs the same server with the same headers, group commit and database, but
-every body is stored as it came, unread: the ratio of the two is what checking, packing and counting once cost. Rounds of the
-two take turns, so that other work on the machine meets both. People are 64 connections that send their next report when the
-last one is acknowledged; a report has Adult's nine attributes; every acknowledgement waits for the disk. The processor's
+Rounds take three seconds. The reference is the same server with the same headers, group commit and database that stores
+every body unread: the ratio of the two is the cost of checking, packing and counting once. Rounds of the two take
+turns, so that other work on the machine meets both. People are 64 connections that send their next report when the last
+one is acknowledged; a report has Adult's nine attributes; every acknowledgement waits for the disk. The processor's
 seconds are those of the server's process alone.
 """
 

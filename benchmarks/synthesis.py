@@ -1,4 +1,4 @@
-"""Coverage of 95 % intervals that are combined from several synthetic data sets, for what is kept and for what is not.
+"""Coverage of 95 % intervals combined from several synthetic data sets, for statistics that are kept and others.
 
 Takes eight minutes; 200 surveys a setting. In each survey people are drawn from a population, randomized, and a log-linear
 model fitted to their reports; 20 sets as large as the survey are drawn from laws fitted anew, as ``synthesize(…, sets=20)``
@@ -198,7 +198,8 @@ def page(rows: list[dict[str, object]]) -> str:
             cells += [f"{np.nanmean([r[rule] for r in of]):.3f}" for rule in RULES]
             lines.append("| " + " | ".join([*cells, f"{np.nanmin([r['least'] for r in of]):.3f}"]) + " |")
     made = (
-        f"Made by `benchmarks/synthesis.py`: {RUNS} surveys for each of {len(settings())} settings. Coverage of 95 % intervals "
+        f"Made by `benchmarks/synthesis.py`: {RUNS} surveys for each of {len(settings())} settings. Coverage of 95 % "
+        "intervals "
         "on average over numbers and settings; the product of two predictors where the population has one."
     )
     table = head + "|" + "---|" * (len(RULES) + 5) + "\n" + "\n".join(lines)

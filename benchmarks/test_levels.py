@@ -1,11 +1,12 @@
 """Type I error, at nominal 5 % and 0.1 %, of every test that `optrr test` offers.
 
 Takes six minutes. 60 settings, more than half of them drawn at random: tables of 2 × 2 to 4 × 3 with absent and rare
-categories, 300 to 100,000 records, ε_i of 0.5 to 6, randomized by Kronecker's mechanism, the optimum and the optimum that
-keeps pairs; groups of unequal sizes for homogeneity. 20,000 data sets each: standard errors of 0.15 % and 0.02 %.
+categories, 300 to 100,000 records, ε_i of 0.5 to 6, randomized by independent randomized response, the optimum and the
+optimum that keeps pairs; groups of unequal sizes for homogeneity. 20,000 data sets each: standard errors of 0.15 % and
+0.02 %.
 
 Among some 400 rows, a few leave the limits by chance: at a true 0.1 %, 1 row in 200 counts fewer than 10 data sets of 20,000.
-A row that comes out outside, or below the limits and exact, is measured once more with 200,000 new data sets, and only these
+A row outside the limits, or below the limits and exact, is measured once more with 200,000 new data sets, and only these
 figures count then; the column of runs says where.
 
 p-values come from the code that `optrr test` runs, for many tables at once. Its simulations stop after 100 statistics that

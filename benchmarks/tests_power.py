@@ -2,9 +2,9 @@
 
 Takes two minutes. Three attributes of sizes 2, 3 and 2, ε_i of 1 to 6 for each, randomized jointly by the optimum that keeps
 pairs, 2,000 and 6,000 records. 2,000 data sets in each row, drawn from the true shares: standard errors of 1.1 % at most.
-Beside them what `optrr power` predicts, and how many times as many records give a power of 80 % as without randomization, by
-the same formula. Regressions test the coefficient of one attribute beside another: of b, as a number, on a, and of the odds of
-a on b, each beside c.
+Also the prediction of `optrr power`, and the ratio of the numbers of records for 80 % power with and without
+randomization, by the same formula. Regressions test the coefficient of one attribute beside another: of b, as a number,
+on a, and of the odds of a on b, each beside c.
 
 The genetic tests are in genomics_study.py. Writes results/tests_power.csv and .md.
 """
@@ -218,8 +218,10 @@ def main() -> None:
         "# Power of every test at 5 %, on randomized and on true records",
         f"{RUNS:,} data sets in each row: standard errors of 1.1 % at most. Predicted: by `optrr power`, with its "
         f"standard error, 0 where nothing was drawn. It is {100 * offered[0]:.1f} points off at most here, and at most "
-        f"{offered[1]:.1f} standard errors of the difference; of so many differences that are noise alone the largest is about "
-        f"2.8. The limit for regressions, which that command does not offer, is {100 * regressions[0]:.1f} points off at most. "
+        f"{offered[1]:.1f} standard errors of the difference; of so many differences that are noise alone the largest "
+        "is about "
+        f"2.8. The limit for regressions, which that command does not offer, is {100 * regressions[0]:.1f} points off "
+        "at most. "
         "Refused: the records hardly show what is held fixed; the power is that of the others. Times as many records: "
         f"of those that give {100 * WANTED:g} % without randomization.",
         markdown(rows, three_decimals),

@@ -1,6 +1,6 @@
-"""What `pip install optrr` brings, and how long commands take: weight.csv, weight.md.
+"""Size of the installation of optrr, and times of commands: weight.csv, weight.md.
 
-The last commit is installed into a virtual environment of its own, with the versions of constraints.txt. Sizes are those of the
+The last commit is installed into a separate virtual environment, with the versions of constraints.txt. Sizes are those of the
 whole environment. Times are the processor's, user and system, the least of seven runs: other work on the machine hardly moves
 them.
 """

@@ -1,4 +1,4 @@
-"""Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, beside unweighted ones.
+"""Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, and of unweighted ones.
 
 Takes twenty minutes; 400 samples a setting. Half of the settings are a grid of designs, ε_i and n over one population each;
 the other half are drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people
@@ -305,7 +305,8 @@ def page_of_measures(rows: list[dict[str, object]]) -> str:
     means = ", ".join(f"{name} {value:.1%}" for name, value in zip(names, covered.mean(axis=0), strict=True))
     lines = [
         "# Measures of weighted samples: coverage",
-        f"Made by `benchmarks/weighted_coverage.py`: {RUNS // PART} samples for each of {len(rows)} settings drawn at random.",
+        f"Made by `benchmarks/weighted_coverage.py`: {RUNS // PART} samples for each of {len(rows)} settings drawn at "
+        "random.",
         f"95 % intervals of weighted measures cover {covered.mean():.1%} on average, {covered.min():.1%} to "
         f"{covered.max():.1%} in {covered.size} combinations of setting and measure: {means}. Of the truths that tests "
         f"accept, {sum(row['differ'] for row in rows)} are left out by printed intervals. Unweighted intervals from "
@@ -358,14 +359,17 @@ def page(rows: list[dict[str, object]]) -> str:
     again = int(np.sum(column["runs"] == MORE_RUNS))
     lines = [
         "# Weighted estimates: bias and coverage",
-        f"Made by `benchmarks/weighted_coverage.py`: {RUNS} samples for each of {len(rows)} settings, {int(cells.sum())} "
+        f"Made by `benchmarks/weighted_coverage.py`: {RUNS} samples for each of {len(rows)} settings, "
+        f"{int(cells.sum())} "
         f"cells; half of the settings drawn at random. {MORE_RUNS} new ones for the {again} settings with a "
         f"cell below {USUAL:.1%} at first.",
         f"Weighted 95 % intervals cover {mean['covered']:.2%} on average, in the worst cell of all settings "
-        f"{worst.min():.2%}; below 93 % in the worst cell of {np.sum(worst < LEAST)} settings. The largest mean error of a "
+        f"{worst.min():.2%}; below 93 % in the worst cell of {np.sum(worst < LEAST)} settings. The largest mean error "
+        "of a "
         f"cell is {column['largest bias'].max():.2f} standard errors of the simulation. Linearised variances are "
         f"{ratio.min():.3f} to {ratio.max():.3f} of the true ones.",
-        f"Unweighted intervals from the same records cover {mean['unweighted covered']:.2%} on average; in the worst cell of "
+        f"Unweighted intervals from the same records cover {mean['unweighted covered']:.2%} on average; in the worst "
+        "cell of "
         f"the median setting {np.median(column['its worst cell']):.2%}. Their estimates are off by up to "
         f"{column['its largest error'].max():.3f}.",
         markdown(rows, three_decimals),

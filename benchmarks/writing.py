@@ -1,4 +1,4 @@
-"""How results are written: tables, pages and pictures in results/; and settings that are measured on all processors."""
+"""Writing of results: tables, pages and pictures in results/; and parallel evaluation of settings."""
 
 import csv
 import os

@@ -1,9 +1,10 @@
-"""Check a saved lower bound for every ε-LDP mechanism: `python proofs/check_any_mechanism.py < FILE`, in exact rationals.
+"""Check a saved lower bound for any ε-LDP mechanism in exact rationals: `python proofs/check_any_mechanism.py < FILE`.
 
-A pattern D of differing attributes has so many members in each group; y is spread over all such D. With Y_S = Σ_D y_D λ_S(D),
-λ_S(D) = Π_{i∈S∩D} −1/(r_i−1), with c_S = min over sets of β − Y_S, which must be ≥ 0 for all S ≠ ∅, Y = Y_∅ and g = e^ε − 1,
-error ≥ (Σ_S √(a_S c_S))² / max_p [β (p − p²) + Y p²] g²/(1 + gp)², a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i. One set holds for
-all p (the maximum is at most β² g²/4(β e^ε − Y)), several for p = 1/N, …, 1/2 each. Limits of energies are left out.
+A pattern is the number of differing attributes in each group; its y is spread evenly over all such sets D. With Y_S =
+Σ_D y_D λ_S(D), λ_S(D) = Π_{i∈S∩D} −1/(r_i−1), with c_S = min over sets of β − Y_S, which must be ≥ 0 for all S ≠ ∅, Y =
+Y_∅ and g = e^ε − 1, error ≥ (Σ_S √(a_S c_S))² / max_p [β (p − p²) + Y p²] g²/(1 + gp)², a_S = dim_S² Σ_{U⊇S}
+weight_U/Π_{i∈U} r_i. One set holds for all p (the maximum is at most β² g²/4(β e^ε − Y)), several for p = 1/N, …, 1/2
+each. Limits of energies are left out.
 """
 
 import itertools

@@ -1,8 +1,8 @@
-"""A tiny exact simplex: the independent reference of the proofs. Fractions throughout, Bland's rule, no tolerance.
+"""A small exact simplex method, the independent reference of the proofs: fractions, Bland's rule, no tolerance.
 
     minimise c·x  subject to  A x = b ≥ 0,  x ≥ 0
 
-by two phases on a dense tableau. For a few dozen rows; slow and obvious on purpose.
+by two phases on a dense tableau. For a few dozen rows; simple rather than fast.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Alike attributes: Q = 1 + m(d−f)/E[(mf−X)⁺], X ~ Binomial(m, d) (closed_form.alike_attributes, theory §3.3).
 
-Against the exact simplex over all 2^m change sets, in rationals, for small m; and symbolically why the density of the
-closed form has the flips asked for.
+Against the exact simplex over all 2^m change sets, in rationals, for small m; and symbolically that the density of the
+closed form has the requested flip probabilities.
 """
 
 import itertools

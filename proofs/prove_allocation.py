@@ -1,8 +1,8 @@
-"""Allocation: the convexity, the bound and the predicted errors it stands on (theory §3.2, §3.7).
+"""Allocation: the convexity, the bound and the predicted errors it is based on (theory §3.2, §3.7).
 
 - ln λ of randomized response is concave in ε, so that the best split of a total is a convex program.
-- Where φ(v) = E_μ[(h−v)⁺] − y v ≤ 0 no law of total ε at most E has E_ν[h] > v, and the oracle's v is the largest value:
-  in exact rationals, over every corner.
+- Where φ(v) = E_μ[(h−v)⁺] − y v ≤ 0 no noise distribution of total ε at most E has E_ν[h] > v, and the oracle's v is
+  the largest value: in exact rationals, over all corners.
 - G_U − Σ ‖π_W‖² is n times the expected squared error of the inverted table: in exact rationals.
 - The cone over {λ : Σ c/λ² ≤ τ} is {κ, λ' : Σ c κ³/λ'² ≤ τ κ}.
 - V of the two reports of sampling is the summed variance of their unbiased estimates for a uniform population.

@@ -1,4 +1,4 @@
-"""No mechanism of total ε is more accurate: the bound of optrr_solvers.allocation.delsarte, and what reports reach of it.
+"""The lower bound for any mechanism of total ε (optrr_solvers.allocation.delsarte), and the errors that reports reach.
 
 Scope: pure ε-LDP for each person, one report each, through any channel and alphabet, which may differ between people and depend
 on earlier answers; estimates unbiased near the uniform population.

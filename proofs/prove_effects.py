@@ -1,4 +1,4 @@
-"""The effect decomposition inverts P (theory §3.2; laws.base.effect_transform, optrr.core.mechanisms.kernel.EffectKernel).
+"""The inverse of P by effects (theory §3.2; laws.base.effect_transform, optrr.core.mechanisms.kernel.EffectKernel).
 
 One axis of size r: with I the identity and J the all-ones matrix, M = J/r averages and C = I − M subtracts the mean.
 A change of that axis replaces I by (J − I)/(r−1), whose eigenvalue is χ = −1/(r−1) on C and 1 on M. So P is diagonal:

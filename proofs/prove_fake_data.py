@@ -1,4 +1,4 @@
-"""What RS+FD and RS+RFD lose of a whole record, and of one attribute; supports of all four protocols.
+"""The privacy loss of RS+FD and RS+RFD, of the record and of one attribute, and the supports of all four protocols.
 
 A report y has probability Π_i F_i(y_i) · (1/m) Σ_j P_j(y_j | x_j)/F_j(y_j), with P the answer's law, F the fake's.
 """

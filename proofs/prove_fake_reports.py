@@ -1,4 +1,4 @@
-"""How far fake reports can move an unbiased estimate (optrr.core.estimation.poisoned, theory §3.8).
+"""The largest change of an unbiased estimate by a poisoning attack (optrr.core.estimation.poisoned, theory §3.8).
 
 1. Reach. The estimate is a mean of weights. k weights that are free lie in [least, most], so a sum that they join, or that they
    replace the k smallest members of, is largest when all are most. Fewer than k move it no further: most ≥ every weight, so

@@ -1,7 +1,8 @@
 """Kronecker's ε, conditional ε, marginals and eigenvalues (POR eq. 1; kronecker.solve, laws.ProductLaw).
 
-By induction over attributes: the law of m + 1 attributes is the law of m times one factor, so each claim needs one step
-with a generic head. The head has densities q (largest q_max, smallest q_min), n_S outputs per change set.
+By induction over attributes: the noise distribution of m + 1 attributes is that of m times one factor, so each claim
+needs one step with a generic head. The head has densities q (largest q_max, smallest q_min), n_S outputs per change
+set.
 """
 
 import itertools

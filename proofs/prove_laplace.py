@@ -1,4 +1,4 @@
-"""RVL Results 2 and 4 for every t and ε, and what Theorem 4 does and does not say.
+"""RVL Results 2 and 4 for all t and ε, and the scope of Theorem 4.
 
 Categories 1..t, noise of scale b = (t−1)/ε, cut points at midpoints, h = 1/(2b) = ε/(2(t−1)), x = e^{−h} in (0, 1).
 With δ = |u − v| the entries are
@@ -146,7 +146,8 @@ def prove_theorem_4_for_bayes_readers_holds_exactly_where_it_does():
             assert mean_rr[1] < mean_lm[0] or mean_lm[1] < mean_rr[0]
             if mean_lm[1] < mean_rr[0]:
                 means_lost.add((t, epsilon))
-    # t = 2 is Theorem 2; from t = 3 on the printed claim fails at an end for small ε, and for ε ≥ 2 it holds on this grid
+    # t = 2 is Theorem 2; from t = 3 on the printed claim fails at an end for small ε, and for ε ≥ 2 it holds on this
+    # grid
     assert {t for t, _, _ in ends_lost} == set(range(3, 13))
     assert all((t, EPSILONS[0], 0) in ends_lost and (t, EPSILONS[1], 0) in ends_lost for t in range(3, 13))
     assert max(epsilon for _, epsilon, _ in ends_lost) < 2

@@ -1,6 +1,6 @@
-"""What reports drawn from one permanent answer cost (theory §9): two laws in a row, the coin, T reports, and the bound.
+"""The privacy loss of reports drawn from one memoized response (theory §9): two stages, the coin, T reports, and the bound.
 
-P is the permanent law, I the one that a report is drawn by, y the permanent answer, z the reports; all densities q are relative
+P is the distribution of the memoized response y, I that of a report z given y; all densities q are relative
 to the uniform answer over N records, so that P(y|x) = q(y|x)/N and their mean is 1.
 """
 

@@ -1,6 +1,6 @@
 """RVL Results 1 and 3, Theorems 2 and 3, and eqs. 7, 17, 18: randomized response and the estimates from it.
 
-P[u, v] = Pr(output v | input u) with rows summing to 1; t categories, E = e^ε. Theorem 4 stands in prove_laplace.py.
+P[u, v] = Pr(output v | input u) with rows summing to 1; t categories, E = e^ε. Theorem 4 is in prove_laplace.py.
 """
 
 from fractions import Fraction

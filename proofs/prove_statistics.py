@@ -2,7 +2,8 @@
 
 φ² is a sum of h(x, r, c) over all or some cells, x the cell, r and c its row's and column's sum: first and second derivatives
 of h, and the chain rule on a whole table with symbols in its cells. Pearson correlation: the gradient in standardised scores,
-and the second derivatives in the five moments it depends on. x ln x: the first terms of what undoes smoothing by normal noise.
+and the second derivatives in the five moments it depends on. x ln x: the first terms of the correction of smoothing by
+normal noise.
 """
 
 import itertools

@@ -102,7 +102,7 @@ def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layou
     if flip.any():
         raise InvalidInput(
             f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, "
-            "so A2 is not the reference of the variants that are not listed either; give a file that lists them, "
+            "so A2 cannot be assumed as the reference of variants that are not listed; give a file that lists them, "
             f"{otherwise}"
         )
     here = {_spot(place) for place in genotypes.variants.places}

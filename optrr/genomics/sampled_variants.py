@@ -264,7 +264,7 @@ class SampledVariants(Result):
         if math.isfinite(self.kept):
             out.append(f"1000 answers have the information on an association of {1000 * self.kept:.3g} true records")
             if math.isfinite(self.bound):
-                out[0] += f"; answers about one variant each have at most that of {1000 * self.bound:.3g} would"
+                out[0] += f"; answers about one variant each have at most that of {1000 * self.bound:.3g}"
         silent = ", ".join(
             f"{100 * (1 - (1 - share) ** self.each) * (1 - self.status_share):.2g} % at {share:.0%} missing calls"
             for share in _MISSING_CALLS

@@ -163,7 +163,7 @@ def test_malformed_plink2_files(tmp_path, monkeypatch):
     Path("y.psam").write_text(
         "\n".join([lines[0] + "\tA\tB", *(f"{x}\t1\t{k % 2 + 1}" for k, x in enumerate(lines[1:]))]) + "\n"
     )
-    with pytest.raises(InvalidInput, match=r"y\.psam has several phenotypes; name the one"):
+    with pytest.raises(InvalidInput, match=r"y\.psam has several phenotypes; name the column to use"):
         read_cohort(Path("y.pgen"))
     assert read_cohort(Path("y.pgen"), PhenotypeColumns(column="B")).status.sum() == 15
     Path("y.pgen").unlink()

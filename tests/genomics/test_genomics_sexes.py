@@ -103,7 +103,7 @@ def test_calls_that_cannot_be_are_missing_and_no_copy_says_nothing():
     with pytest.raises(InvalidInput, match="no sexes; give the sex of each person"):
         with_single_copies(codes, np.array(["chrX"] * 3, dtype=object), None)
     assert sexes(["M", "female", "2", "1", "", "NA"], "t").tolist() == [1, 0, 0, 1, -1, -1]
-    with pytest.raises(InvalidInput, match="t: record 2 is no sex"):
+    with pytest.raises(InvalidInput, match="t: record 2 is not a sex"):
         sexes(["M", "secret"], "t")
 
 

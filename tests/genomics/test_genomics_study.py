@@ -281,7 +281,7 @@ def test_bad_grids(options, message):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"causal": 0}, "at least 1"), ({"odds_ratio": math.inf}, "0.01 to 100"), ({"cases": 1.0}, "share of cases")],
+    [({"causal": 0}, "at least 1"), ({"odds_ratio": math.inf}, "0.01 to 100"), ({"cases": 1.0}, "proportion of cases")],
 )
 def test_bad_traits(arguments, message):
     with pytest.raises(InvalidInput, match=message):
