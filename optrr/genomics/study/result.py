@@ -111,7 +111,9 @@ class Study(TableResult):
         """Explain the measures and their errors."""
         truth, level = self.truth, f"p ≤ {self.options.alpha:g}"
         found, variants = truth.associated.size, amount(truth.usable.size, "variant")
-        of = f"proportion of {amount(found, 'associated variant')} with {level}" if found else "no variant is associated"
+        of = (
+            f"proportion of {amount(found, 'associated variant')} with {level}" if found else "no variant is associated"
+        )
         return (
             "Means over the repeats. Ratio: noncentrality relative to true records, in decreasing order. Power: "
             f"{of}. Recall: proportion of the true top {truth.top.size} of {variants} among as many of the smallest "
