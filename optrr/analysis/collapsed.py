@@ -72,7 +72,7 @@ class CollapsedMechanism(Randomizer):
     def kernel(self, names: str | Iterable[str]) -> Kernel:
         """Build the kernel on these attributes; dense if one has collapsed categories.
 
-        Raises InvalidInput where a mechanism treats the categories of a group differently.
+        Raises InvalidInput if a mechanism treats the categories of a group differently.
         """
         chosen = self.domain.indices(names)
         kernel = self.whole.kernel(names)

@@ -25,8 +25,8 @@ def complete_table(table: EstimatedTable) -> EstimatedTable:
 
     For the tests and models of :mod:`optrr.analysis.estimated`.
 
-    Raises InvalidInput where no attribute declares a missing value or one has a single other category, and
-    TooFewRecords where the estimated proportion of complete cases is not positive.
+    Raises InvalidInput if no attribute declares a missing value or one has a single other category, and
+    TooFewRecords if the estimated proportion of complete cases is not positive.
     """
     kept = Kept.of(table.domain, complete_where(table.domain, None))
     everybody = table.kernel.solve(table.observed).ravel()

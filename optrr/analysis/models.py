@@ -222,7 +222,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, columns: PublicColumns = NONE) -> bool:
     """Check whether complete cases are requested and differ from all cases.
 
-    Raises InvalidInput where no attribute of the design declares a missing value, for a sample, and for missing at random.
+    Raises InvalidInput if no attribute of the design declares a missing value, for a sample, and for missing at random.
     """
     if at_random(missing) is not None:
         raise InvalidInput("``missing``: tests and models take 'category' or 'complete-cases'; give one of these")

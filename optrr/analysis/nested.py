@@ -37,8 +37,8 @@ class Comparison(Result):
 
     ``score`` tests the smaller one.
 
-    ``ratio`` is the likelihood ratio G, None where there is no likelihood; ``ratio_p_value`` that of χ² with the score test's
-    degrees of freedom, None where χ² does not hold, and ``doubts`` say why.
+    ``ratio`` is the likelihood ratio G, None if there is no likelihood; ``ratio_p_value`` that of χ² with the score test's
+    degrees of freedom, None if χ² does not hold, and ``doubts`` say why.
     """
 
     smaller: FittedModel

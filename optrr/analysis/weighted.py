@@ -200,7 +200,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
     ------
     InvalidInput
         for other than two attributes, a category that the records hardly show, and the errors of an estimate.
-        SingularMarginal where the mechanism hides an effect of the table.
+        SingularMarginal if the mechanism hides an effect of the table.
     """
     columns = PublicColumns(weights, strata, clusters)
     return tested_sample(sample_of(data, mechanism, attributes, columns), mechanism, columns, lonely_psu)

@@ -137,7 +137,7 @@ class Reports(OpenedRecords):
 
         Groups are included.
 
-        Raises InvalidInput where the design and the releases disagree on a column that ``sample`` leaves open, and for
+        Raises InvalidInput if the design and the releases disagree on a column that ``sample`` leaves open, and for
         arguments that answers to local queries do not support.
         """
         if not (sample in (None, "ignore") or isinstance(sample, Sample)):

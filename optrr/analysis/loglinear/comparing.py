@@ -386,7 +386,7 @@ def stratified_alternative(
 
     It is the distribution of two attributes and those that form strata.
 
-    Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal if the
+    Raises InvalidInput if ``proportions`` is not a distribution of the domain's shape. SingularMarginal if the
     mechanism hides a tested effect.
     """
     return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))

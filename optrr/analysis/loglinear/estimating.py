@@ -51,10 +51,10 @@ class LogLinear(TableResult):
     """A log-linear model of the true proportions of a table, by maximum likelihood.
 
     ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in
-    the order of ``labels``, infinite where they have no finite maximum, NaN where that leaves them no limit either;
-    ``standard_errors`` come from the information of the randomized records, NaN where they have none. ``limits`` (p, 2)
+    the order of ``labels``, infinite where they have no finite maximum, NaN if that leaves them no limit either;
+    ``standard_errors`` come from the information of the randomized records, NaN if they have none. ``limits`` (p, 2)
     are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``, or for all
-    coefficients together where ``simultaneous``: infinite where the records give no limit, NaN where there are no
+    coefficients together where ``simultaneous``: infinite where the records give no limit, NaN if there are no
     intervals, and ``without_intervals`` says why. ``proportions`` is the fitted table, ``log_likelihood`` in nats over
     all n records, None for complete cases and answers to local queries, of which a fit is generalised least squares and
     has no AIC or BIC. ``hidden`` are the interactions that a search left out because the mechanism hides them.
@@ -121,7 +121,7 @@ class LogLinear(TableResult):
 
     @property
     def log_likelihood(self) -> float | None:
-        """Log-likelihood of all records, in nats; None where there is no likelihood."""
+        """Log-likelihood of all records, in nats; None if there is no likelihood."""
         found = self.equations.log_likelihood(self.solved.theta)
         return None if found is None else float(found[0])
 

@@ -554,7 +554,7 @@ def fit(terms: Terms, observed: FloatArray, kernel: Kernel, n: float = 1.0) -> t
 
     The proportions have the kernel's sizes.
 
-    Raises InvalidInput where the model has more parameters than fit into memory.
+    Raises InvalidInput if the model has more parameters than fit into memory.
     """
     check_size(terms)
     made = LogLinearEquations(observed.reshape(1, -1), np.array([n]), terms.flat_columns(), kernel)

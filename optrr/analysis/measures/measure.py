@@ -88,7 +88,7 @@ class Measures(TableResult):
     ``attributes`` name groups before outcomes.
 
     ``estimate`` solves the equation of :mod:`optrr.analysis.measures.quantities` without bias and lies in the measure's
-    range; it is NaN where the interval is that whole range, as nothing is known then. ``lower`` and ``upper`` invert a
+    range; it is NaN if the interval is that whole range, as nothing is known then. ``lower`` and ``upper`` invert a
     test and hold for each row alone, or for all rows together where ``simultaneous``; an infinite limit means that the
     noise is too large for a finite one. ``standard_error`` is the delta method's at the estimate, of a weighted sample
     Taylor's at the plain ratio of weighted proportions, NaN if undefined; intervals are not made from it. ``scores``
@@ -218,7 +218,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 
     Each interval takes some 60 evaluations of a law, O(R) each for proportions, ratios and means, O(R³) for ordinal
     measures. Raises InvalidInput for an unknown measure or category, another number of attributes, fewer than two
-    records or groups, or scores that do not differ. SingularMarginal where the mechanism hides the table.
+    records or groups, or scores that do not differ. SingularMarginal if the mechanism hides the table.
 
     Parameters
     ----------

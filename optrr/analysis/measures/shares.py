@@ -303,7 +303,7 @@ def contrast(
     -------
     Measures
         "proportion" for one share of weight 1, else "contrast", with one row. Its range has the values of the sum in
-        all populations; the estimate is NaN where the interval is that whole range.
+        all populations; the estimate is NaN if the interval is that whole range.
     """
     check_confidence(confidence)
     check_records(table.n)

@@ -256,7 +256,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
 
     ``progress`` is called with the proportion of the work that is done, from 0 to 1.
 
-    Raises InvalidInput for columns that determine each other. TooFewRecords where no solution is reached.
+    Raises InvalidInput for columns that determine each other. TooFewRecords if no solution is reached.
     """
     _check_independent(equations, fit)
     solved = estimated(equations)
@@ -396,7 +396,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     ------
     InvalidInput
         for a formula that cannot be read, unknown attributes, collinear columns, too many cells of randomized
-        predictors for a likelihood, or records with too little information. SingularMarginal where the mechanism hides
+        predictors for a likelihood, or records with too little information. SingularMarginal if the mechanism hides
         a table that the model needs.
     """
     check_confidence(confidence)

@@ -208,7 +208,7 @@ def linear_equations(
 ) -> LinearEquations:
     """Build normal equations from the tables of every two terms.
 
-    Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
+    Raises InvalidInput if there are too many columns. SingularMarginal if the mechanism hides a table that two terms
     need.
     """
     p = len(predictors.labels)

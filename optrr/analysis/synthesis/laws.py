@@ -298,7 +298,7 @@ def check_affordable(terms: Terms) -> None:
 def likeliest(terms: Terms, counts: Counts, mechanism: Randomizer) -> FloatArray:
     """Fit the model by maximum likelihood to counted reports of its attributes.
 
-    Raises InvalidInput where it is not :func:`affordable`. SingularMarginal naming an interaction that the mechanism hides.
+    Raises InvalidInput if it is not :func:`affordable`. SingularMarginal naming an interaction that the mechanism hides.
     """
     names = terms.domain.names
     check_affordable(terms)

@@ -47,10 +47,10 @@ _OF_CELLS = (
 class GroupTable:
     """Estimates of one group or of all; arrays have the domain's shape.
 
-    ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all
+    ``label`` has the values of the columns that groups are made of, as texts, None if missing; it is empty for all
     records. ``n`` records have a positive weight, ``total_weight`` in all; ``kish_effective_n``, (Σw)²/Σw², is the
     number of equally weighted records with as much information (Kish 1965). ``estimate`` is Σ w g/Σ w and ``total`` Σ w
-    g; cells may be negative. ``standard_error`` and ``total_standard_error`` are by linearisation, NaN where reports
+    g; cells may be negative. ``standard_error`` and ``total_standard_error`` are by linearisation, NaN if reports
     show no variance; ``lower`` and ``upper`` the ends of each cell's interval, within [0, 1]. ``effective_n`` is n over
     the design effect, the factor of the sample's design and the weights on each variance, ``covariance`` (R, R) that of
     the proportions of R cells, in row-major order.
@@ -233,7 +233,7 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     effective number of records (:mod:`optrr.analysis.weighting.linearised`).
 
     Raises InvalidInput for columns that are not there or are randomized, invalid weights, a stratum with one cluster,
-    or large tables. SingularMarginal where the mechanism hides an effect of the table.
+    or large tables. SingularMarginal if the mechanism hides an effect of the table.
 
     Parameters
     ----------

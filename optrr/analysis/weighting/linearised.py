@@ -254,7 +254,7 @@ class WeightedReports:
         return np.asarray((self.n - 1) * (counted.T @ self.covariance @ counted))
 
     def check_enough(self) -> None:
-        """Raise TooFewRecords where the weights leave fewer records than show a variance."""
+        """Raise TooFewRecords if the weights leave fewer records than show a variance."""
         if self.kish < _FEWEST:
             raise TooFewRecords(
                 f"the weights are so unequal that these {self.n} records count as {self.kish:.2g}, and {_FEWEST} are needed; "

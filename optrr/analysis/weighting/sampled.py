@@ -14,7 +14,7 @@ from optrr.core.provenance import Origin
 from optrr.core.records import Counts, FrameCodec, PublicNames, checked_columns, open_source, origins_of, public_weights
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# A group by the values of its columns, None where one is missing.
+# A group by the values of its columns, None if one is missing.
 Label = tuple[str | None, ...]
 
 

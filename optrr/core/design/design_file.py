@@ -173,7 +173,7 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
 
     ``source`` is its place, for messages.
 
-    Raises InvalidInput where it is malformed, or of an unknown version.
+    Raises InvalidInput if it is malformed, or of an unknown version.
     """
     record = _SEALED.decoded(raw, source)
     digest, record.digest = record.digest, ""

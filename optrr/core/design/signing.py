@@ -87,7 +87,7 @@ def sign_file(file: Given, key: Path, passphrase: Callable[[], str] | None = Non
     """Sign the bytes of a file, with its kind.
 
     The 64 bytes of the signature are written beside the file (:func:`signature_path`). ``passphrase`` is a function
-    that returns the passphrase of an encrypted key. Raises InvalidInput where a file cannot be read, the key is no
+    that returns the passphrase of an encrypted key. Raises InvalidInput if a file cannot be read, the key is no
     private Ed25519 key in PEM, or the passphrase does not open it.
     """
     private = _private_key(key, passphrase)
@@ -106,7 +106,7 @@ def signature_check(file: Given, key: Path) -> Check:
 
     The signature is in the file beside it.
 
-    Raises InvalidInput where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
+    Raises InvalidInput if a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
     is in the result.
     """
     public = _public_key(key)

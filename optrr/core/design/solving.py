@@ -279,7 +279,7 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
     ``requested`` are the ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
     ``started`` is by :func:`time.perf_counter`, for the seconds it took.
 
-    Raises InvalidProblem where an accuracy is below 1e-6 nats: such an attribute has no information and should be left
+    Raises InvalidProblem if an accuracy is below 1e-6 nats: such an attribute has no information and should be left
     out.
     """
     epsilons = np.minimum(law.attribute_epsilons(), EPSILON_RANGE[1]) if requested is None else requested

@@ -263,7 +263,7 @@ class Attribute:
 
     @property
     def missing_code(self) -> int | None:
-        """Position of the missing value; None where it is not declared."""
+        """Position of the missing value; None if it is not declared."""
         return self.codes.get(None)
 
 
@@ -276,7 +276,7 @@ def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
 class Domain:
     """Attributes with different names, in the order of a record. Iterates over them.
 
-    Raises InvalidInput where it has no attribute, or two of one name.
+    Raises InvalidInput if it has no attribute, or two of one name.
 
     Examples
     --------

@@ -66,7 +66,7 @@ def expected_squared_error(
 
     ``proportions`` are the true π, for the ``target`` "population" only, where leaving them out takes the even distribution
     (the worst case); "data" is around the proportions of the data set, where only the randomization varies. Raises
-    SingularMarginal where the attribute set cannot be estimated.
+    SingularMarginal if the attribute set cannot be estimated.
     """
     kernel.check_invertible()
     _check_records(n)

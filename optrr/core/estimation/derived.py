@@ -337,7 +337,7 @@ class Derived(TableResult):
 
     ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε
     grows, and may lie outside the interval, which is the population's. V is that of the population, bias-corrected.
-    ``estimator`` says which it is. It is NaN where nothing is known: where the interval is the statistic's whole range,
+    ``estimator`` says which it is. It is NaN if nothing is known: if the interval is the statistic's whole range,
     that of a correlation is wide because a variance cannot be distinguished from 0, or that of χ² or V is wide because
     categories that may be empty could hold more than 5 % of people. ``plug_in`` is the statistic of the unbiased
     estimate, projected where the statistic needs it, and ``bias`` its excess over a nearly unbiased one. Entropy and
@@ -412,7 +412,7 @@ def derive(
     The target is the population.
 
     Raises InvalidInput for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores
-    that are not finite numbers. SingularMarginal where the mechanism hides the table.
+    that are not finite numbers. SingularMarginal if the mechanism hides the table.
 
     Parameters
     ----------

@@ -68,12 +68,12 @@ class Estimate(CellsResult):
 
     Arrays have the shape of the ``domain``'s sizes.
 
-    ``standard_error`` is the unbiased estimate's; NaN where a cell cannot be estimated without bias, or all reports
+    ``standard_error`` is the unbiased estimate's; NaN if a cell cannot be estimated without bias, or all reports
     with information on it are equal. ``lower`` and ``upper`` are the ends of each cell's interval, within [0, 1], at
     ``confidence`` for that cell alone, or for all of them together where ``simultaneous``, for the ``target``. They are
     those of the unbiased estimate (:mod:`optrr.core.estimation.score_interval`), whatever the method, moved outwards to
-    contain ``estimate``; NaN where ``interval`` is "none". ``bias`` is one sentence on that of the method, and
-    ``convergence`` None where nothing iterates.
+    contain ``estimate``; NaN if ``interval`` is "none". ``bias`` is one sentence on that of the method, and
+    ``convergence`` None if nothing iterates.
     """
 
     domain: Domain
@@ -315,7 +315,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
 ) -> Estimate:
     """Estimate proportions of the true records for the counts' attributes.
 
-    Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal where the
+    Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal if the
     mechanism hides an effect of the attribute set and the method needs it; `ibu` and `adjusted` do not, and say so.
 
     Parameters

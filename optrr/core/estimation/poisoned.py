@@ -189,7 +189,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
 
     O(R² log R) time for R cells, and memory for a few R × R arrays.
 
-    Raises InvalidInput for an unknown method, another number of fakes, or more than 4096 cells. SingularMarginal where the
+    Raises InvalidInput for an unknown method, another number of fakes, or more than 4096 cells. SingularMarginal if the
     mechanism hides an effect of the table.
 
     Parameters

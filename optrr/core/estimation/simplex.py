@@ -22,7 +22,7 @@ class Convergence:
     """How an iteration ended.
 
     ``criterion`` says what ``value`` measures; it is at most ``tolerance`` where ``converged``. ``log_likelihood`` is in
-    nats over all records, None where the method does not maximise one.
+    nats over all records, None if the method does not maximise one.
     """
 
     iterations: int
@@ -35,7 +35,7 @@ class Convergence:
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
-    """A fitted table, and how it was reached; None where nothing was iterated."""
+    """A fitted table, and how it was reached; None if nothing was iterated."""
 
     proportions: FloatArray
     convergence: Convergence | None = None
@@ -46,7 +46,7 @@ def clip(values: ArrayLike) -> FloatArray:
 
     Biased upwards in small cells; the order is kept.
 
-    Raises InvalidInput where no value is positive.
+    Raises InvalidInput if no value is positive.
     """
     positive = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
     total = positive.sum(axis=-1, keepdims=True)

@@ -46,7 +46,7 @@ _BLOCK = 10_000
 # Where a power comes from: noncentral χ²; surveys drawn, with the test's own p-values, or with those of χ².
 Source = Literal["limit", "drawn", "drawn-limit"]
 DrawSurveys = Callable[[int, int, np.random.Generator], FloatArray]
-# Statistics and p-values of tables; NaN where the test gives none. Where surveys share a law these p-values are of χ².
+# Statistics and p-values of tables; NaN if the test gives none. Where surveys share a law these p-values are of χ².
 TestTables = Callable[[FloatArray, np.random.Generator], tuple[FloatArray, FloatArray]]
 
 

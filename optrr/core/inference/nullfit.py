@@ -285,7 +285,7 @@ def score_tests(
     """Test every table of counts of shape (B, r_a, r_b), randomized by one kernel.
 
     ``contrasts`` (K, r_a, r_b) are all unless given, and the ``fitter`` is the null hypothesis. Raises InvalidInput for tables
-    of another shape, negative or non-finite counts, or a table without records; SingularMarginal where the kernel hides the
+    of another shape, negative or non-finite counts, or a table without records; SingularMarginal if the kernel hides the
     joint effect. O(B K R) time in pieces of 32 MB; 100,000 tables of 3 × 2 take a few seconds.
     """
     counts = np.asarray(tables, dtype=np.float64)

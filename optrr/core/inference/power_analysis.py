@@ -154,7 +154,7 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
 
     The test is of ``hypothesis``, the truth is ``proportions``.
 
-    Raises InvalidInput where one of them is not a distribution of the kernel's shape.
+    Raises InvalidInput if one of them is not a distribution of the kernel's shape.
     """
     kernel.check_invertible()
     true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
@@ -413,7 +413,7 @@ class IntervalWidths:
 
     Reports are as expected at true ``proportions``.
 
-    Raises InvalidInput for invalid proportions or an invalid confidence. SingularMarginal where the mechanism hides the
+    Raises InvalidInput for invalid proportions or an invalid confidence. SingularMarginal if the mechanism hides the
     attribute set.
     """
 

@@ -125,7 +125,7 @@ def test(
     Raises
     ------
     InvalidInput
-        for an unknown test or calibration, or a table it cannot take. SingularMarginal where the mechanism hides the
+        for an unknown test or calibration, or a table it cannot take. SingularMarginal if the mechanism hides the
         association.
 
     Examples

@@ -157,7 +157,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def check_invertible(self) -> None:
-        """Raise SingularMarginal where the set cannot be estimated."""
+        """Raise SingularMarginal if the set cannot be estimated."""
 
     @property
     @abstractmethod

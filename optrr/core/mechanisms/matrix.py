@@ -208,7 +208,7 @@ def check_family(size: int, epsilon: float) -> None:
 class MatrixMechanism(Randomizer):
     """Mechanism that randomizes attribute i independently by ``matrices[i]``.
 
-    Raises InvalidInput where the matrices do not fit the domain.
+    Raises InvalidInput if the matrices do not fit the domain.
 
     Examples
     --------

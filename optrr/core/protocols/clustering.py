@@ -224,7 +224,7 @@ def checked_clusters(
 ) -> Clusters:
     """Convert named clusters to positions and check them.
 
-    Raises InvalidInput where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
+    Raises InvalidInput if an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
     """
     indexed = tuple(domain.indices(c) for c in clusters)
     flat = [i for c in indexed for i in c]

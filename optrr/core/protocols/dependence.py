@@ -130,7 +130,7 @@ class Dependences:
         object.__setattr__(self, "matrix", checked_matrix(self.matrix, len(self.names)))
 
     def require(self, domain: Domain) -> None:
-        """Raise InvalidInput where they are not of this domain's attributes."""
+        """Raise InvalidInput if they are not of this domain's attributes."""
         if self.names != domain.names:
             raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
 
@@ -170,7 +170,7 @@ def dependence_matrix(
 
     Pairs that are not both ordinal have None as scores.
 
-    Raises InvalidInput where ``ordinal`` names an unknown attribute.
+    Raises InvalidInput if ``ordinal`` names an unknown attribute.
     """
     scores = {name: checked_scores(domain[name], None) for name in ordinal}
     out = np.eye(domain.m)
@@ -190,7 +190,7 @@ _RESOLVED = 2.0
 class RandomizedPair:
     """Counts of two randomized attributes, shape (r, c), with their kernel.
 
-    Raises InvalidInput for a table without records; SingularMarginal where an eigenvalue is nearly 0 and a correction is asked
+    Raises InvalidInput for a table without records; SingularMarginal if an eigenvalue is nearly 0 and a correction is asked
     for.
     """
 
@@ -313,7 +313,7 @@ def dependences_from_randomized(
 ) -> Dependences:
     """Estimate dependences of all pairs from records randomized by ``mechanism``.
 
-    Raises InvalidInput where a pair's eigenvalue is nearly 0, for unusable records, and for records with the provenance
+    Raises InvalidInput if a pair's eigenvalue is nearly 0, for unusable records, and for records with the provenance
     of another design.
 
     Parameters

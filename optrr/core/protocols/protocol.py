@@ -89,7 +89,7 @@ class Protocol(FullRecords):
     ``adjusted`` and ``margins`` say whether RR-Adjustment reweights the records, and to which estimated tables (a
     partition).
 
-    Raises InvalidInput where blocks or margins are no partition of the attributes.
+    Raises InvalidInput if blocks or margins are no partition of the attributes.
     """
 
     name: str
@@ -198,7 +198,7 @@ class Collector:
         cells together.
 
         Raises InvalidInput for unknown attributes, fewer than two records, a confidence outside (0, 1), or a table of more
-        than 2^27 cells; SingularMarginal where the mechanism hides the table.
+        than 2^27 cells; SingularMarginal if the mechanism hides the table.
         """
         asked, table = self.protocol.domain.subset(names), self.proportions(names, whole_blocks)
         estimator.check_confidence(confidence)
@@ -290,7 +290,7 @@ def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) ->
 
     One attribute alone has randomized response.
 
-    Raises InvalidInput for an unknown matrix; InvalidProblem where the matrix does not exist at this ε.
+    Raises InvalidInput for an unknown matrix; InvalidProblem if the matrix does not exist at this ε.
     """
     total = math.fsum(epsilons.tolist())
     if matrix not in get_args(ClusterMatrix):
@@ -335,7 +335,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
     With ``preserve_pairs`` no pair is more attenuated than under independent randomized response at these accuracies.
     About 10 solves.
 
-    Raises InvalidInput where the ε of some attribute is outside 1e-6..50 nats; SolveFailed where the solvers'
+    Raises InvalidInput if the ε of some attribute is outside 1e-6..50 nats; SolveFailed if the solvers'
     tolerances leave no mechanism within the total.
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):

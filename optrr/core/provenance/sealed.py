@@ -47,7 +47,7 @@ def content_of(given: Given, what: str) -> Content:
 
     ``what`` it should be is for messages.
 
-    Raises InvalidInput where the file cannot be opened, and for a pipe.
+    Raises InvalidInput if the file cannot be opened, and for a pipe.
     """
     if isinstance(given, Content):
         return given
@@ -157,7 +157,7 @@ class Sealed(Generic[Record]):
 
         ``source`` is its location in messages.
 
-        Raises InvalidInput where they are malformed, of another format or version, or have a key twice.
+        Raises InvalidInput if they are malformed, of another format or version, or have a key twice.
         """
         try:
             written = msgspec.json.decode(raw, type=_Versioned).format

@@ -33,7 +33,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     It has the target's name.
 
     An existing target stays untouched until then, and hands on its permissions, also to new files beside it. Raises
-    InvalidInput where the system does not let the file be written (no such directory, no permission, no space), or another run
+    InvalidInput if the system does not let the file be written (no such directory, no permission, no space), or another run
     is writing it.
     """
     with whole_files([target]) as (path,):
@@ -182,7 +182,7 @@ def _lock(folder: Path, target: Path, held: list[int]) -> None:
 
     Its handle is in ``held`` before it locks, so that no interrupt leaves it locked.
 
-    Raises InvalidInput where another run holds it, and where something else has the folder's name.
+    Raises InvalidInput if another run holds it, and if something else has the folder's name.
     """
     while True:
         with suppress(FileExistsError):

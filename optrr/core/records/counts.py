@@ -436,7 +436,7 @@ class OpenedRecords:
     def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
         """Return the public columns if all releases agree on those not in ``asked``.
 
-        Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
+        Raises InvalidInput if the design and the releases, or two releases, name different weights, strata or clusters.
         """
         for role, option in (("weight", "weights"), ("stratum", "strata"), ("cluster", "psu")):
             said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]

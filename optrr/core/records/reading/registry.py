@@ -59,7 +59,7 @@ class RecordFormat:
     name
         name of the format.
     reader
-        a function of a :class:`RecordsAt` and the domain (None where none is declared yet) that gives a :class:`Source`.
+        a function of a :class:`RecordsAt` and the domain (None if none is declared yet) that gives a :class:`Source`.
     suffixes, schemes
         which names it goes by; the first suffix is the one that is written.
     writer
@@ -163,7 +163,7 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
 
     Frames may be in memory or lazy.
 
-    Raises InvalidInput where nothing can be read there.
+    Raises InvalidInput if nothing can be read there.
     """
     if isinstance(data, Source):
         return data

@@ -57,7 +57,7 @@ class RecordsAt:
     query
         for databases: SQL that yields one row per record.
     watch
-        called after every batch with the number of records read so far and their proportion of all, None where that is
+        called after every batch with the number of records read so far and their proportion of all, None if that is
         not known.
 
     Examples
@@ -122,7 +122,7 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     """List the files of a directory, pattern or list; None for other places.
 
     In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and
-    so are sidecars, which have provenance but no records. Raises InvalidInput where no file is found.
+    so are sidecars, which have provenance but no records. Raises InvalidInput if no file is found.
     """
     if not isinstance(place, str | os.PathLike):
         listed = [path for each in place for path in files_at(each) or [Path(each)]]
@@ -168,11 +168,11 @@ class Source:
     paths
         the files that are read.
     rows
-        the number of records, None where it is not known beforehand.
+        the number of records, None if it is not known beforehand.
     notes
         remarks for users on how they are read.
     share
-        proportion of the place that has been read so far, 0..1; None where that is not known.
+        proportion of the place that has been read so far, 0..1; None if that is not known.
     once
         whether they come from a stream that can be read only once.
     """
@@ -201,7 +201,7 @@ class Source:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, of bounded size.
 
-        Raises InvalidInput where the place cannot be read to its end, or can be read only once and has been, and for values
+        Raises InvalidInput if the place cannot be read to its end, or can be read only once and has been, and for values
         that are too long, or lists.
         """
         for batch in self.read(list(columns)):
