@@ -258,11 +258,11 @@ def stratified_test(
     Parameters
     ----------
     counts
-        of the two attributes, then of those whose categories together are the strata.
+        Counts of the two attributes, then of those whose categories together are the strata.
     name
         one of `STRATIFIED`.
     scores
-        of the two attributes, for "common-trend"; as in :func:`optrr.test`.
+        Scores of the two attributes, for "common-trend"; as in :func:`optrr.test`.
 
     Raises
     ------

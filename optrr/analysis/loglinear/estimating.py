@@ -161,7 +161,7 @@ class LogLinear(TableResult):
         other
             another fit, or its terms, such as "a*b + c".
         random_state
-            of the tables that the score test's p-value may be drawn from.
+            Seed or generator of the tables that the score test's p-value may be drawn from.
 
         Returns
         -------
@@ -285,11 +285,12 @@ def fit_loglinear(
     Parameters
     ----------
     counts
-        of the model's attributes; up to some 10^5 cells.
+        Counts of the model's attributes; up to some 10^5 cells.
     generators
         attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
     confidence
-        of each coefficient's interval; large models, whose intervals would take longer than some ten seconds, have none.
+        Confidence of each coefficient's interval; large models, whose intervals would take longer than some ten
+        seconds, have none.
     simultaneous
         intervals with that confidence jointly, by Bonferroni's inequality, instead of each alone.
 

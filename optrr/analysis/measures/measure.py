@@ -223,8 +223,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     table
-        of two attributes: the groups, then the outcomes; for means any number of groups, or none. At most 512 cells for
-        ordinal measures, which take the categories in their declared order.
+        Table of two attributes: the groups, then the outcomes; for means any number of groups, or none. At most 512
+        cells for ordinal measures, which take the categories in their declared order.
     name
         one of `MEASURES`; :mod:`optrr.analysis.measures.quantities` defines them. Column proportions are those of the
         groups within an outcome.
@@ -232,11 +232,11 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
         their numbers where all categories are numbers, else 0..r−1; the result says which).
     attributes
-        of the table, all counted ones unless given; the others only define the subgroup.
+        Attributes of the table, all counted ones unless given; the others only define the subgroup.
     simultaneous
         intervals that hold for all rows together (Bonferroni).
     where
-        by attribute the true categories of the subgroup, two or more of groups and outcomes
+        True categories of the subgroup by attribute, two or more of groups and outcomes
         (:mod:`optrr.analysis.measures.subgroups`); scores are then those of the outcomes that are kept.
     missing_at_random
         one of the two, whose missing answers depend on the other alone: the measure is then that of all people, and

@@ -161,11 +161,11 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     table
-        of the attribute, then of those that only define the subgroup.
+        Table of the attribute, then of those that only define the subgroup.
     probabilities
-        which quantiles, strictly between 0 and 1; the median unless given.
+        Probabilities of the quantiles, strictly between 0 and 1; the median unless given.
     where
-        by other attribute the true categories of the subgroup. A missing value has no quantile: where the attribute
+        True categories of the subgroup, by other attribute. A missing value has no quantile: where the attribute
         declares one, it is left out, and the result states this.
     scores
         values of the kept categories; the edges of bins, the categories' own numbers or their positions unless given.

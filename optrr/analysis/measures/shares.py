@@ -104,12 +104,12 @@ def estimate_where(  # noqa: PLR0913 (each argument is one question a user answe
     Parameters
     ----------
     table
-        of randomized records over the attributes of the table and of ``where``, all records: leave none out beforehand.
-       .
+        Table of randomized records over the attributes of the table and of ``where``, all records: leave none out
+        beforehand.
     where
-        by attribute the categories that are kept; attributes that are not named keep all.
+        Categories that are kept, by attribute; attributes that are not named keep all.
     attributes
-        of the table, all counted ones unless given; the others only define the subgroup.
+        Attributes of the table, all counted ones unless given; the others only define the subgroup.
     missing_at_random
         an attribute of the table whose missing answers depend on its other attributes alone: the proportions are those
         of all people who are kept, as if they had answered.

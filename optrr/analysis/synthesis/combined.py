@@ -116,9 +116,10 @@ def combine(estimates: Any, *, confidence: float = 0.95) -> Combined:
     Parameters
     ----------
     estimates
-        of each set in turn: (m,) numbers, (m, k) arrays, or m mappings or series by parameter; or a frame with a row a set.
+        Estimates of each set in turn: (m,) numbers, (m, k) arrays, or m mappings or series by parameter; or a frame
+        with a row a set.
     confidence
-        of the intervals.
+        Confidence of the intervals.
 
     Raises
     ------

@@ -308,9 +308,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     n
         number of records, at most a million in all sets; as many as there are randomized ones unless given.
     random_state
-        for the draw.
+        Seed or generator of the draw.
     confidence
-        of the estimates' intervals that the records are compared with.
+        Confidence of the estimates' intervals that the records are compared with.
 
     Raises
     ------

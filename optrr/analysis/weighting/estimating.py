@@ -240,9 +240,9 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     data
         randomized records with public columns beside the attributes: whatever :func:`optrr.count` takes, with named columns.
     mechanism
-        that randomized the attributes; it does not use the public columns.
+        Mechanism that randomized the attributes; it does not use the public columns.
     attributes
-        of the table, at most 4096 cells; axes in this order.
+        Attributes of the table, at most 4096 cells; axes in this order.
     weights
         column of the number of people that each record represents, up to a factor that matters to totals only; at least
         0.
@@ -251,7 +251,7 @@ def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of 
     by
         columns whose combinations make the groups: one table for each that occurs.
     confidence, simultaneous
-        of the intervals: each cell alone, or all cells of all tables together (Bonferroni).
+        Confidence of the intervals: of each cell alone, or of all cells of all tables together (Bonferroni).
     lonely_psu
         treatment of a stratum with one cluster, which shows no variance: "refuse", or "centred", the difference from
         the mean of all clusters.

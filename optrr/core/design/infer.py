@@ -54,10 +54,10 @@ class Proposing:
     Parameters
     ----------
     columns
-        which to propose attributes for; None for all.
+        Columns to propose attributes for; None for all.
     bins
-        by column: a number of bins with about as many records each, or their edges. Under "*" a number for each column
-        of more than 50 different numbers or dates.
+        Number of bins with about as many records each, or their edges, by column. Under "*" a number for each column of
+        more than 50 different numbers or dates.
     missing
         marks that mean a missing value, such as "NA"; none is assumed.
     rare

@@ -45,13 +45,14 @@ class Constraints:
         nor does the expected summed squared error of any kept pair table; single cells may be worse, effects among
         three attributes may vanish or change sign, and the conditional ε is larger.
     kappa
-        for designs: ratio of a pair's eigenvalue to that of independent randomized response; above 1 may be infeasible.
+        Smallest ratio of a pair's eigenvalue to that of independent randomized response, for designs; above 1 may be
+        infeasible.
     conditional_cap
         largest conditional ε in nats, of all or by name; up to about 10 attributes, never below the attribute's ε.
     min_epsilon
-        for allocations: smallest ε_i in nats, of all or by name; the attribute must be at least so accurate.
+        Smallest ε_i of allocations in nats, of all or by name; the attribute must be at least so accurate.
     max_epsilon
-        for allocations: largest ε_i in nats. With the desired ε_i, and weights of the attributes by the importance of
+        Largest ε_i of allocations in nats. With the desired ε_i, and weights of the attributes by the importance of
         their accuracy, this is POR's policy of lowering budgets until they fit the total (its repository's README).
 
     Examples
@@ -175,7 +176,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
         one line each, with the problem, its place and the remedy. All are ValueErrors.
     SolveFailed
-        where a solver's answer did not survive its check.
+        If a solver's result fails its check.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class Given:
     asking
         the design, or another protocol, that they were randomized by.
     design_file
-        its file's name.
+        Name of the design's file.
     inputs
         names of the files of records; no paths, and only the kind of a database, not its address.
     asked

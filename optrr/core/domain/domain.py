@@ -103,7 +103,7 @@ class Attribute:
     ordered
         whether the order of the categories means something, from the least to the greatest.
     bins
-        for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
+        Edges of numbers or dates, whose labels are the categories (except None for the missing value).
     missing
         texts or numbers that mean the missing value in the data, such as ``NA``; None is then a category.
     rest

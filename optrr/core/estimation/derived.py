@@ -417,7 +417,7 @@ def derive(
     Parameters
     ----------
     table
-        of any attributes for entropy, of two for the others. At most 2048 cells.
+        Table of any attributes for entropy, of two for the others. At most 2048 cells.
     statistic
         one of `STATISTICS`.
     scores

@@ -321,13 +321,13 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Parameters
     ----------
     counts
-        of randomized records over any attributes of the mechanism; at least 2 records.
+        Counts of randomized records over any attributes of the mechanism; at least 2 records.
     mechanism
-        that randomized them: a Mechanism, or anything with a ``domain`` and a ``kernel(names)``.
+        Mechanism that randomized the records, or any object with a ``domain`` and a ``kernel(names)``.
     method
         one of `METHODS`.
     confidence
-        of each cell's interval, above 0 and below 1.
+        Confidence of each cell's interval, above 0 and below 1.
     target
         "population" (the records are a sample) or "data" (exactly these records).
     simultaneous
@@ -391,7 +391,8 @@ def estimate_adjusted(
     data
         randomized records over all attributes of the mechanism: whatever `count` takes, further columns allowed.
     mechanism
-        that randomized them. Attributes of one cluster are adjusted to the cluster's table, others one by one.
+        Mechanism that randomized the records. Attributes of one cluster are adjusted to the cluster's table, others one
+        by one.
     """
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain

@@ -61,11 +61,12 @@ class Association:
     Parameters
     ----------
     kernel
-        of the two attributes, one for all tables or one for each.
+        Kernel of the two attributes, one for all tables or one for each.
     scores
         numbers of the categories, for statistics that take them.
     rows
-        how many of the first rows the hypothesis is about: all unless given, fewer where the last ones are missing values.
+        Number of the first rows that the hypothesis is about: by default all, fewer where the last ones are missing
+        values.
 
     Raises
     ------

@@ -92,7 +92,7 @@ def goodness_of_fit(
 ) -> TestResult:
     """Test that the true proportions of the counts' attribute set are the given ones.
 
-    ``random_state`` is of the simulation of sparse tables.
+    ``random_state`` is the seed or generator of the simulation of sparse tables.
 
     Raises
     ------
@@ -147,9 +147,9 @@ def homogeneity(
     groups
         counts of every group, over the same attributes; at least two, none empty.
     mechanism
-        that randomized all of them.
+        Mechanism that randomized all groups.
     random_state
-        of the simulation of sparse tables.
+        Seed or generator of the simulation of sparse tables.
 
     Raises
     ------

@@ -107,7 +107,7 @@ def alternative_of(
     proportions
         the truth, (r_a, r_b).
     kernel
-        of the two attributes.
+        Kernel of the two attributes.
     scores
         the trend's, as in :func:`optrr.test`.
     domain
@@ -233,7 +233,7 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     n
         number of records.
     level
-        of the test, above 0 and below 1.
+        Level of the test, above 0 and below 1.
 
     Raises
     ------

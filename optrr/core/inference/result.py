@@ -65,7 +65,8 @@ class TestResult(Result):
     Parameters
     ----------
     statistic, df, p_value
-        of the χ² form; ``df`` is the limit's degrees of freedom whatever ``calibration`` says.
+        Statistic, degrees of freedom and p-value of the χ² form; ``df`` is that of the χ² limit for any
+        ``calibration``.
     n
         number of records.
     effect
@@ -74,7 +75,7 @@ class TestResult(Result):
         "asymptotic", "bootstrap" (drawn under the null hypothesis), "rao-scott" (samples by weights or clusters), or one of
         `optrr.core.inference.testing.CALIBRATIONS`.
     relative_error
-        of a simulated p-value; None for others.
+        Relative error of a simulated p-value; None for others.
     reliable_down_to
         p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
     scores

@@ -109,9 +109,9 @@ def test(
     Parameters
     ----------
     counts
-        of two attributes.
+        Counts of two attributes.
     mechanism
-        that randomized them, or the kernel of exactly these two attributes.
+        Mechanism that randomized the records, or the kernel of exactly these two attributes.
     test
         "independence", "trend", "genotypic" or "likelihood-ratio", or another one of `ASSOCIATIONS`.
     scores

@@ -109,7 +109,7 @@ def cluster(  # noqa: PLR0913 (public: each argument is one choice of the user)
     attenuated
         measure dependence in the randomized records, without undoing the noise (MDR §4.1).
     matrix
-        how a cluster is randomized in the second release (:mod:`optrr.core.protocols.protocol`).
+        Randomization of a cluster in the second release (:mod:`optrr.core.protocols.protocol`).
 
     Returns
     -------

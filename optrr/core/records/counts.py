@@ -195,7 +195,7 @@ def count_many(
     domain
         declares the columns. Columns that no set names need not be there.
     attribute_sets
-        which attributes to cross, each set in the order of its table's axes.
+        Attributes to cross, each set in the order of its table's axes.
     allow_extra
         ignore columns that the domain does not declare instead of refusing them.
     """

@@ -61,7 +61,7 @@ class RecordFormat:
     reader
         a function of a :class:`RecordsAt` and the domain (None if none is declared yet) that gives a :class:`Source`.
     suffixes, schemes
-        which names it goes by; the first suffix is the one that is written.
+        Suffixes and schemes of its names; the first suffix is the one that is written.
     writer
         a function of a path and an Arrow schema that gives an object with ``write_batch(batch)`` and ``close()``; none where
         records are only read.

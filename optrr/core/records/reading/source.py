@@ -50,12 +50,12 @@ class RecordsAt:
         the kind of file, if its name does not show it: ``csv``, ``parquet``, ``jsonl``, ``arrow``, ``excel``, ``spss``
         or ``stata``.
     decimal, date_format
-        of CSV: the decimal separator, such as ",", and how dates are written, such as "%d.%m.%Y".
+        Decimal separator of CSV, such as ",", and format of dates, such as "%d.%m.%Y".
     delimiter, encoding
-        of CSV; by default the delimiter that makes the first line hold the declared names, and UTF-8, UTF-16 where the file
-        starts with its mark, or windows-1252 where it is not UTF-8.
+        Delimiter and encoding of CSV; by default the delimiter that makes the first line hold the declared names, and
+        UTF-8, UTF-16 where the file starts with its mark, or windows-1252 where it is not UTF-8.
     query
-        for databases: SQL that yields one row per record.
+        SQL query of a database with one row per record.
     watch
         called after every batch with the number of records read so far and their proportion of all, None if that is
         not known.
@@ -160,7 +160,7 @@ class Source:
     Parameters
     ----------
     name
-        of the place, for messages.
+        Name of the place, for messages.
     schema
         names and types of the columns; a column of text may come as a dictionary.
     read
