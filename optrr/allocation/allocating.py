@@ -1,16 +1,16 @@
-"""The best protocol for a workload, a total ε, a number of respondents and constraints, beside all others (theory §3.7).
+"""Comparison of protocols for a workload, a total ε, a number of respondents and constraints (theory §3.7).
 
-For every table U of the workload the expected squared error is known in advance,
+The expected squared error of each table U of the workload is known in advance,
 
     n E‖π̂_U − π_U‖² ≤ G_U = Σ_{∅≠W⊆U} c_W/λ_W²,
 
-exactly so for a uniform population, less by Σ ‖π_W‖² ≤ 1 for another, and G_U − Σ c_W exactly when the respondents are the
-population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)). Questions have c_W dim_W/e_W in place of
-c_W/λ_W² (§3.9).
+with equality for a uniform population; it is less by Σ ‖π_W‖² ≤ 1 for another one, and is G_U − Σ c_W exactly if the
+respondents are the population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)). Local queries
+have c_W dim_W/e_W instead of c_W/λ_W² (§3.9).
 
-Every protocol (:mod:`optrr.allocation.strategies`) is judged by Σ weight G_U at the total; where standard errors are required
-instead, by the total that it needs for them. Beside all stands the lower bound for any mechanism
-(:mod:`optrr_solvers.allocation.any_mechanism`), and beside the best law of change sets that of such laws.
+A protocol (:mod:`optrr.allocation.strategies`) is judged by Σ weight G_U at the total or, if standard errors are
+required, by the total that it needs for them. The comparison includes the lower bound for any mechanism
+(:mod:`optrr_solvers.allocation.any_mechanism`), and for the optimum that of all noise distributions.
 """
 
 import math
@@ -68,38 +68,37 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Parameters
     ----------
     domain
-        a Domain, a mapping of names to categories or sizes, or a specification or its file, whose public columns stand beside
-        the attributes.
+        a Domain, a mapping of names to categories or sizes, or a specification or its file, with its public columns.
     total
-        E in nats. None: every table must then have a standard error to reach, and the smallest total is found.
+        E in nats. If it is None, every table needs a maximum standard error, and the smallest total is found.
     workload
         "marginals", "pairs", the path of a TOML or JSON file, or tables, such as
         ``["sex × income", ("age",)]`` (see :mod:`optrr.allocation.workload`).
     n
         number of respondents; needed for standard errors.
     standard_error
-        root-mean-square standard error that every table without one of its own must reach.
+        maximum root-mean-square standard error of each table without an individual one.
     records_only
-        choose among the protocols after which any table can be estimated, whole records or not. Otherwise the best of all is
-        chosen, which is often one random question to each person, about the workload's tables alone.
+        choose among the protocols after which any table can be estimated, with whole records or not. Otherwise the best of
+        all protocols is chosen, which is often one random query per person about the workload's tables only.
     constraints
         limits on the attributes' ε, and pairs to preserve: a :class:`Constraints` without ``kappa``. Any of them implies
         ``records_only``.
     progress
-        called while a search goes on, with the workload's error so far and a lower bound of the best one; where standard errors
-        are required, with the total so far and its lower bound.
+        function called during a search, with the current error of the workload and a lower bound of the best one, or with the
+        current total and its lower bound if standard errors are required.
 
     Returns
     -------
     Allocation
-        whose ``asking`` is the best protocol, of a total of at most E, and whose ``protocols`` are all that were compared.
+        the best protocol, of a total of at most E, as ``asking``, and all compared protocols as ``protocols``.
 
     Raises
     ------
     InvalidInput, Infeasible, MethodTooLarge
-        one line each; where a constraint cannot be met, with the number that can.
+        if an argument is invalid, or a constraint cannot be met; the message then states the number that can.
     SolveFailed
-        where a solver's answer did not survive its check.
+        if a solver's result failed its check.
 
     Examples
     --------
@@ -123,14 +122,14 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     try:
         law = task.law(problem)
     except (Infeasible, MethodTooLarge) as refused:
-        # questions may do what laws cannot, where they are allowed
+        # local queries may meet requirements that noise distributions cannot
         if task.limited:
             raise
         refusal = refused
     laws = [] if law is None else [optimum(law.design, task.workload, law.error)]
     most = laws[0].epsilon if laws and nats is None else EPSILON_RANGE[1] if nats is None else nats
     others = task.others(replace(problem, total=min(most, MAX_TOTAL)))
-    # of equal protocols the optimum comes first
+    # among equal protocols the optimum comes first
     protocols = sorted([*laws, *others], key=lambda o: comparable(o.epsilon if nats is None else o.error))
     best = next((o for o in protocols if task.allows(o)), None)
     if best is None:
@@ -160,7 +159,7 @@ class _Task(Requested):
 
     def __post_init__(self) -> None:
         check_people(self.n)
-        # what is not to be learned should not be collected
+        # attributes outside the workload should not be collected
         in_tables = {name for t in self.workload.tables for name in t.attributes}
         for name, least in zip(self.domain.names, self.constraints.least(self.domain), strict=True):
             if name not in in_tables and not least > 0:
@@ -192,7 +191,7 @@ class _Task(Requested):
         """The workload as arrays, with as few classes as it and the limits allow."""
         keys: list[FloatArray] = [np.nan_to_num(k, posinf=-1.0) for k in self._limits]
         if not isinstance(self.constraints.preserve, str) or bool(np.isfinite(self._limits[2]).any()):
-            # such requirements may tell alike attributes apart
+            # such requirements may distinguish alike attributes
             keys.append(np.arange(self.domain.m, dtype=np.float64))
         return self.workload.arrays(self.domain, keys)
 
@@ -215,7 +214,7 @@ class _Task(Requested):
             if lower is None
             else (f", where no noise distribution of this total{limits} has an error below {lower:.6g}")
         )
-        # where accuracies are required instead of a total, a certificate proves the total itself
+        # with required accuracies instead of a total, a certificate proves the total itself
         proved = allocated.least_total is not None and allocated.solution.certificate is not None
         status = allocated.solution.status if proved else Status.ALLOCATED
         solution = replace(allocated.solution, notes=(*allocated.solution.notes, note), status=status)
@@ -261,10 +260,10 @@ class _Task(Requested):
         if any(o.suits and o.asks_one and (o.keeps_records or not self.records_only) for o in out):
             return out
         within = sufficient_ways(self.domain, self.workload, problem, self.n)[::-1]
-        # a search that may spend more may find what one within the total does not
+        # a search with a larger limit may find protocols that one within the total misses
         for o in chain(within, (way for way in self._sufficient[::-1] if way.epsilon <= total)):
             if o.asks_one and (o.keeps_records or not self.records_only):
-                # what reaches them with less reaches them with all
+                # a protocol that reaches them with less also reaches them with all
                 return [*(way for way in out if way.name != o.name), at_total(o, self.workload, total)]
         return out
 

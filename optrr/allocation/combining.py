@@ -1,4 +1,4 @@
-"""What reports on several questions tell together about one table: every effect by the reports that see it (theory §3.9).
+"""Estimates of a table from reports on several queries: each effect from the reports that observe it (theory §3.9).
 
 A report on a question names subsets S_i of categories (or one of cells). With g_i(v) = 1[v ∈ S_i] − k_i/r_i, of an effect W of
 the question's attributes
@@ -6,10 +6,10 @@ the question's attributes
     E Π_{i∈W} g_i(v_i) = a_W E Π_{i∈W} (1[x_i = v_i] − 1/r_i) = a_W θ_W(v),
 
 so that the mean over the N reports on it, divided by a_W, is unbiased. Several questions' estimates of one effect are weighted
-by their information N e_W, and the table is the sum of its effects. Given how many people answered which question, nothing
-else is random, and an estimate of a cell is a sum of means, one for every question, of weights z that depend on the reports.
-The first two moments of z depend on which of the table's attributes a record shares with the cell, so that the variance follows
-from a fitted table, for every share p of the cell (:mod:`optrr.core.estimation.score_interval`).
+by their information N e_W, and the table is the sum of its effects. Given the number of people per query, an estimate of a
+cell is a sum of means, one per query, of weights z that depend on the reports. The first two moments of z depend on which of
+the table's attributes a record shares with the cell, so that the variance follows from a fitted table, for any proportion p of
+the cell (:mod:`optrr.core.estimation.score_interval`).
 
 A table that one question alone tells about, all of it, has the binomial law of its cells' supports instead, without
 approximation.
@@ -76,9 +76,9 @@ _FEW = 3
 class Answered:
     """Counted reports of one query for one table.
 
-    ``shared`` are the places in the question's table of the attributes that the wanted table shares with it, ``axes`` theirs in
-    the wanted table. ``supports`` counts, for every cell over the shared attributes, the named cells; of a report on subsets
-    of each attribute, the cells whose categories are all named.
+    ``shared`` are the positions in the query's table of the attributes shared with the required table, ``axes`` their
+    positions in the required table. ``supports`` counts, per cell over the shared attributes, the listed cells; for a
+    report with a subset of each attribute, the cells whose categories are all listed.
     """
 
     report: SubsetReport
@@ -151,7 +151,7 @@ class Answered:
     def moments(self, weights: FloatArray) -> FloatArray:
         """Compute E z and E z² of z = Σ_W weight_W Π_{i∈W} g_i, (2, 2^u).
 
-        By which shared attributes agree in record and cell.
+        The last axis is the set of shared attributes that agree in record and cell.
         """
         return self._joint_moments(weights) if self.joint else self._match_moments(weights)
 
@@ -367,7 +367,7 @@ def _share(subset: int, sizes: Sequence[int]) -> float:
 
 
 def _spread(effect: FloatArray, subset: int, axes: int) -> FloatArray:
-    """Expand an effect to an axis for every attribute of the table."""
+    """Expand an effect to one axis per attribute of the table."""
     shape = iter(effect.shape)
     return effect.reshape([next(shape) if subset >> i & 1 else 1 for i in range(axes)])
 
@@ -538,7 +538,7 @@ def _of_matches(a: Answered, weights: FloatArray) -> FloatArray:
 def _cases(r: int, k: int) -> FloatArray:
     """Compute means of 1, g(v), g(w), g(v) g(w) in the five cases, (5, 8).
 
-    By match and by which of the two counts.
+    The axes are the match and the subset that counts.
     """
     share, out = k / r, np.empty((5, 2, 2, 2))
     for match in (0, 1):

@@ -1,4 +1,4 @@
-"""The page of an allocation: the protocols side by side, the verdict, budgets and predicted errors."""
+"""HTML report of an allocation: protocols, conclusion, privacy budgets and predicted errors."""
 
 from optrr.allocation.result import Allocation
 from optrr.core.design import PAIRS

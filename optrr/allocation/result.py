@@ -1,4 +1,4 @@
-"""What an allocation hands back: every protocol, the best one's predicted errors, and lower bounds for any mechanism."""
+"""Result of an allocation: every protocol, the predicted errors of the best one, and lower bounds for any mechanism."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -33,15 +33,15 @@ from optrr.core.errors import InvalidInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# More tables than this are predicted by kind only.
+# Number of tables above which predictions are by kind only.
 MAX_LISTED = 5000
-# The largest error of answering 1/2 without asking anybody: a proportion lies within 0..1.
+# Largest error of the guess 1/2 without any data, since a proportion lies within 0..1.
 _USELESS = 0.5
-# How the note begins that an allocated design carries; it is a record, not a warning.
+# Beginning of the note in an allocated design; it is a record, not a warning.
 NOTE = "allocated"
-# Of which laws a bound on errors holds where limits or standard errors were asked for.
+# Restriction of a bound on errors if limits or standard errors were required.
 LIMITS = " and these limits"
-# What the columns of protocols and of predicted errors are.
+# Explanation of the columns of protocols and of predicted errors.
 _COLUMNS = (
     "Errors are n times the expected squared error, summed over a table's cells and, by weight, over tables; they "
     "are exact for a uniform population and an upper bound for any other. The bound is the smallest error of any "
@@ -49,7 +49,7 @@ _COLUMNS = (
     "outside the workload can be estimated. Attenuation: how much of an association remains, at the pair with the "
     "least, 1 for kronecker; below 0, its sign is reversed, which estimates undo."
 )
-# Two protocols within this of each other, relative, are called equal.
+# Relative difference up to which two protocols count as equal.
 _EQUAL = 0.01
 
 
@@ -57,8 +57,8 @@ _EQUAL = 0.01
 class Prediction:
     """Predicted error of one table.
 
-    ``error`` is G_U, an upper bound of n E‖π̂_U − π_U‖² for every population; ``sampling_error`` the part of it that is left
-    without any randomization; ``standard_error`` the root mean square over cells with n people, None without n.
+    ``error`` is G_U, an upper bound of n E‖π̂_U − π_U‖² for all populations; ``sampling_error`` the part of it that
+    remains without any randomization; ``standard_error`` the root mean square over cells with n people, None without n.
     """
 
     attributes: tuple[str, ...]
@@ -83,10 +83,11 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class BestLaw:
-    """The best law of change sets as a design, and what proves how good it is.
+    """The best noise distribution as a design, with a bound on its error.
 
-    ``error`` is the workload's, and no law of the same total and limits has one below ``lower_error``. Where accuracies were
-    required instead of a total, no law that meets them has a total ε below ``least_total``.
+    ``error`` is that of the workload, and no noise distribution of the same total and limits has an error below
+    ``lower_error``. If accuracies were required instead of a total, no noise distribution that meets them has a total ε
+    below ``least_total``.
     """
 
     design: Design
@@ -98,10 +99,7 @@ class BestLaw:
 
 @dataclass(frozen=True, eq=False)
 class Requested:
-    """Requirements of an allocation.
-
-    ``total`` is None if standard errors are required instead.
-    """
+    """Requirements of an allocation; ``total`` is None with required standard errors."""
 
     domain: Domain
     workload: Workload
@@ -130,13 +128,13 @@ class Allocation(TableResult):
     Parameters
     ----------
     asked
-        what was asked for.
+        the requirements.
     protocols
-        by increasing error; by increasing total where that was not given.
+        compared protocols by increasing error, or by increasing total if none was given.
     protocol
-        the one that errors, predictions and ``asking`` are of: the best, unless another was chosen.
+        the chosen protocol, by default the best, to which errors, predictions and ``asking`` belong.
     law
-        the best law of change sets; None where there is none, and then ``refusal`` says why.
+        the best noise distribution, or None without one; ``refusal`` then states the reason.
 
     Examples
     --------
@@ -202,7 +200,7 @@ class Allocation(TableResult):
     def choosing(self, name: str | None) -> "Allocation":
         """Choose the protocol of that name; None keeps the best.
 
-        Raises InvalidInput where there is none of that name, or it keeps no records although these are needed.
+        Raises InvalidInput for an unknown name, or if it keeps no records although these are required.
         """
         if name is None:
             return self

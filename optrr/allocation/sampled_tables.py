@@ -1,18 +1,18 @@
-"""One random table each: a person answers one table of the workload only, drawn at random, with the whole ε.
+"""Sampled tables: each respondent answers one random table of the workload, with the whole ε.
 
 The table is drawn with public probabilities that do not depend on the record, and answered by a report
-(:class:`optrr_solvers.allocation.questions.SubsetReport`) that names subsets of its categories, or of its cells. Every table is
-estimated whose effects some of the tables asked hold, from all of them together (:mod:`optrr.allocation.combining`);
-nobody's answers can be linked, so no other table can ever be. With one table, everybody answers it.
+(:class:`optrr_solvers.allocation.questions.SubsetReport`) of subsets of its categories, or of its cells. A table can be
+estimated if its effects occur in the sampled tables, and uses all of them together (:mod:`optrr.allocation.combining`).
+Answers cannot be linked, so no other table can be estimated. With one table, all respondents answer it.
 
-What people release are two columns, ``table`` and ``cells``. ``table`` says which table was asked (1, 2, …). ``cells`` names
-the subsets: numbers from 0 of categories, or of cells in row-major order, last attribute fastest, ascending and separated by
-spaces; ``|`` stands between the subsets of several attributes.
+An answer has two columns, ``table`` and ``cells``. ``table`` is the number of the table (1, 2, …). ``cells`` lists the
+subsets: numbers from 0 of categories, or of cells in row-major order, last attribute fastest, ascending and separated
+by spaces; ``|`` separates the subsets of several attributes.
 
-The file of sampled tables is versioned JSON that both the people asked and those who estimate work from. One object:
-``format``, ``software``, ``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
-made for), ``attributes`` (:mod:`optrr.core.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely``
-patterns of the report).
+The file of sampled tables is versioned JSON, used for asking and for estimation. One object: ``format``, ``software``,
+``digest``, ``epsilon`` (consumed by an answer as drawn), ``answer_epsilon`` (nominal ε of an answer), ``attributes``
+(:mod:`optrr.core.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely`` patterns of the
+report).
 """
 
 import json
@@ -104,12 +104,12 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
     for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
         texts_of_part = [subsets[i] for subsets in split]
         try:
-            # an empty answer supports nothing
+            # an empty answer counts for no cell
             members = np.asarray(" ".join(text for text in texts_of_part if text).split(), dtype=np.int64)
         except (ValueError, OverflowError) as error:
             raise InvalidInput("an answer is not a list of cell numbers; give the file that randomize wrote") from error
         if members.size and (members.min() < 0 or members.max() >= r):
-            raise InvalidInput(f"an answer has a cell outside 0..{r - 1}; read it with the file of its own protocol")
+            raise InvalidInput(f"an answer has a cell outside 0..{r - 1}; read it with the file of the right protocol")
         named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
         if named != k:
             raise InvalidInput(
@@ -175,7 +175,7 @@ class SampledTables(Asking, TableResult):
     Parameters
     ----------
     domain
-        the attributes that the tables are of.
+        attributes of the tables.
     tables
         attribute names of each table.
     shares
@@ -183,15 +183,15 @@ class SampledTables(Asking, TableResult):
     answer_epsilon
         ε in nats of the one answer, 1e-6..50.
     subset_reports
-        how each table is answered; left out, with the subset of its cells that is most accurate at this ε.
+        report of each table; by default the subset of its cells that is most accurate at this ε.
     bound
-        what no mechanism of this total can have less of than as error, with its proof; no part of how people are asked.
+        lower bound of the error of any mechanism of this total, with its proof; not part of the protocol.
 
     Raises
     ------
     InvalidInput
-        for tables of unknown or repeated attributes or more than 65,536 cells, reports that do not fit them, or shares that
-        are no probabilities.
+        for tables of unknown or repeated attributes or more than 65,536 cells, reports that do not fit them, or invalid
+        probabilities.
 
     Examples
     --------
@@ -418,7 +418,7 @@ class SampledTables(Asking, TableResult):
             )
         bits, path = as_source(random_state), Path(target)
         replaced = replaced_release(path)
-        # answers have other columns than records, and are refused for what they are before that is noticed
+        # refuse answers before their missing columns cause another error
         refuse_randomized(source)
         opened = open_source(source, self.domain)
         provenance = how.provenance(self, bits, source, opened)
@@ -507,7 +507,7 @@ class SampledTables(Asking, TableResult):
         Raises InvalidInput as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes
         that is not below the number of answers to this table.
         """
-        # few ask for it, and estimators take a while to import
+        # rarely needed, and estimators take long to import
         from optrr.core.estimation import supported_poisoning  # noqa: PLC0415
 
         domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
@@ -583,8 +583,8 @@ class SampledTables(Asking, TableResult):
             asked = np.asarray(numbers, dtype=np.int64)
             if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
                 raise InvalidInput(
-                    f"an answer belongs to none of the {len(self.tables)} tables; read it with the file of its own "
-                    "protocol"
+                    f"an answer belongs to none of the {len(self.tables)} tables; read it with the file of the "
+                    "right protocol"
                 )
             yield asked, texts
 
@@ -595,7 +595,7 @@ class SampledTables(Asking, TableResult):
         """
         out = np.zeros(1 << len(wanted))
         for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
-            # of each effect its number in this table, and whether it has all of its attributes
+            # number of each effect in this table, and whether the table has all of its attributes
             number, inside = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
             for i in wanted:
                 number = np.concatenate([number, number + (1 << members.index(i) if i in members else 0)])

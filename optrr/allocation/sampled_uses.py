@@ -1,8 +1,8 @@
-"""What sampled tables are used with: devices, Spark, and the evaluation worksheet.
+"""Uses of sampled tables: devices, Spark, and the evaluation worksheet.
 
-Their questions, shares and thresholds are a deployment file (``docs/deployment-format.md``, §8); reports of devices have the
-columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads. The questions of the worksheet to those who deploy
-them are those of :mod:`optrr.devices.worksheet`.
+Their queries, proportions and thresholds form a deployment file (``docs/deployment-format.md``, §8). Reports of devices
+have the columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads. Open questions of the worksheet are
+those of :mod:`optrr.devices.worksheet`.
 """
 
 from dataclasses import replace
@@ -55,7 +55,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
         asking.domain, _BITS, shares, questions, "0." + "0" * 15, asking.digest.partition(":")[2], SOFTWARE
     )
     stated = replace(made, total=f"{made.exact_total:f}")
-    # what a reader would refuse is refused here, before anybody is asked
+    # refuse what a reader of the file would refuse, before the survey begins
     return DeployedQuestions.read(stated.to_bytes())
 
 
@@ -111,11 +111,11 @@ def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool =
 
     New Parquet with columns ``table`` and ``cells``.
 
-    :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
+    :meth:`SampledTables.estimate` reads the folder. For other arguments and exceptions see
     :func:`optrr.core.mechanisms.spark.randomize_once`.
     """
     check_frame(frame)
-    # other columns than the attributes are refused here, before any work is done
+    # refuse columns other than the attributes, before any computation
     FrameCodec(asking.domain, arrow_schema(frame))
 
     def answered(batch: pa.RecordBatch, source: BitSource) -> pa.RecordBatch:

@@ -1,20 +1,20 @@
-"""The protocols that an allocation compares, each with its predicted error and as something that can be carried out.
+"""The protocols that an allocation compares, each with its predicted error and a way to build it.
 
-    optimum          the most accurate law of change sets (:mod:`optrr.allocation.allocating`)
-    kronecker        every attribute on its own, the total split as well as it can be
-    whole-record     one randomized response on the product of everything
-    sampling         each person answers one table only, drawn at random, with the whole ε, by the subset of its cells that is
-                     most accurate for it
-    mixture          each person answers one question, drawn at random, of those that are most accurate together
+    optimum          the most accurate noise distribution (:mod:`optrr.allocation.allocating`)
+    kronecker        independent randomized response per attribute, with the best split of the total
+    whole-record     one randomized response on the product of all attributes
+    sampling         each respondent answers one random table, with the whole ε, by the subset of its cells that is most
+                     accurate for it
+    mixture          each respondent answers one random query, of those that are most accurate together
                      (:mod:`optrr_solvers.allocation.mixture`, :mod:`optrr_solvers.allocation.required`)
     mixture-with-records
-                     the same with some questions about everything, so that any table can be estimated later
+                     the same with some queries about all attributes, so that any table can be estimated later
 
-Sampling and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated, each from
-all answers that tell about it; any table where the questions together see every effect, and else those asked for.
-Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. How many attributes there
-are does not matter: alike ones are counted once, and a protocol is built only when it is used, or where a question is about all
-attributes.
+Sampling and the mixture keep no whole records: answers cannot be linked, so only tables can be estimated, each from all
+answers that contain information about it. These are all tables if the queries together observe every effect, otherwise
+the workload's. Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. The
+number of attributes hardly matters: alike ones are counted once, and a protocol is built only when it is used, or if a
+query is about all attributes.
 """
 
 import math
@@ -45,9 +45,9 @@ from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.problem import EPSILON_RANGE
 
-# A mixture of questions is worth its questions where it saves this share of the error.
+# Minimum relative reduction of the error that justifies a mixture of queries.
 _GAINED = 1e-3
-# The smallest share of a table that is asked.
+# Minimum share of a sampled table.
 _LEAST_SHARE = 1e-6
 
 
@@ -189,14 +189,14 @@ def _on_its_own(domain: Domain, title: str, epsilons: FloatArray, error: float) 
 def _within(split: Split, total: float) -> FloatArray:
     """Scale the split's ε so that their stated sum is at most ``total``.
 
-    Noise distributions round up for every block.
+    Noise distributions round up per block.
     """
     return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-46)))
 
 
 def whole_record(domain: Domain, wanted: Workload, total: float) -> Strategy:
     """Build one randomized response on the product of all attributes."""
-    # every attribute is a class of its own, as a block needs it
+    # a block needs a separate class per attribute
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
     # the eigenvalue underflows with a thousand attributes
@@ -244,13 +244,13 @@ def sampling(
     single = _single(domain, wanted)
     if single is not None:
         mixed = mixture(single, total, progress)
-        # where nothing is gained, tables are simpler
+        # without a gain, tables are simpler
         if mixed.error < best.error * (1 - _GAINED):
             out.append(_questions(domain, wanted, mixed, total, "mixture"))
     if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
         recorded = mixture(single, total, progress, whole=True, known=mixed.questions)
         kept = _questions(domain, wanted, recorded, total, "mixture-with-records")
-        # where the best questions keep records anyway, there is nothing to add
+        # if the best queries keep records already, there is nothing to add
         if kept.keeps_records and not (out[-1].keeps_records and out[-1].error * (1 - _GAINED) <= kept.error):
             out.append(kept)
     return out
@@ -303,7 +303,7 @@ def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
     )
     keeps = False
     if whole:
-        # records can be kept by such questions only, so that the others need not be built
+        # only such queries keep records, so the others need not be built
         asking = build()
         build, keeps = (lambda: asking), asking.keeps_records
     if keeps:
@@ -332,7 +332,7 @@ def sampled_tables(domain: Domain, wanted: Workload, total: float) -> SampledTab
     arrays = wanted.arrays(domain)
     each = _best_shares(domain, wanted, total).shares / wanted.counts(domain)
     place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
-    # a table that others tell enough about keeps a share that can be drawn
+    # a table that other tables cover keeps a share that can be drawn
     of_tables = [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables]
     shares = np.maximum(of_tables, _LEAST_SHARE)
     return SampledTables.within(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)

@@ -1,4 +1,4 @@
-"""What is to be learned: tables of attributes, each with a weight and, if wanted, a standard error it must reach.
+"""Workloads: tables of attributes to estimate, each with a weight and, optionally, a maximum standard error.
 
 A workload is "marginals" (every attribute on its own), "pairs" (every two), another subclass of :class:`Workload` by its word,
 or named tables, given in code or in a TOML or JSON file:
@@ -31,7 +31,7 @@ from optrr_solvers.errors import Infeasible
 from optrr_solvers.partition import alike, singles
 
 Spec = TypeVar("Spec")
-# More people than there are would not reach a smaller standard error.
+# Smallest standard error that all people on earth could reach.
 _LEAST_ERROR = 1e-9
 
 
@@ -307,7 +307,7 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{where}: {in_one_line(error)}") from error
     except UnicodeEncodeError as error:
-        # JSON may spell halves of surrogate pairs, which are no text
+        # JSON may contain unpaired surrogates, which are not text
         raise InvalidInput(f"{where}: a text contains an unpaired surrogate; write the whole character") from error
 
 
@@ -323,7 +323,7 @@ def read_workload(path: str | Path, domain: Domain) -> Workload:
         taken = {frozenset(t.attributes) for t in tables}
         for size, weight in ((1, spec.marginals), (2, spec.pairs)):
             if weight is not None:
-                # a table named on its own keeps its own weight
+                # a table that is named separately keeps its weight
                 rest = (c for c in combinations(domain.names, size) if frozenset(c) not in taken)
                 tables += [WantedTable(c, weight) for c in rest]
         return workload_of(Workload(tuple(tables)), domain)

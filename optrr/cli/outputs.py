@@ -106,7 +106,7 @@ _ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
-    """Collect what the HTML report of the running command needs."""
+    """Collect the inputs of the HTML report of the running command."""
     from optrr.core.display import Given  # noqa: PLC0415 (only pages need it)
 
     context, places = click.get_current_context(), reports.given

@@ -169,7 +169,7 @@ class AskedAgain:
     def test(self, worst: Worst, of: Fingerprints) -> str:
         """Test second answers given the noise of the first ones, and vice versa.
 
-        Returns what people received.
+        Returns the kinds of answers that people received.
 
         People with the same record get either fresh answers or, all of them, the first one again. A client that remembers may
         repeat its answer for another record, but no client may repeat its noise there in another answer: the difference of

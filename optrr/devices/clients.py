@@ -1,7 +1,7 @@
-"""Clients that an auditor can ask: our own randomizer, any function, a command.
+"""Clients of an audit: the built-in randomizer, any function, or a command.
 
-Every run of a client is a process of its own, and both runs start at the same time: what they share (a seed, a clock, a
-source of random bits from before a fork) shows as answers that resemble each other.
+Each run of a client is a separate process, and both runs start at the same time: shared state (a seed, a clock, a
+source of random bits from before a fork) then causes similar answers.
 """
 
 import multiprocessing

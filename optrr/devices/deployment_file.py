@@ -1,11 +1,11 @@
-"""Deployment files: writing, reading, and refusing what does not fit together (``docs/deployment-format.md``).
+"""Deployment files: writing, reading, and validation (``docs/deployment-format.md``).
 
-A file holds an automaton, trials (§9), or questions, of which everybody answers one (§8). What is checked here is the form
-and that the parts fit: every attribute once, every next state there, every threshold in range. Whether the ε are true is
-:mod:`optrr.devices.verify`'s question.
+A file contains an automaton, trials (§9), or local queries, of which each respondent answers one (§8). This module
+checks the form and the consistency of the parts: each attribute once, next states that exist, thresholds in range. The
+values of ε are checked by :mod:`optrr.devices.verify`.
 
-There is one way to write a file's JSON (RFC 8785), so that a digest means the same in every language. It holds no fractions, so
-that only sorted keys, the spacing and the escapes need care.
+The JSON of a file has one canonical form (RFC 8785), so that its digest is the same in all languages. It contains no
+fractions, so only the order of keys, the spacing and the escapes matter.
 """
 
 import hashlib

@@ -49,9 +49,9 @@ class Epsilons:
 
 
 def epsilons(automaton: Layers) -> Epsilons:
-    """Compute every ε of what is drawn.
+    """Compute every ε of the drawn distribution.
 
-    Raises InvalidInput where the automaton is too large, before any work is done.
+    Raises InvalidInput if the automaton is too large, before any computation.
     """
     if work(automaton) > MOST_WORK:
         raise InvalidInput(
@@ -106,7 +106,7 @@ def total_epsilon(automaton: Layers) -> Decimal:
 def extremes(automaton: Layers) -> tuple[int, int]:
     """Compute the smallest and largest probability of one output.
 
-    Times 2^k (r−1) for every layer; a bound with choices.
+    Both are multiplied by 2^k (r−1) per layer; with choices they are bounds.
     """
     top = bottom = [1]
     for layer in reversed(automaton.layers):

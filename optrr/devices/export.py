@@ -1,9 +1,9 @@
-"""From a design to what a device runs, of at most a stated size, every ε recomputed from its integers.
+"""Export a design to a deployment file of limited size, with every ε recomputed from its integers.
 
-A design whose noise distribution has a small automaton is drawn by that. Other balls are drawn by rejection
-(:mod:`optrr_solvers.laws.trials`), in files of some 30 bytes for each attribute. A ball whose weights are too fine for a
-client to check is solved again with coarser ones, for 1 % of ε at most up to a thousand attributes: the new design has the old
-one's certificate, and whoever collects answers must estimate with it.
+A design whose noise distribution has a small automaton uses that automaton. Other balls are drawn by rejection
+(:mod:`optrr_solvers.laws.trials`), in files of some 30 bytes per attribute. A ball whose weights are too fine for a
+client to check is solved again with coarser ones, which costs at most 1 % of ε up to a thousand attributes: the new
+design has the old one's certificate, and the data collector must estimate with the new design.
 """
 
 import gzip
@@ -85,7 +85,7 @@ class Fitted(Result):
 
     Its compressed size in bytes, and whether that design was solved again.
 
-    It prints as the design does, with what a device spends.
+    It prints as the design, with the ε of a device.
     """
 
     design: Design
@@ -342,7 +342,7 @@ def exports_of_design(design: Design) -> Iterator[DeploymentFile]:
 
 
 def save_exported(made: DeploymentFile | Fitted, path: str | Path) -> None:
-    """Write a deployment file; with what was fitted, also its design."""
+    """Write a deployment file and, if the design was fitted, that design."""
     made.save(path)
 
 

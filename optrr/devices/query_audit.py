@@ -1,9 +1,9 @@
-"""The label of a mixture of local queries, and answers to it as evidence.
+"""Audit of a mixture of local queries: its label, and answers as evidence.
 
-A query is drawn whatever the record is. An answer's pattern of matches has the label's distribution, whatever the record is;
-among the other categories every subset of a size is as likely. A set of patterns fits the same number of records for every
-answer, Π k_i or r_i − k_i: divided by it, its probability is a mean over pairs of record and answer, which bounds ε as
-:mod:`optrr.devices.epsilon_bounds` explains.
+The query is drawn independently of the record. The pattern of matches in an answer has the label's distribution for any
+record; among the other categories, all subsets of a size are equally likely. In every answer, a set of patterns fits
+the same number of records, Π k_i or r_i − k_i; its probability divided by that number is a mean over pairs of record
+and answer, which bounds ε as :mod:`optrr.devices.epsilon_bounds` explains.
 """
 
 import math
@@ -118,7 +118,7 @@ class AnswersToOne:
 
     @cached_property
     def noise(self) -> list[IntArray]:
-        """How far what is named is from the truth, ascending, of each part."""
+        """Distances of listed categories from the true one, ascending, of each part."""
         return [
             np.sort((members - own[:, None]) % r, axis=1)
             for own, members, r in zip(self.true, self.members, self.parts, strict=True)

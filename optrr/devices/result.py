@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Names of the checks, each of which may err with an equal share of the level.
 TOTAL, FLIPS, REPLACEMENTS, REPEATS = "total epsilon", "joint flips", "replacements", "repeats and lags"
 CHECKS = 4
-# The chance to miss an event that the rarest one is stated for.
+# Probability of missing an event, for which the rarest event is stated.
 MISSED = 0.05
 # A probability that is a sum of doubles is known to some 1e-16; a cell that the label gives less than this is tested as if it
 # had this much, which a million records notice with probability 1e-9.
@@ -117,8 +117,9 @@ class Finding:
 
     Whether it refutes the privacy statement at the audit's level, and the bound or the most extreme event.
 
-    ``p_value`` is that event's, times the number of tests in the whole audit it stands for; 0 for a certainty. ``tests`` were
-    done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats; None for other checks.
+    ``p_value`` is that of the event, multiplied by the corresponding number of tests in the whole audit; 0 if the violation is
+    certain. ``tests`` were done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats;
+    None for other checks.
     """
 
     check: str

@@ -95,9 +95,9 @@ def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> di
     Minimize c q = q_∅ subject to A q ≤ b and A_eq q = b_eq.
 
     ``A`` and ``A_eq`` are sparse: ``A_data``, ``A_indices``, ``A_indptr``, ``A_shape`` make a ``scipy.sparse.csr_array``, and
-    likewise for ``A_eq``. ``changed``, shape (2^m, m), says which attributes change in the event of each column (the
-    last event, all change, has none: q = 1), ``outputs`` n_S, and ``names`` which attribute is which. The numbers are
-    those of :func:`optrr_solvers.event_program`. Returns the numbers of variables and rows.
+    the same holds for ``A_eq``. ``changed``, shape (2^m, m), says which attributes change in the event of each column (the
+    last event, all change, has none: q = 1), ``outputs`` n_S, and ``names`` which attribute is which. The numbers are those of
+    :func:`optrr_solvers.event_program`. Returns the numbers of variables and rows.
 
     Raises InvalidInput for another suffix; InvalidProblem for pairs or caps, MethodTooLarge above 20 attributes.
     """

@@ -1,8 +1,8 @@
-"""Checks a deployment file: every ε in it is recomputed from its integers alone.
+"""Check a deployment file: recompute every ε from its integers alone.
 
-Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
-done (:func:`optrr.devices.exact.work`); a file that takes long is checked in a process of its own, under the limits
-of :mod:`optrr.core.design.verification`.
+Nothing else in the file is trusted. The time is estimated from the number of states and bits before any computation
+(:func:`optrr.devices.exact.work`); a file that needs long is checked in a separate process, under the limits of
+:mod:`optrr.core.design.verification`.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,8 @@ _UNKNOWN = "that it belongs to design {}…, which is stated but requires that d
 def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
     """Recompute every ε of a deployment file.
 
-    With a protocol's file, also check that it was exported from it.
-
-    As :func:`optrr.verify`, also what is ``limited`` and what it raises.
+    With the file of a protocol, also check that it was exported from that protocol. For ``limited`` and exceptions see
+    :func:`optrr.verify`.
     """
     if limited:
         refuse_large(path, DEPLOYMENTS.what)

@@ -1,7 +1,7 @@
-"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (theory §9).
+"""Longitudinal studies: a memoized response, drawn once, and from it a report in every wave (theory §9).
 
-``design`` finds and keeps one of both stages; ``stages`` are what is drawn, and what reports of one person cost. ``rounds``
-randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
+``design`` finds and saves a two-stage protocol; ``stages`` defines its distributions and the ε of a person's reports.
+``rounds`` randomizes, from a key or from stored responses, and ``panel`` estimates over waves.
 """
 
 from optrr.longitudinal.design import LongitudinalDesign, longitudinal, verify_longitudinal

@@ -1,13 +1,13 @@
-"""A longitudinal design: what one person draws once and keeps, and what is drawn from it for every report (theory §9).
+"""Longitudinal designs: a memoized response, which a person draws once, and the reports drawn from it (theory §9).
 
-Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports over a
-lifetime. The last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
+Three numbers are always shown together: the ε of one report, of several, and of all reports over a lifetime. The last
+one is consumed once per person, for any number of waves, as long as the person's record stays the same.
 
-A file is versioned JSON that holds the optimum's design file and both stages. One object: ``format``, ``software``,
-``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the permanent law's record),
-``threshold`` of the coin (decimal text), ``requested`` and ``attributes`` (ε_i of one report), ``one_report`` and ``epsilon``
-(total ε of one report and of a lifetime), and ``digest``. Whoever reads it repeats the optimum's checks, and recomputes every
-number of one report and of all from what both stages draw.
+A file is versioned JSON with the optimum's design file and both stages. One object: ``format``, ``software``,
+``optimum`` (a design file's object, with its certificate and its digest), ``permanent`` (the record of the memoized
+response), ``threshold`` of the coin (decimal text), ``requested`` and ``attributes`` (ε_i of one report),
+``one_report`` and ``epsilon`` (total ε of one report and of a lifetime), and ``digest``. Reading a file repeats the
+checks of the optimum, and recomputes every number from the distributions of both stages.
 """
 
 import math
@@ -63,13 +63,13 @@ from optrr_solvers.laws.base import law_of, record_of
 
 FORMAT = "optrr-longitudinal/1"
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
-# Numbers of reports whose ε is listed where nobody asks for others.
+# Default numbers of reports for which ε is listed.
 LISTED = (1, 2, 5, 10, 30, 100)
 # What a second stage loses is lowered by what it is off in doubles, so that no accuracy is missed by rounding.
 _LOWERED = 1 - 2.0**-48
-# The label of a law exceeds the total that it was made for by a few last places at most.
+# Relative excess of a stated ε over the required total, a few last places.
 _BELOW = 1 - 2.0**-49
-# Nats of each attribute that a file's law may hold; far fewer leave nothing hidden.
+# Maximum nats per attribute in a file; far fewer already offer no protection.
 _MOST_NATS = 500.0
 # So far below its total one report is made for, as the coin is rounded towards accuracy; totals are met within 1e-6 of them.
 _BELOW_ONE = 1 - 2.0**-36
@@ -232,10 +232,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LongitudinalRecord:
-    """Unchecked content of a file.
-
-    A design, what the file states of it and of its ``optimum``, and whether the file is intact.
-    """
+    """Unchecked content of a file: the design, stated numbers, and its integrity."""
 
     design: LongitudinalDesign
     optimum: DesignRecord
@@ -280,7 +277,8 @@ def _digest(record: _LongitudinalContent) -> str:
 def stage_checks(record: LongitudinalRecord) -> list[Check]:
     """Check the stated totals and accuracies.
 
-    Totals must not be below what is drawn; accuracies must agree within rounding and reach those required.
+    Totals must not be below those of the drawn distributions; accuracies must agree within rounding and reach the
+    required ones.
     """
     design, mechanism, stated = record.design, record.design.mechanism, record.stated
     asked, given, listed = design.requested_epsilons, mechanism.attribute_epsilons, np.asarray(stated.attributes)
@@ -369,9 +367,9 @@ def longitudinal(  # noqa: PLR0913 (what is asked for, and three options of the 
     report_epsilon : float, optional
         ε_1 in nats: maximum privacy loss of one report. Accuracies are then the best in the proportions ``epsilons``.
     method, options
-        As of :func:`optrr.design`, for the optimum.
+        As in :func:`optrr.design`, for the optimum.
     preserve : {"marginals", "pairs"}
-        As of :class:`optrr.Constraints`.
+        As in :class:`optrr.Constraints`.
 
     Returns
     -------

@@ -1,22 +1,24 @@
-"""Proportions from several rounds of the same people: each round's, their average, and changes between rounds.
+"""Proportions from several waves of the same people: of each wave, their average, and changes between waves.
 
-A report of a person in round t adds g(z) to the unbiased estimate of a cell, with g = P⁻¹ 1_cell of both stages together. The
-reports of one person depend on each other through the permanent answer and the record, so errors are computed from people, not
-from reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of round t and 0 for the others,
+A report of a person in wave t adds g(z) to the unbiased estimate of a cell, with g = P⁻¹ 1_cell of both stages
+together. The reports of one person depend on each other through the memoized response and the record, so standard
+errors are computed over people instead of reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of wave t and 0
+for the others,
 
     Cov(π̂_s, π̂_t) ≈ n/(n−1) Σ_j d_js d_jt,
 
-whatever the dependence is. People who miss rounds are left out of these rounds only; that is unbiased where missing has nothing
-to do with the answer. Nothing needs the record to stay as it is.
+for any dependence. People who miss waves are left out of these waves only; the estimate is unbiased if missingness is
+independent of the answer. Records may change between waves.
 
-Standard errors are those of the reports, and never below what the mechanism alone causes. In intervals the variance of a
-round's estimate must be that of the hypothesis: a round of 20 people in which nobody reported a rare cell has no variance of
-its own to show. With ρ_st the correlations of the rounds' estimates, the interval is
+Standard errors are those of the reports, and never less than the mechanism alone causes. In intervals, the variance of
+a wave's estimate must be that of the hypothesis, because a wave of 20 people without a report of a rare cell shows no
+variance. With ρ_st the correlations of the waves' estimates, the interval is
 
-- of an average, Σ c_t π_t with c_t = 1/R, that of one share (:mod:`optrr.core.estimation.score_interval`) whose estimate has
-  the variance of one report times Σ c_s c_t ρ_st/√(n_s n_t), as of a sample with a design effect (Kish, Survey Sampling, 1965);
-- of a change, its estimate plus and minus z standard errors, after z²/4 people more in the cell and as many out of it in both
-  rounds (Agresti & Caffo, American Statistician 54, 2000, 280).
+- of an average, Σ c_t π_t with c_t = 1/R, that of one proportion (:mod:`optrr.core.estimation.score_interval`) whose estimate
+  has the variance of one report times Σ c_s c_t ρ_st/√(n_s n_t), as in a sample with a design effect (Kish, Survey Sampling,
+  1965);
+- of a change, its estimate plus and minus z standard errors, after adding z²/4 people in the cell and as many outside it to
+  both waves (Agresti & Caffo, American Statistician 54, 2000, 280).
 
 Coverage: benchmarks/longitudinal_coverage.py.
 """
@@ -41,9 +43,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 What = Literal["average", "change"]
 ABSENT = -1
-# Cells of a table for which every person's weights are looked at.
+# Maximum number of cells of a table, since weights of each person are stored.
 MOST_CELLS = 4096
-# People in a round.
+# Minimum number of people in a wave.
 _FEWEST = 2
 # People more in a cell, and as many out of it, where correlations are computed (Agresti & Coull 1998).
 _MORE_PEOPLE = 2
@@ -51,7 +53,7 @@ _MORE_PEOPLE = 2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PanelEstimate(CellsResult):
-    """A combination of waves for every cell; arrays have the domain's shape.
+    """A combination of waves per cell; arrays have the domain's shape.
 
     ``what`` is "average" or "change"; ``people`` are those with at least one report. Averages lie in [0, 1], and so do their
     intervals; changes in [−1, 1].
@@ -187,7 +189,7 @@ class Panel:
         return np.asarray(out)
 
     def _estimated(self, what: What, combination: FloatArray, confidence: float) -> PanelEstimate:
-        """Compute Σ c_t π̂_t for every cell, with standard errors and intervals."""
+        """Compute Σ c_t π̂_t per cell, with standard errors and intervals."""
         check_confidence(confidence)
         each, whole, alike = self._repeated
         counts, (means, covariances) = self.present.sum(axis=0), self.by_round
@@ -320,7 +322,7 @@ def estimate_waves(  # noqa: PLR0913 (which waves, of what, and how sure)
     Raises
     ------
     InvalidInput
-        For reports of another design, a respondent who stands in a wave twice, and a wave of fewer than two.
+        For reports of another design, a respondent who occurs in a wave twice, and a wave of fewer than two.
     """
     panel, doubts = panel_of(waves, design, attributes, id_column=id_column)
     moved = panel.change(confidence=confidence) if change else None
@@ -334,7 +336,7 @@ def panel_of(
 
     The waves are files or frames in order. Warnings concern the origin of the reports and are also raised in Python.
 
-    Raises InvalidInput for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
+    Raises InvalidInput for reports of another design or a person who occurs in a wave twice, and as :class:`Panel`.
     """
     if not rounds:
         raise InvalidInput("there are no waves; give at least one file of reports")

@@ -1,24 +1,24 @@
-"""One round of reports from a file of true records: batch by batch, whole or not at all, and safe to repeat.
+"""One wave of reports from a file of true records: in batches, completely or not at all, and repeatable.
 
-The true records need a column that names the person; it goes to the reports as it is, because estimates over several rounds
-need to know which reports are one person's. Everything else is drawn from the key: the permanent answer from the person and
-the record, the report from these and the round's name. So a round that is made again is the same reports, not further ones.
-Their order is drawn anew each time, from the system's random bits: a place would tell about the true record, as in any
-release. So does a person's name that was given in the order of the records, and it stays.
+The true records need a column that identifies the person. The column is copied to the reports, because estimates over
+several waves must link the reports of one person. Everything else is drawn from the key: the memoized response from the
+person and the record, the report from these and the name of the wave. So a repeated wave has the same reports, and no
+further ones. Their order is drawn from the system's random bits each time, because positions would reveal true records,
+as in any release. The same holds for names of persons that were assigned in the order of the records; they are copied
+unchanged.
 
-What a person spends is stated as the lifetime ε, under an id that belongs to key and design. All rounds bear the same id, so
-whatever adds releases up counts them once.
+The stated ε of a person is that of a lifetime, under an id that belongs to key and design. All waves have the same id,
+so that privacy accounting counts them once.
 
-Permanent answers without a store: drawn from a secret key, so that every round draws the same one again.
+The memoized response is drawn from a secret key, so that every wave draws the same one without a store. Each person's
+response uses a separate stream, SHAKE-256 of the key (padded to one block, as KMAC256 does), the design, the person and
+the true record. It is the same in every wave; without the key, it is computationally independent of the responses of
+other persons and of that of the same person with another record. The key reveals all true records: it stays in the
+place of the true records, which on a device means with that person.
 
-Each person's answer comes from a stream of its own, SHAKE-256 of the key (padded to one block, as KMAC256 does), the design,
-the person and the true record. It is therefore the same in every round, and independent, as far as anybody without the key
-can tell, of every other person's, and of the answer that the same person would give with another record. Whoever has the key
-can undo everything: it stays with whoever has the true records, on a device for that person alone.
-
-The walk through the automaton below is part of the format: it uses each word of the stream at a fixed place, so that another
-version of this package draws the same answers. A replaced category is a number of 128 bits modulo the number of categories,
-which favours none by more than 2^-100, relative.
+The walk through the automaton below is part of the format: it uses each word of the stream at a fixed place, so that
+other versions of this package draw the same responses. A replaced category is a number of 128 bits modulo the number of
+categories, whose relative bias is below 2^-100.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from optrr_solvers.randomness import Words, as_source
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
 _BYTES = 32
-# SHAKE-256 takes in blocks of so many bytes.
+# Block size of SHAKE-256 in bytes.
 _BLOCK = 136
 _FORMAT = b"optrr-permanent/1"
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}\s*")
 # Words of all streams together that are held at once: 32 MB.
 _WORDS = 1 << 22
-# So many names do not rise by chance: one order in ten million does.
+# Number of names that increase by chance only once in ten million orders.
 _SOME = 11
 
 
@@ -89,7 +89,7 @@ class Key:
 
     @staticmethod
     def load(path: str | Path) -> Key:
-        """Read a key file. Raises InvalidInput where it is none."""
+        """Read a key file. Raises InvalidInput for other files."""
         text = read_named(path, "the secret").decode("ascii", "replace").replace("\r\n", "\n")
         if not _HEXADECIMAL.fullmatch(text):
             raise InvalidInput(
@@ -282,7 +282,7 @@ def randomize_wave(  # noqa: PLR0913 (what, by which design and key, of whom, in
     target : path-like
         CSV or Parquet file to write, shuffled, whole or not at all.
     key : Key
-        Secret of whoever has the true records: memoized responses are drawn from it.
+        Secret from which memoized responses are drawn; it belongs with the true records.
     wave : str
         Name of the wave; the same name gives the same reports.
     id_column : str

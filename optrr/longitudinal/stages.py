@@ -1,31 +1,32 @@
-"""Both stages of a longitudinal design: what is drawn, and what one report, T of them, or a lifetime cost (theory §9.2).
+"""Both stages of a longitudinal design, and the ε of one report, of T reports, and of a lifetime (theory §9.2).
 
-**The permanent law** is the optimum with less of its uniform part, so that one report can be that optimum. Every optimum has
-densities q = 1 + x with x ≥ 0 (theory §3.3): uniform answers mixed with something sharper. With a larger share of the sharper
-part, q' = 1 + k x has any total ε_∞ above that of q, k = (e^{ε_∞} − 1)/(e^ε − 1), and q is q' mixed with uniform answers again:
-ν = c ν' + (1 − c) μ, so that λ_U = c λ'_U for every U but the empty one.
+**The memoized response** is the optimum with less of its uniform part, so that one report can be that optimum. Every optimum
+has densities q = 1 + x with x ≥ 0 (theory §3.3): a mixture of uniform answers and a sharper part. With a larger proportion of
+the sharper part, q' = 1 + k x has any total ε_∞ above that of q, k = (e^{ε_∞} − 1)/(e^ε − 1), and q is a mixture of q' and
+uniform answers: ν = c ν' + (1 − c) μ, so that λ_U = c λ'_U for all nonempty U.
 
-**A coin** keeps the whole record with probability c, and otherwise replaces it by a uniformly random one. As the second of two
-stages this shrinks every effect by the same c, so one report's law is c times the permanent law plus (1 − c) times the uniform
-one: the shape of the optimum. With one attribute it is the second stage of L-GRR. The coin is a 64-bit word against a whole
-number, so c is a fraction of 2^64 and everything here is exact.
+**A coin** keeps the whole record with probability c, and otherwise replaces it by a uniformly random one. As a second stage it
+multiplies every effect by the same c, so the distribution of one report is c times that of the memoized response plus (1 − c)
+times the uniform one, which has the form of the optimum. With one attribute it is the second stage of L-GRR. The coin
+compares a 64-bit word with a whole number, so c is a fraction of 2^64 and all computations are exact.
 
-**What T reports cost.** All reports are drawn from one permanent answer y, so whatever a report sequence z tells of the record
-x passes through y: Pr(z | x) = Σ_y P(y | x) L(y) with L(y) = (1 − c)^T N^-T g^{n_y}, g = 1 + cN/(1−c), N the number of
-records and n_y that of reports equal to y. Σ_y (g^{n_y} − 1) is largest where all reports are equal. Hence, exactly,
+**ε of T reports.** All reports are drawn from one memoized response y, so all information of a report sequence z about the
+record x passes through y: Pr(z | x) = Σ_y P(y | x) L(y) with L(y) = (1 − c)^T N^-T g^{n_y}, g = 1 + cN/(1−c), N the number of
+records and n_y the number of reports equal to y. Σ_y (g^{n_y} − 1) is largest if all reports are equal. Hence, exactly,
 
     ε_T = ln (1 + K q_max)/(1 + K q_min),    K = (g^T − 1)/N,
 
-with q the permanent density relative to the uniform answer. Laws without an automaton, and more than 1000 reports, have a
-bound instead: L stays within a factor e^{T ε_I}, so with the permanent law's ε_P and the coin's ε_I
+with q the density of the memoized response relative to the uniform answer. Distributions without an automaton, and more
+than 1000 reports, have a bound instead: L stays within a factor e^{T ε_I}, so with the memoized response's ε_P and the
+coin's ε_I
 
     ε_T ≤ ln (1 + e^{ε_P + T ε_I})/(e^{ε_P} + e^{T ε_I}).
 
-T times the ε of one report is no bound: many reports together may tell what each hardly does
+T times the ε of one report is not a bound: many reports together may reveal more than T times as much as one
 (proofs/prove_longitudinal.py has a case).
 
-**One report** is the permanent law, then the instantaneous one, as one mechanism. Both stages are diagonal in the same
-effects (theory §3.2), so λ_U of the report is the product of theirs. Estimates, tests and intervals take this mechanism like
+**One report** is the memoized response followed by the coin, as one mechanism. Both stages are diagonal in the same
+effects (theory §3.2), so λ_U of the report is the product of theirs. Estimates, tests and intervals use this mechanism like
 any other.
 """
 
@@ -133,7 +134,7 @@ class WholeOrUniform(Randomizer):
         return digest_of(self.domain, {"threshold": str(self.threshold)})
 
     def kernel(self, names: str | Iterable[str]) -> EffectKernel:
-        """Build the kernel, with λ_W = c for every nonempty W."""
+        """Build the kernel, with λ_W = c for all nonempty W."""
         chosen = self.domain.indices(names)
         eigenvalues = np.full((2,) * len(chosen), float(self.share))
         eigenvalues.flat[0] = 1.0

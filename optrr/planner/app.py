@@ -274,7 +274,7 @@ class PageAnswers:
     def required(self, body: bytes) -> dict[str, Any]:
         """Return the least total and the fewest people for the margin.
 
-        Each comes with a sentence, and is None if it does not exist.
+        Each comes with a sentence, and is missing if it does not exist.
         """
         question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
         if question.margin is None:

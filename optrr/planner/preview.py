@@ -174,9 +174,9 @@ def between(low: Point, high: Point, total: float) -> Point:
 
 
 def nearest(points: Sequence[Point], question: Question) -> Point | None:
-    """Return the point at the question's total, computed or interpolated.
+    """Return the point at the question's total, computed or interpolated, or None.
 
-    It is None if no two points enclose the total.
+    None means that no two points enclose the total.
     """
     total = question.total
     known = sorted(points, key=lambda each: each.total)

@@ -1,7 +1,7 @@
-"""The main job on the bundled Adult data: design, randomize, estimate, and what the optimum buys.
+"""Demonstration on the bundled Adult data: design, randomize, estimate, and the gain of the optimum.
 
-All 32,561 records on MDR's eight attributes at ε_i = 1, every pair visible, against independent randomized response at the
-same total ε.
+All 32,561 records on MDR's eight attributes at ε_i = 1, with every pair preserved, against independent randomized
+response at the same total ε.
 """
 
 from __future__ import annotations

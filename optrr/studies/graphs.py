@@ -2,10 +2,10 @@
 
 **Collecting** under local privacy: every pair's bit is randomized by its owner.
 
-Each undirected pair {i, j} is reported **once**, say by the smaller node, as an edge or a non-edge; the report is flipped
-with probability f, symmetric, independently over pairs. So Pr(report | edge)/Pr(report | no edge) ≤ (1−f)/f = e^ε: the
-collected graph is ε-*edge* locally private, pure. Nothing is promised for a whole person: whoever looks for all n−1 ties of
-a node faces (n−1)ε.
+Each undirected pair {i, j} is reported **once**, say by the smaller node, as an edge or a non-edge; the report is flipped with
+probability f, symmetric, independently over pairs. So Pr(report | edge)/Pr(report | no edge) ≤ (1−f)/f = e^ε: the collected
+graph is ε-*edge* locally private, pure. Nothing is promised for a whole person: the total for all n−1 ties of a node is
+(n−1)ε.
 
     randomized response      f = 1/(1 + e^ε)           RVL eq. 8
     Laplace, cut at 1/2      f = ½ e^{−ε/2}            RVL eq. 11
@@ -43,8 +43,8 @@ The variance is estimated without bias by the same device: ĉ_ij² less its own 
 ``proofs/prove_graph_estimates.py``. Cost: Σ b² time, in blocks of rows.
 
 **Answering** by a trusted server that holds the whole graph: Laplace noise by global and by smooth sensitivity. Edge
-differential privacy in the central model: two graphs that differ in one edge are hard to tell apart from one answer. Every
-further answer costs its own ε, unlike a collected graph, which may be analysed for ever.
+differential privacy in the central model: two graphs that differ in one edge are hard to tell apart from one answer. Each
+further answer consumes ε, unlike analyses of a collected graph, which consume nothing more.
 
     degrees              one edge changes two entries by 1: L1 sensitivity 2                       pure ε
     triangle sequence    an edge with a common neighbours changes 3a: at most 3(n−2)               pure ε
@@ -267,7 +267,7 @@ def randomize(graph: Any, channel: EdgeChannel, random_state: RandomState = None
 
     O(n²) random bytes, memory for the reported edges and a few megabytes.
 
-    Raises InvalidInput where more than 2^25 reported edges are to be expected.
+    Raises InvalidInput if more than 2^25 reported edges are expected.
     """
     given = as_graph(graph)
     expected = channel.flip * given.slots + len(given.edges)
@@ -295,7 +295,7 @@ def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class NodeEstimate:
-    """One estimate for every node.
+    """One estimate per node.
 
     Unbiased ``values`` with ``variances``, and the ``naive`` count in the reported graph.
 

@@ -144,14 +144,14 @@ def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
 
 
 def reconstruction_probability(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
-    """Compute RVL eq. 14 for every true category v, shape (r,)."""
+    """Compute RVL eq. 14 per true category v, shape (r,)."""
     return np.asarray(np.einsum("vu,uv->v", matrix.probabilities, posterior(matrix, prior)))
 
 
 def reconstruction_squared_error(
     matrix: DistortionMatrix, prior: ArrayLike, values: ArrayLike | None = None
 ) -> FloatArray:
-    """Compute E(x̂ − x)² for every true category, shape (r,) (RVL eq. 12).
+    """Compute E(x̂ − x)² per true category, shape (r,) (RVL eq. 12).
 
     Categories have the values ``values``, by default 1..r.
     """

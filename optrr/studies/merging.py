@@ -27,7 +27,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 Parts = list[list[int]]
 
 
-# Joins the texts of merged categories into the new category's.
+# Separator of the texts of merged categories.
 JOINT = " | "
 
 
@@ -35,7 +35,7 @@ JOINT = " | "
 class Coarsening:
     """A domain with merged categories.
 
-    The original domain, the merged one, and for every attribute the new code of each old code, shape (r_i,).
+    The original domain, the merged one, and per attribute the new code of each old code, shape (r_i,).
     """
 
     before: Domain
@@ -197,7 +197,7 @@ def drop_near_duplicates(
         if values.shape != shape or values.min() < 0 or not values.sum() > 0:
             raise InvalidInput(f"a pair table has shape {values.shape}; give {shape}, without negative entries")
         sums = values.sum(axis=1, keepdims=True)
-        # a category that nobody has gets the marginal
+        # a category without records gets the marginal distribution
         rows = values / np.where(sums > 0, sums, 1.0)
         conditional[dropped] = np.where(sums > 0, rows, values.sum(axis=0) / values.sum())
     return Representatives(tuple(domain.names[i] for i in sorted(kept)), stands_for, conditional)

@@ -6,9 +6,9 @@ Party i holds a vector x_i of zeros and ones, a single 1 in each table. All arit
     2. party j adds what it received to its own vector and broadcasts r_j = Σ_i r_ij + x_j;
     3. everybody adds the broadcasts: Σ_j r_j = Σ_j x_j, the counts.
 
-Privacy: as long as two parties keep to the protocol and do not pool what they see with the others, the others learn the sum of
-their two vectors and nothing more, whatever computing power they have. As printed, one dishonest party can move counts between
-cells unseen. Sums over different sets of the same parties tell their difference.
+Privacy: as long as two parties follow the protocol and do not share their messages with the others, the others learn the sum
+of their two vectors and nothing more, whatever computing power they have. As printed, one dishonest party can move counts
+between cells unseen. Sums over different sets of the same parties tell their difference.
 
 The parties of a study live in one process; nothing here is for a network. Each party sends n−1 shares and a broadcast of one
 number per cell: O(n · cells) per party, and O(n² · cells) in all.
@@ -17,7 +17,7 @@ Dependences come from pair tables counted under secure sum: of true values (MDR 
 §4). §4.2 publishes the exact two-way tables: nobody's record is seen, but the tables are not differentially private (a cell
 that counts one person links that person's values). §4.3 randomizes each pair first. MDR would count its ε once per attribute,
 because the sum makes releases unlinkable; that rests on the secure sum, so the label here is the sum over all pairs, which
-holds whatever the others see, and the smaller figure stands in the warning. SIC §4 is §4.3 without the secure sum.
+holds against all other parties; the warning states the smaller number. SIC §4 is §4.3 without the secure sum.
 """
 
 import math
@@ -38,7 +38,7 @@ from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, bounded
 
 PairTables = dict[tuple[str, str], IntArray]
-# Is told of every message: sender, recipient, and numbers modulo n+1, one for each cell.
+# Callback for each message: sender, recipient, and one number modulo n+1 per cell.
 Watch = Callable[[int, int, IntArray], None]
 _EXACT = "exact two-way tables: confidential by secure sum, but not differentially private"
 

@@ -296,7 +296,7 @@ class Served(Result):
 
 
 def started(settings: Settings, options: SolveOptions) -> Start:
-    """Make a design if there is none, and open the database.
+    """Open the database, and make a design for a specification without one.
 
     Raises InvalidInput for settings that cannot be used; see also :func:`optrr.survey.preparing.prepared` and
     :func:`optrr.survey.app.survey_app`.

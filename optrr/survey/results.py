@@ -99,8 +99,8 @@ class Results:
         """Return counts and estimates, a row per cell.
 
         Columns are the named attributes, or ``attribute`` and ``category`` for all attributes one by one; then count (of
-        randomized records), estimate, standard_error, lower, upper (proportions; null where there are none). Answers to
-        questions have no counts, and attributes that they do not tell about no rows.
+        randomized records), estimate, standard_error, lower, upper (proportions; null if not available). Answers to questions
+        have no counts, and attributes that they do not tell about no rows.
         """
         _, tables = self._tables.read(self._sets(names, self.design.domain.m))
         if not tables:

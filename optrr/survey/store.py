@@ -221,10 +221,7 @@ def _for_its_owner(url: sa.URL) -> None:
 
 
 def held_survey(engine: sa.Engine) -> SurveyFiles:
-    """Read the survey that the database holds.
-
-    Raises InvalidInput if there is none.
-    """
+    """Read the survey of the database; raise InvalidInput without one."""
     with readable(engine.url), engine.connect() as connection:
         if not sa.inspect(connection).has_table(_surveys.name):
             raise InvalidInput(
