@@ -36,6 +36,9 @@ from optrr_solvers.laws.trials import MOST_SUMS, Trials, trials_of
 from optrr_solvers.sampling.diagram import Layers
 from optrr_solvers.solution import checked
 
+# Largest file that clients read, in bytes before compression.
+MOST_READ = 1 << 22
+
 
 def deployment_of(mechanism: Mechanism) -> Deployment:
     """Build the deployment of a mechanism of any size.
@@ -56,8 +59,17 @@ def deployment_of(mechanism: Mechanism) -> Deployment:
 
 
 def compressed_size(deployment: DeploymentFile) -> int:
-    """Compute the size of the file after gzip, in bytes."""
-    return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
+    """Compute the size of the file after gzip, in bytes.
+
+    Raises InvalidInput if the file itself is larger than clients read.
+    """
+    raw = deployment.to_bytes()
+    if len(raw) > MOST_READ:
+        raise InvalidInput(
+            f"the deployment file has {len(raw)} bytes, and clients read {MOST_READ} at most; merge categories, or "
+            "shorten their texts"
+        )
+    return len(gzip.compress(raw, 9, mtime=0))
 
 
 def _plain_automaton(mechanism: Mechanism) -> Layers:

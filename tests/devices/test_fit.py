@@ -14,8 +14,9 @@ from optrr.core.design.design_file import load_design, recomputed_design
 from optrr.core.display import epsilon_text
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import Release
-from optrr.devices.export import fitted_deployment
+from optrr.devices.export import MOST_READ, fitted_deployment
 from optrr.devices.verify import load_deployment, verify_deployment
+from tests.vectors import CLIENTS
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,14 @@ def test_a_design_with_coarser_weights_follows_the_same_releases(thirty: optrr.D
     fitted = fitted_deployment(design)
     assert fitted.anew
     assert fitted.design.epsilon_in_all >= fitted.design.epsilon + 0.5
+
+
+def test_a_file_that_clients_would_not_read_is_refused_whatever_its_compressed_size():
+    """Long texts compress well, so that this one has a tenth of the compressed bytes that are allowed."""
+    assert f"MOST_BYTES = 1 << {MOST_READ.bit_length() - 1}\n" in (CLIENTS / "python" / "optrr_client.py").read_text()
+    jobs = [f"{'an occupation of the register ' * 4}{i}" for i in range(40_000)]
+    with pytest.raises(InvalidInput, match=f"clients read {MOST_READ} at most"):
+        fitted_deployment(optrr.design({"job": jobs, "sex": 2}, [6.0, 1.0]))
 
 
 def exported(design: Path, output: Path, *options: str) -> int:
