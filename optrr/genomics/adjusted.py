@@ -245,7 +245,7 @@ def adjusted_scores(
 
     ``copies`` (3,) are the values of the genotypes; ``trait`` (n,) is the quantitative trait, if there is one.
 
-    O(n V) time and memory.
+    Takes O(n V) time and memory.
     """
     called = reports.called
     everybody = np.tensordot(copies, reports.every, 1)

@@ -153,7 +153,7 @@ class AdjustedScan:
 
         Each comes with the null model that its variants share, or None if calls are missing.
 
-        None for a group without people, such as females for chromosome Y.
+        Returns None for a group without people, such as females for chromosome Y.
         """
         size = max(1, _CELLS // max(self.values.rows.size, 1))
         for chosen, everybody in self.cohort.blocks():
@@ -283,7 +283,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
 
     ``maf`` and ``hwe`` leave variants out by the reports of the people who have all values.
 
-    Time O(n V p²) for p covariates; memory one block of genotypes and some arrays of a quarter million doubles.
+    Takes time O(n V p²) for p covariates; memory one block of genotypes and some arrays of a quarter million doubles.
 
     Raises
     ------

@@ -346,7 +346,7 @@ class GenomicReports:
     ) -> Associations:
         """Test every variant for association with the status.
 
-        Time O(n V) for n people and V variants, O(n V p²) with p covariates.
+        Takes time O(n V) for n people and V variants, O(n V p²) with p covariates.
 
         Parameters
         ----------
@@ -372,7 +372,9 @@ class GenomicReports:
         if covariates is None:
             made = scan(self.cohort, law, layout, test, maf=maf, hwe=hwe, progress=progress)
         elif test != "trend":
-            raise InvalidInput(f"``test`` {test}: takes no covariates; leave ``test`` out to adjust the trend test")
+            raise InvalidInput(
+                f"``test``: {test} cannot be adjusted for covariates; omit ``test`` to use the trend test, which can"
+            )
         elif self.numbered:
             raise InvalidInput(
                 "``covariates``: these reports have no names to match covariates to; randomize with ``keep_names``"
@@ -467,7 +469,7 @@ class AssociationDesign(_FileDesign):
     ) -> VariantAnswers:
         """Draw all answers in memory.
 
-        As :meth:`GenomicDesign.randomize`; a person without a call for the query gives no answer.
+        See :meth:`GenomicDesign.randomize`; a person without a call for the query gives no answer.
         """
         source = as_source(random_state)
         batches = list(self.design.batches(self.records(cohort, missing), source))
@@ -503,7 +505,7 @@ class AssociationDesign(_FileDesign):
 
     def _check_output(self, output: Path, keep_names: bool) -> None:
         if keep_names:
-            raise InvalidInput("``keep_names``: answers to local queries have no names; leave it out")
+            raise InvalidInput("``keep_names``: answers to local queries have no names; leave ``keep_names`` out")
         if output.suffix.lower() not in written_suffixes():
             raise InvalidInput(
                 f"{output}: answers of a design for association are not genotypes; write .csv or .parquet"

@@ -232,7 +232,7 @@ def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[
 def coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> FloatArray:
     """Convert a column to numbers.
 
-    Shape (n, 1), or one column per category but the first, (n, k − 1).
+    The shape is (n, 1), or one column per category but the first, (n, k − 1).
     """
     values = None if categorical else numbers(texts)
     if values is not None:
@@ -281,12 +281,13 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
             length = float(np.linalg.norm(column))
             centred = column - column.mean()
             if np.linalg.norm(centred) <= _DEPENDENT * length or not length:
-                raise InvalidInput(f"{where}, column {shown(name)} is constant; leave it out")
+                raise InvalidInput(f"{where}, column {shown(name)} is constant; leave the column out")
             centred = centred / np.linalg.norm(centred)
             left = _beside(basis, centred)
             if np.linalg.norm(left) <= _DEPENDENT:
                 raise InvalidInput(
-                    f"{where}, column {shown(name)} is a combination of the columns before it; leave it out"
+                    f"{where}, column {shown(name)} is a linear combination of the columns before it; leave the "
+                    "column out"
                 )
             basis = np.column_stack([basis, left / np.linalg.norm(left)])
             kept.append(centred * np.sqrt(n))

@@ -151,7 +151,7 @@ def star_kernel(law: Law, leaves: IntArray, center: int) -> EffectKernel:
 def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | None = None) -> FloatArray:
     """Compute λ_W of every pair of leaf and center.
 
-    Shape (number of leaves, 2, 2), index 1 if leaf or center is in W.
+    The shape is (number of leaves, 2, 2), index 1 if leaf or center is in W.
 
     ``one``: the law's one-way eigenvalues, where they are known already. Raises InvalidInput where a pair cannot be
     seen through the law at all, with the remedy.

@@ -200,7 +200,7 @@ class OddsRatios:
     def standard_error(self) -> FloatArray:
         """Standard error of the log odds ratio that the 95 % interval implies.
 
-        NaN if a limit is 0 or infinite.
+        Returns NaN if a limit is 0 or infinite.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             width = np.log(self.high) - np.log(self.low)

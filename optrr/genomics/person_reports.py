@@ -186,7 +186,7 @@ class ReportedDesign(ABC):
     ) -> tuple[dict[str, Any], bool]:
         """Return the memoized report, or draw one for a record (1, m).
 
-        As :meth:`report`; also returns whether the report is new.
+        See :meth:`report`; also returns whether the report is new.
         """
         client = python_client()
         # what the diary needs to know of a design, in place of a deployment file

@@ -57,7 +57,7 @@ class PhenotypeColumns:
         if self.table is not None:
             object.__setattr__(self, "table", Path(self.table))
         if self.controls and not self.cases:
-            raise InvalidInput("``controls``: needs the values of cases too; give them (``cases``)")
+            raise InvalidInput("``controls`` needs ``cases``; name the values of cases too")
 
 
 def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str) -> Codes:

@@ -160,7 +160,7 @@ def qq(series: Mapping[str, FloatArray]) -> "Figure":
 def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Compute expected −log10 p of some ranks and their 95 % limits.
 
-    For ``count`` uniform p-values; shape (ranks,) each.
+    The band is for ``count`` uniform p-values; shape (ranks,) each.
 
     The i-th smallest of n is of the law Beta(i, n − i + 1), exactly.
     """

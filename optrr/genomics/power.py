@@ -231,7 +231,7 @@ def power_seen(test: SeenOfVariant, scan: PlannedScan, odds_ratio: float, freque
 def smallest_odds(test: SeenOfVariant, scan: PlannedScan, frequency: float, level: float) -> float:
     """Find the smallest odds ratio detected with the required power.
 
-    Infinite beyond `FARTHEST_ODDS`.
+    Returns infinity beyond `FARTHEST_ODDS`.
     """
 
     def effect(log_ratio: float) -> Alternative:
@@ -362,7 +362,7 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
 ) -> Sight:
     """Compute the power of the protocols `WAYS` at a total ε.
 
-    One or two seconds per protocol.
+    Takes one or two seconds per protocol.
 
     If no protocol has power, a sufficient larger ε and smaller number of variants are searched: half a minute for
     100,000 variants.

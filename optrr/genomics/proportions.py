@@ -355,7 +355,7 @@ class _RatioLaw:
 class ProportionsTest:
     """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom.
 
-    NaN unless reports show several genotypes.
+    Returns NaN unless reports show several genotypes.
 
     ``expected``: the smallest expected number of a report of a genotype, with the group's own status. However few
     reports there are of missing calls, or of the other status, p-values do not go in steps because of them.

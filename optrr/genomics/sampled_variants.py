@@ -237,7 +237,7 @@ class SampledVariants(Result):
     def epsilon(self) -> float:
         """Total ε of the record in nats, of the answers as drawn.
 
-        Computed in exact rationals and rounded up.
+        The value is computed in exact rationals and rounded up.
         """
         drawn = [_drawn_epsilon(_chances(report, self.answer_epsilon)) for report in self.reports]
         if not self.reports:
@@ -312,7 +312,7 @@ class SampledVariants(Result):
     def _asked_alike(self, question: IntArray) -> Iterator[tuple[IntArray, IntArray | None]]:
         """Group rows by kind of report, with their variants (rows, k).
 
-        None for the status alone.
+        Returns None for the status alone.
         """
         status = np.flatnonzero(question == len(self.names))
         if status.size:
@@ -387,7 +387,7 @@ class SampledVariants(Result):
     def answers(self, report: int, own: FloatArray, status: FloatArray) -> Told:
         """Build the counted answers of one kind of report with their channels.
 
-        About the variants, (B, Y), and about the status alone, (B, 2).
+        Answers about the variants are (B, Y), those about the status alone (B, 2).
         """
         if self.reports:
             channel, cells = self.reports[report].likelihoods(self.answer_epsilon), 2
@@ -465,7 +465,7 @@ def _check_sets(report: SetReport, epsilon: float) -> None:
             "the probabilities of a report's sets do not add up to the same for each true cell; take it from its design"
         )
     if min(map(min, _chances(report, epsilon))) < 1:
-        raise InvalidInput("a set of a report has a probability of less than 2^-64; leave it out")
+        raise InvalidInput("a set of a report has a probability of less than 2^-64; leave the set out")
 
 
 FORMAT = "optrr-sampled-variants/1"

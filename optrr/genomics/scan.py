@@ -263,7 +263,7 @@ def scan(  # noqa: PLR0913 (people, the design's two, the test and what is left 
 ) -> Associations:
     """Test every variant of randomized genotypes for association with the status.
 
-    Time O(n V); memory one block of genotypes and about 400 bytes a variant.
+    Takes time O(n V); memory one block of genotypes and about 400 bytes a variant.
 
     Parameters
     ----------

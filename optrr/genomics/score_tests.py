@@ -78,7 +78,7 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
 def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute covariances of one person's contrasts at the null fit.
 
-    Without the mechanism and with it, (V, K, K) each.
+    The first is without the mechanism, the second with it, (V, K, K) each.
     """
 
     def one(own: Kernel) -> FloatArray:
@@ -104,7 +104,7 @@ def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
 def inflation_chance(statistic: FloatArray, df: ArrayLike) -> float:
     """Compute the probability of as large a λ_GC under independent null variants.
 
-    NaN without tests.
+    Returns NaN without tests.
     """
     tested = np.isfinite(statistic)
     count = int(tested.sum())
@@ -140,7 +140,7 @@ def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
 class Scores:
     """One test for each variant, arrays of shape (V,).
 
-    NaN if the test is undefined because nothing varies.
+    Returns NaN if the test is undefined because nothing varies.
 
     ``df`` are degrees of freedom, and ``notes`` are remarks on some variants, with their number. ``expected`` is the
     smallest expected count under the null hypothesis of an observed cell that is possible without noise: not of missing
@@ -214,7 +214,7 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     """Test as if counts were true ones, by the χ² limit.
 
-    Only for comparison with the valid test.
+    This is only for comparison with the valid test.
 
     It is valid only if the mechanism itself creates no dependence.
     """
@@ -224,7 +224,7 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
 def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
     """Compute the test's noncentrality per person, (V,).
 
-    For true tables (V, 3, 2) through the kernel.
+    True tables (V, 3, 2) are sent through the kernel.
     """
     shares = tables / tables.sum(axis=(1, 2), keepdims=True)
     longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))

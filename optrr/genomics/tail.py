@@ -160,7 +160,7 @@ def tail_of_one(
 ) -> FloatArray:
     """Compute p-values (B,) of one contrast with fixed weights (B, R).
 
-    By the same rule, conditional on the means of ``given``, if any.
+    Uses the same rule, conditional on the means of ``given``, if any.
 
     For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null
     fit, ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of the fitted parameters. NaN if the statistic is
@@ -245,7 +245,7 @@ def _piece(  # noqa: PLR0913 (one array for each letter of the formulas)
 def lugannani_rice(exponent: ArrayLike, u: ArrayLike) -> FloatArray:
     """Compute Φ̄(r) + φ(r) (1/u − 1/r) for r²/2 the ``exponent``.
 
-    NaN if the exponent is not positive.
+    Returns NaN if the exponent is not positive.
     """
     with np.errstate(all="ignore"):
         r = np.sqrt(np.multiply(2, exponent))

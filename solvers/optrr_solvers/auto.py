@@ -50,7 +50,7 @@ _OPTIMAL = 1e-3
 def best_blocks(problem: Problem, solver: Solver, seconds: float) -> BlockLaw | None:
     """Find a good product of blocks with ``solver`` in about ``seconds``.
 
-    None if no cut is suitable.
+    Returns None if no cut is suitable.
     """
     order = np.argsort(-problem.epsilons, kind="stable")
     cuts = _cuts(problem, order)
@@ -81,7 +81,7 @@ def _cuts(problem: Problem, order: IntArray) -> list[int]:
 def restricted(problem: Problem, members: IntArray) -> Problem:
     """Return the problem with these attributes only, in this order.
 
-    With the pairs and caps among them.
+    Pairs and caps among them are kept.
     """
     position = {int(i): k for k, i in enumerate(members)}
     return replace(
@@ -258,8 +258,8 @@ def _blocks(tried: _Tried, deadline: float) -> None:
     law = best_blocks(tried.problem, _block, seconds)
     if law is not None:
         notes = (
-            "blocks of attributes are randomized independently: no law found for all of them together has a smaller "
-            "total",
+            "blocks of attributes are randomized independently: no distribution found for all of them together has a "
+            "smaller total",
         )
         started = time.perf_counter()
         tried.add(checked(tried.problem, "blocks", law, None, started=started, tolerance=None, notes=notes))

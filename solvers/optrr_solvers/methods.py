@@ -185,7 +185,7 @@ METHODS: dict[str, Method] = {
 def applicable(problem: Problem) -> tuple[str, ...]:
     """List the methods that take this problem, exact ones first.
 
-    For comparisons.
+    Used in comparisons.
     """
     return tuple(name for name, method in METHODS.items() if method.takes(problem))
 

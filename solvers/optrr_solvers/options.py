@@ -35,7 +35,7 @@ class SolveOptions:
     def deadline(self, started: float) -> float:
         """Compute the end of the time limit of work that ``started`` then.
 
-        By time.perf_counter; infinite without a limit.
+        The clock is time.perf_counter; infinite without a limit.
         """
         return math.inf if self.time_limit is None else started + self.time_limit
 

@@ -183,7 +183,7 @@ class Problem:
     def classes(self) -> Partition:
         """Indices of alike attributes (same size, ε and cap), by first appearance.
 
-        O(m log m).
+        Takes O(m log m).
         """
         keys = [self.sizes, self.epsilons]
         if self.caps is not None:

@@ -104,7 +104,7 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
 def words_below(source: BitSource, count: int, bound: int) -> NDArray[np.integer]:
     """Draw ``count`` integers uniform on 0..bound−1, exactly, shape (count,).
 
-    From 16 random bits each for bounds up to 4096.
+    Uses 16 random bits each for bounds up to 4096.
 
     Multiply and shift, with rejection of the products that would favour a value (Lemire 2019).
     """
@@ -136,7 +136,7 @@ def threshold(probability: float) -> np.uint64:
 def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
     """Draw ``count`` integers uniform on 0..bound−1, exactly, shape (count,).
 
-    By rejection of the uneven last interval.
+    Uses rejection of the uneven last interval.
     """
     if bound == 1:
         return np.zeros(count, dtype=np.int64)

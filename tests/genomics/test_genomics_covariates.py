@@ -74,8 +74,8 @@ REFUSED = {
         {"covariates": ("agee",)},
         "no column 'agee'; it has 'sample', 'age'; did you mean 'age'",
     ),
-    "constant": ({"age": np.ones(8)}, {}, "column 'age' is constant; leave it out"),
-    "one category": ({"age": ["x"] * 8}, {}, "column 'age' is constant; leave it out"),
+    "constant": ({"age": np.ones(8)}, {}, "column 'age' is constant; leave the column out"),
+    "one category": ({"age": ["x"] * 8}, {}, "column 'age' is constant; leave the column out"),
     "collinear": (
         {"age": NUMBERS, "twice": 3 - 2 * NUMBERS},
         {},
@@ -129,7 +129,7 @@ def cohort(n: int = 200, v: int = 4) -> genomics.Cohort:
 def test_other_tests_and_answers_take_no_covariates():
     true, ages = cohort(), np.arange(200.0)
     reports = genomics.design(true, total=8.0).randomize(true, random_state=1)
-    with pytest.raises(InvalidInput, match="genotypic: takes no covariates"):
+    with pytest.raises(InvalidInput, match="genotypic cannot be adjusted for covariates"):
         reports.scan("genotypic", covariates=ages)
     answers = genomics.association_design(true, 4.0).randomize(true, random_state=1)
     for asked in ({"covariates": ages}, {"test": "genotypic"}, {"maf": 0.1}):

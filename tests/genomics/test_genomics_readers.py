@@ -308,7 +308,7 @@ def test_files_and_tables_that_do_not_match(tmp_path, genotypes, columns, messag
         phenotype = PhenotypeColumns(csv(tmp_path / "p.csv", f"sample,D\n{columns[0]}"), columns[1], "D", ("X",))
     with pytest.raises(InvalidInput, match=message):
         read_cohort(tmp_path / genotypes, phenotype)
-    with pytest.raises(InvalidInput, match="needs the values of cases too"):
+    with pytest.raises(InvalidInput, match="``controls`` needs ``cases``"):
         PhenotypeColumns(column="D", controls=("1",))
 
 

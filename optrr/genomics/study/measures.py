@@ -221,7 +221,7 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
 def summarized(repeats: Sequence[dict[str, float]]) -> Measured:
     """Compute means and standard errors over the repeats with a value.
 
-    NaN without enough repeats.
+    Returns NaN without enough repeats.
     """
     out: Measured = {}
     for name in repeats[0]:

@@ -28,7 +28,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Progress | None =
 
     One for each number of people, total and method.
 
-    Time O(people · totals · methods · repeats · n V); memory a few times the records, n · V bytes.
+    Takes time O(people · totals · methods · repeats · n V); memory a few times the records, n · V bytes.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Population:
     def scores(self) -> FloatArray:
         """Scores of the log odds ratio, the logit of ``cases`` and the genotypes.
 
-        Shape (4, 6); the last two rows are the scores of the genotypes' two log odds.
+        The shape is (4, 6); the last two rows are the scores of the genotypes' two log odds.
         """
         copies, status = np.repeat(np.arange(3.0), 2), np.tile([0.0, 1.0], 3) - self.cases
         chance = self.chances

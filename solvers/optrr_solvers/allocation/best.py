@@ -112,7 +112,7 @@ def _solved(problem: AllocationProblem, pairs: Pairs) -> AllocatedLaw:
 def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
     """Return the design at the ceilings if they fit the total, otherwise None.
 
-    Only for workloads of single attributes; the total is then the smallest possible.
+    This is only for workloads of single attributes; the total is then the smallest possible.
     """
     workload = problem.workload
     if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t) > 1 for t in workload.tables):
@@ -159,7 +159,7 @@ def _solution(
         i = int(faint[0])
         raise InvalidInput(
             f"{problem.name(i)} would get epsilon {achieved[i]:.2g}, which is too small; raise the total, its weight "
-            "or its minimum epsilon, or leave it out"
+            "or its minimum epsilon, or leave the attribute out"
         )
     reached = Problem(problem.workload.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=problem.names)
     return Solution(

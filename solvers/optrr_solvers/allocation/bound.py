@@ -245,7 +245,7 @@ class TwoTotalsCuts:
     def cut(self, wanted: FloatArray) -> Cut:
         """Return the cut with the multipliers of the special form nearest ``wanted``.
 
-        Shape (rows,); multipliers of single attributes are kept.
+        The shape is (rows,); multipliers of single attributes are kept.
         """
         r, a = self._sizes, self._product(wanted)
         single = wanted[self._singles] @ self._usage[self._singles] / self._counts

@@ -87,7 +87,7 @@ def energy_cap(cells: float, total: float) -> float:
 def entropy_cap(cells: float, total: float) -> float:
     """Compute the largest relative entropy of such a density to the uniform one.
 
-    In nats; such densities are those of :func:`energy_cap`.
+    The result is in nats; such densities are those of :func:`energy_cap`.
     """
 
     def entropy(p: float, gain: float) -> float:
@@ -383,7 +383,7 @@ def _extremes(rates: FloatArray) -> list[tuple[float, ...]]:
 def _averages(n: int, sets: list[tuple[float, ...]]) -> FloatArray:
     """Compute the mean of Π_{S∩D} −rate over all sets D of d of n attributes.
 
-    For sets S with the given rates; shape (sets, n + 1).
+    S are sets with the given rates; shape (sets, n + 1).
 
     One member of S at a time joins the n − |S| attributes outside: it is in D with probability d/(number so far).
     """

@@ -208,7 +208,7 @@ class EffectLattice(Cells):
     def matrix(self) -> FloatArray:
         """Compute all χ rows at once, shape (rows, cells).
 
-        For the convex program, whose lattice is small.
+        Used by the convex program, whose lattice is small.
         """
         return np.stack([self.cells_of(row).ravel() for row in np.eye(self.rows)])
 
@@ -336,7 +336,7 @@ def cap_rows(shape: tuple[int, ...], caps: FloatArray, total: float) -> sp.csr_a
 class PenalizedError:
     """Penalized error Φ(λ) = Σ C/λ² + ½ Σ stiffness · violation².
 
-    Over the rows of an :class:`EffectLattice`.
+    The sums are over the rows of an :class:`EffectLattice`.
     """
 
     coefficients: FloatArray
@@ -497,7 +497,7 @@ class Descent:
 def correct(effects: FloatArray, weights: FloatArray, curve: PenalizedError) -> FloatArray:
     """Minimize Φ(Λ a) over the weights a ≥ 0 with Σ a = 1.
 
-    By Newton steps with exact active sets and a line search.
+    Uses Newton steps with exact active sets and a line search.
 
     ``effects`` Λ has shape (rows, atoms); only rows that Φ depends on matter.
     """
@@ -585,7 +585,7 @@ def kronecker_split(problem: AllocationProblem) -> FloatArray:
 def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
     """Return the best independent randomized response within the limits as a start.
 
-    As a distribution on the cells; every answer of the descent is at least as good.
+    The result is a distribution on the cells; every answer of the descent is at least as good.
     """
     workload = problem.workload
     split = zip(workload.classes, kronecker_split(problem), strict=True)

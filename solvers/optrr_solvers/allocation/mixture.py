@@ -524,7 +524,7 @@ def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatA
 def _threshold(chance: FloatArray, score: FloatArray, gain: float) -> NDArray[np.bool_]:
     """Select the patterns of the largest scores, shape (2^t, B).
 
-    As many as give the largest mean of score × density.
+    Their number gives the largest mean of score × density.
     """
     level = np.zeros(score.shape[1])
     while True:

@@ -268,8 +268,8 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
     lattice = EffectLattice(workload)
     if lattice.cells > MAX_PROGRAM_CELLS:
         raise MethodTooLarge(
-            f"accuracies of tables of several attributes take up to {MAX_PROGRAM_CELLS} vectors of counts, got "
-            f"{lattice.cells}; require accuracies of single attributes, or give a total"
+            f"accuracies of tables of several attributes need {lattice.cells} variables, and at most "
+            f"{MAX_PROGRAM_CELLS} are supported; require accuracies of single attributes, or give a total"
         )
     return _by_program(problem, lattice, started)
 
@@ -277,7 +277,7 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
 def kronecker_epsilons(problem: AllocationProblem) -> FloatArray:
     """Compute ε_i with which independent randomized response meets every target.
 
-    In nats, shape (m,).
+    The values are in nats, shape (m,).
 
     The least where only single attributes have one. For tables of several, the least total among the best splits for
     equal relative weights.

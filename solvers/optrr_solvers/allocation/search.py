@@ -91,7 +91,7 @@ def grid_weights(workload: TableWorkload, real: FloatArray) -> IntArray:
 class EffectTotals(Cells):
     """Totals of the given integer weights per class, shape (G,).
 
-    Time O(effects · ln m · totals) for one-way tables and pairs, memory (effects, totals).
+    Takes time O(effects · ln m · totals) for one-way tables and pairs, memory (effects, totals).
     """
 
     weights: IntArray
@@ -105,7 +105,7 @@ class EffectTotals(Cells):
     def _kernels(self) -> list[FloatArray]:
         """Pr(k members change) · (mean χ of u members given k), for each class.
 
-        Shape (most used + 1, n + 1).
+        The shape is (most used + 1, n + 1).
         """
         out = []
         for members, used in zip(self.classes, self._usage.max(axis=0).tolist(), strict=True):

@@ -72,7 +72,7 @@ def grid_certificate(pool: Pool, w: FloatArray, unit: float, seconds: float) -> 
 def counted_certificate(classes: Classes, *weights: FloatArray) -> Certificate:
     """Build the certificate with the best bound of several weights.
 
-    For change sets that are counted, so that any grid will do.
+    Change sets are counted, so any grid is possible.
 
     ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove
     more.
@@ -122,7 +122,7 @@ def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> 
 def spread_out(classes: Classes, w: FloatArray) -> bool:
     """Check that the bound is a sum over frequencies, which takes any weights.
 
-    With a margin for the weights' rounding.
+    There is a margin for the weights' rounding.
     """
     radius = classes.radius(w)
     return grid_bound.spread(classes.log_odds, classes.counts, w, radius) > 1.1 * grid_bound.SPREAD
@@ -158,7 +158,7 @@ class RoundedLaw:
 def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> RoundedLaw | None:
     """Find the best BallLaw near ``point`` on a grid of ``unit``.
 
-    None if no distribution there meets the accuracies.
+    Returns None if no distribution there meets the accuracies.
 
     ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is
     near, the first law found stands.

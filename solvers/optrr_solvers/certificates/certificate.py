@@ -233,7 +233,7 @@ def kl_bound(problem: Problem) -> float:
 def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
     """Compute H as integers over the counts.
 
-    Also its rational constant (rounded up), and −E_μ h with that constant.
+    Also returns its rational constant (rounded up), and −E_μ h with that constant.
     """
     shape = tuple(len(c) + 1 for c in certificate.classes)
     # few cells: Python's integers, so that weights may differ by any factor; many: int64, checked against overflow
@@ -327,7 +327,7 @@ def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]
 def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> list[int]:
     """Count the outputs of each cell exactly: Π C(m_g, k_g) (r_g−1)^{k_g}.
 
-    In flat order.
+    Cells are in flat order.
     """
     out = [1]
     for members, _ in zip(certificate.classes, shape, strict=True):

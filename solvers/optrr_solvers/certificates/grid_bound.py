@@ -155,7 +155,7 @@ def _sum(values: FloatArray, factor: float) -> Fraction:
 def lower_bound(classes: WeightedClasses) -> float:
     """Compute the bound of ε in nats, rounded down; 0 if the weights prove nothing.
 
-    O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million
+    Takes O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million
     attributes. Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
     """
     threshold, advantage = classes.threshold, classes.advantage
@@ -281,7 +281,7 @@ def modulus_log_mean_ceiling(sizes: IntArray, counts: FloatArray, weights: Float
 
     Arrays of shape (G,), whole weights below 2^53.
 
-    O(G × frequencies that matter) time, 50 MB and a few vectors of G.
+    Takes O(G × frequencies that matter) time, 50 MB and a few vectors of G.
     """
     log_odds, n, w = np.log(sizes - 1.0), counts, weights
     theta = _tilt(log_odds, n, w, radius)

@@ -194,7 +194,7 @@ def _step(  # noqa: PLR0913 (one recurrence, all of it needed)
 def _tilt(dual: RankOne) -> tuple[float, float]:
     """Find (θ, φ) with the means of both totals at the requested flips.
 
-    By damped Newton steps.
+    Uses damped Newton steps.
     """
     u, b = np.array(dual.totals, dtype=np.float64), np.array(dual.effects, dtype=np.float64)
     log_odds, n = np.log(dual.sizes - 1.0), dual.counts.astype(np.float64)

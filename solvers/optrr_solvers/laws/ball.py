@@ -248,7 +248,7 @@ class BallLaw(Law):
     def pair_eigenvalues(self) -> FloatArray:
         """Compute λ_ij off the diagonal and λ_i on it.
 
-        One matrix product over classes, repeated for the members.
+        Takes one matrix product over classes, repeated for the members.
         """
         if self.m > MAX_PAIR_TABLE:
             raise ValueError(
@@ -266,7 +266,7 @@ class BallLaw(Law):
     def conditional_epsilons(self) -> FloatArray:
         """Bound the conditional ε from above, rounded up, shape (m,).
 
-        By the largest step of each ball's profile over the attribute's weight.
+        Uses the largest step of each ball's profile over the attribute's weight.
 
         A mixture's ratio is at most the largest ratio of its parts. Totals of other attributes that cannot occur are
         counted in, so that the true conditional ε may be smaller; it is never above ``log_ratio``. Exact where change
@@ -283,7 +283,7 @@ class BallLaw(Law):
     def counted(self) -> CountLaw | None:
         """The same distribution as densities of all vectors of counts.
 
-        None if they are many.
+        Returns None if they are many.
         """
         if not all(countable(x.ball, self.classes) for x in self.balls):
             return None

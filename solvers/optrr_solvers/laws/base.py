@@ -111,7 +111,7 @@ class Law(ABC):
     def epsilon_ceiling(self) -> float | None:
         """Compute the smallest double not below the exact total ε.
 
-        None if it is not a sum of stored numbers.
+        Returns None if it is not a sum of stored numbers.
         """
         parts = self.epsilon_parts()
         return None if parts is None else sum_ceiling(parts)
@@ -119,7 +119,7 @@ class Law(ABC):
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
         """Bound every ε_i in nats, shape (m,), in exact rationals.
 
-        None if that takes too long.
+        Returns None if that takes too long.
         """
         return None
 
@@ -143,7 +143,8 @@ class Law(ABC):
         """
         if self.m > MAX_MARGINAL:
             raise MethodTooLarge(
-                f"a law of kind {self.kind!r} over {self.m} attributes has too many change sets to list; use method "
+                f"a noise distribution of kind {self.kind!r} over {self.m} attributes has too many change sets to "
+                "list; use method "
                 "'ball', or "
                 f"at most {MAX_MARGINAL} attributes"
             )
@@ -170,7 +171,7 @@ class Law(ABC):
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """Build the decision diagram from which the automaton is built.
 
-        None if it has more than ``most`` states.
+        Returns None if it has more than ``most`` states.
         """
         out = table_diagram(self.log_densities()) if self.m <= _LISTED else None
         return out if out is not None and out.states <= most else None
@@ -258,14 +259,14 @@ class Law(ABC):
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
         """Compute λ_ic of ``others`` with attribute ``center``, shape (k,).
 
-        One marginal each.
+        Takes one marginal each.
         """
         return np.array([self.eigenvalues((int(i), center))[1, 1] for i in others])
 
     def pair_eigenvalues(self) -> FloatArray:
         """Compute λ_ij off the diagonal and λ_i on it, shape (m, m).
 
-        One marginal per pair.
+        Takes one marginal per pair.
         """
         out = np.diag(self.one_way_eigenvalues())
         for i in range(self.m):
@@ -347,7 +348,7 @@ class SparseTable(msgspec.Struct, forbid_unknown_fields=True):
 def record_of(law: Law) -> dict[str, Any]:
     """Return the plain record of a distribution: JSON values, with its kind."""
     if KINDS.get(law.kind) is not type(law):
-        raise InvalidInput(f"a law of kind {type(law).__name__} cannot be written to a design file")
+        raise InvalidInput(f"noise distribution of kind {type(law).__name__}: cannot be written to a design file")
     return {"kind": law.kind, **msgspec.to_builtins(law.to_record())}
 
 
@@ -358,12 +359,14 @@ def law_of(record: dict[str, Any], sizes: IntArray) -> Law:
     """
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput(f"the law's kind is {str(kind)[:40]!r}; give one of {', '.join(sorted(KINDS))}")
+        raise InvalidInput(
+            f"the noise distribution has kind {str(kind)[:40]!r}; give one of {', '.join(sorted(KINDS))}"
+        )
     law = KINDS[kind]
     try:
         fields = msgspec.convert({k: v for k, v in record.items() if k != "kind"}, type=law.Record)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the law's record is not one of kind {kind!r}: {error}") from error
+        raise InvalidInput(f"the noise distribution's record is not of kind {kind!r}: {error}") from error
     return law.from_record(fields, sizes)
 
 
@@ -380,9 +383,11 @@ def dense(shape: tuple[int, ...], table: SparseTable, most: int) -> FloatArray:
     """Build the array of a table, of at most ``most`` cells."""
     size = math.prod(shape)
     if size > most:
-        raise InvalidInput(f"the law has {size} cells; {most} at most")
+        raise InvalidInput(f"the noise distribution has {size} cells; give at most {most}")
     if len(table.cells) != len(table.log_density) or not all(0 <= c < size for c in table.cells):
-        raise InvalidInput(f"the law's cells must be numbers below {size}, one log density for each")
+        raise InvalidInput(
+            f"the noise distribution's cells must be numbers below {size}; give one log density for each"
+        )
     bounded_nats([table.most, *table.log_density], sum(shape) - len(shape))
     out = np.full(size, table.most)
     out[table.cells] = table.log_density
@@ -393,7 +398,9 @@ def bounded_nats(values: Sequence[float], m: int) -> FloatArray:
     """Check numbers of nats of a distribution of ``m`` attributes."""
     out = np.asarray(values, dtype=np.float64)
     if np.any(np.abs(out) > _LARGEST * m):
-        raise InvalidInput(f"the law holds {np.abs(out).max():g} nats; {m} attributes need at most {_LARGEST * m:g}")
+        raise InvalidInput(
+            f"log densities of {np.abs(out).max():g} nats are too large; {m} attributes need at most {_LARGEST * m:g}"
+        )
     return out
 
 

@@ -55,8 +55,8 @@ class BlockLaw(Law):
         """Build the distribution of a record; refuse blocks inside blocks."""
         m = sizes.size
         if any(inner.get("kind") == cls.kind for _, inner in record.blocks):
-            raise InvalidInput("a block of the law consists of blocks; list them as blocks of the law itself")
-        partition([members for members, _ in record.blocks], m, "law's blocks")
+            raise InvalidInput("a block of the noise distribution consists of blocks; list these as its blocks")
+        partition([members for members, _ in record.blocks], m, "noise distribution's blocks")
         return cls([(members, law_of(inner, sizes[members])) for members, inner in record.blocks])
 
     def epsilon_parts(self) -> list[float] | None:

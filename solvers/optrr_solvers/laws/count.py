@@ -164,7 +164,7 @@ class CountLaw(DensityLaw):
     def pair_eigenvalues(self) -> FloatArray:
         """Compute λ_ij off the diagonal and λ_i on it.
 
-        One marginal per pair of classes, repeated for the members.
+        Takes one marginal per pair of classes, repeated for the members.
         """
         whole = np.diag(self.one_way_eigenvalues())
         for g, a in enumerate(self.classes):
@@ -222,7 +222,7 @@ class CountLaw(DensityLaw):
 def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
     """Draw for each row a uniform subset of ``counts[row]`` of ``size`` places.
 
-    Shape (rows, size).
+    The shape is (rows, size).
     """
     out = np.broadcast_to((counts == size)[:, None], (counts.size, size)).copy()
     redo = np.flatnonzero((counts > 0) & (counts < size))
@@ -239,7 +239,7 @@ def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
 def pattern_given_count(size: int, used: int) -> FloatArray:
     """Compute Pr(a given pattern with s of ``used`` changes | k of ``size``).
 
-    Shape (size+1, used+1).
+    The shape is (size+1, used+1).
 
     Equal to C(size−used, k−s)/C(size, k), written with falling factorials so that nothing cancels or overflows.
     """

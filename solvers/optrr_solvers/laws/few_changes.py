@@ -223,7 +223,7 @@ def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False)
 def records_at_distance(sizes: ArrayLike) -> FloatArray:
     """Count the records at each Hamming distance, e_w(r−1) for w = 0..m.
 
-    Shape (m+1,), O(m²).
+    The shape is (m+1,), O(m²).
     """
     out = np.ones(1)
     for r in np.asarray(sizes, dtype=np.float64):

@@ -28,7 +28,7 @@ def softplus(x: FloatArray) -> FloatArray:
 def log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
     """Compute ln((1+z)/(1+z0)) on the branch of small phases, shape (rows, nodes).
 
-    Without cancellation near z = z0.
+    There is no cancellation near z = z0.
     """
     u = (z - z0[:, None]) / (1 + z0)[:, None]
     out = np.empty_like(u)
@@ -42,7 +42,7 @@ def log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
 def saddle_point(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float) -> float:
     """Find θ > 0 with Σ n p(θ) w + 1/θ = ``radius`` > 0, to a relative 1e-6.
 
-    O(G) per step.
+    Takes O(G) per step.
     """
     low, high, theta = 0.0, np.inf, 1.0 / radius
     for _ in range(_STEPS):
@@ -64,7 +64,7 @@ def wrapping_distance(
 ) -> float:
     """Find the period at which copies of the tilted total do not overlap.
 
-    At the radius, by Chernoff's bound on both sides.
+    Uses Chernoff's bound at the radius, on both sides.
     """
 
     def log_mean(tilt: float) -> float:
@@ -80,7 +80,7 @@ def wrapping_distance(
 def tail_end(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> float:
     """Find a total beyond which the tilted distribution has negligible mass.
 
-    By Chernoff's bound; ``theta`` of any sign.
+    Uses Chernoff's bound; ``theta`` may have any sign.
     """
     base = float(counts @ softplus(log_odds - theta * weights))
     scale = max(abs(theta), 1 / max(float(counts @ weights), 1e-300))

@@ -306,7 +306,7 @@ def _split(left: TotalsRow, right: TotalsRow, totals: IntArray, source: BitSourc
 def word_ends(masses: FloatArray) -> Words:
     """Compute where each cell's interval of the words 0..2^64−1 ends.
 
-    By mass along the last axis.
+    Proportions are of the mass along the last axis.
 
     A word beyond the last end is drawn again; no cell is then likelier than its share by more than 1 + ``PICK_ERROR``.
     """

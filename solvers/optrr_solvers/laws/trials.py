@@ -182,7 +182,7 @@ class TrialBall:
     def changes(self, chosen: Sequence[int]) -> FloatArray:
         """Compute probabilities of the chosen attributes' flip patterns, (2^k,).
 
-        In an accepted trial.
+        The trial is an accepted one.
         """
         tables = [self.totals(sorted(set(range(self.m)) - set(chosen)))]
         for i in chosen:
@@ -193,7 +193,7 @@ class TrialBall:
     def flips(self) -> FloatArray:
         """Probabilities that each attribute is kept and changes, shape (2, m).
 
-        In an accepted trial.
+        The trial is an accepted one.
 
         A pass forwards and one backwards, 8·m·end bytes.
         """
@@ -282,7 +282,7 @@ class Trials:
     def changes(self, chosen: Sequence[int]) -> FloatArray:
         """Compute probabilities of the chosen attributes' flip patterns, (2,)*k.
 
-        O(m·end + 2^k·end) time per ball.
+        Takes O(m·end + 2^k·end) time per ball.
         """
         (alpha, beta), free = self.chances, np.ones(1)
         for i in chosen:
@@ -338,7 +338,7 @@ class Trials:
 def trials_of(law: BallLaw) -> Trials | None:
     """Build the trials of a noise distribution.
 
-    None if it needs more trials or sums than a file has, or is not only balls.
+    Returns None if it needs more trials or sums than a file has, or is not only balls.
     """
     shares = np.array([mixed.share for mixed in law.balls])
     if law.log_ratio == 0 or math.fsum(shares) < 1 - _REST:

@@ -130,7 +130,7 @@ class WeightedBall:
 def soft(floors: IntArray, fractions: FloatArray, radius: float, width: float, most_knots: int = 4096) -> WeightedBall:
     """Build a ball whose radius is normal with standard deviation ``width``.
 
-    In units of the grid.
+    Numbers are in units of the grid.
     """
     low, high = int(np.floor(radius - PROFILE_REACH * width)), int(np.ceil(radius + PROFILE_REACH * width)) + 1
     if high - low < most_knots:
@@ -149,7 +149,7 @@ class GridTooFine(ValueError):
 class SpectralBall:
     """Transform of one ball over classes of alike attributes.
 
-    O(G × nodes) time, O(nodes) memory.
+    Takes O(G × nodes) time, O(nodes) memory.
 
     ``sizes`` and ``counts`` are per class, shape (G,). ``log_mass`` is ln E_μ[t].
     """
@@ -258,7 +258,7 @@ class SpectralBall:
     def both_changed(self) -> FloatArray:
         """Compute Pr(one of class g and another of class h changed | ball), (G, G).
 
-        One matrix product.
+        Takes one matrix product.
         """
         g = self._log_odds.size
         out = np.zeros((g, g))
@@ -355,7 +355,7 @@ def _root(slope: Callable[[float], float], low: float, high: float, *, positive:
 class CountedBall:
     """A ball's mass and marginals by a sum over all vectors of counts.
 
-    Exact up to rounding.
+    Results are exact up to rounding.
     """
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, classes: Partition) -> None:

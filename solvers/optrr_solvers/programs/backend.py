@@ -71,7 +71,7 @@ class BasicAnswer:
 def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) -> BasicAnswer:
     """Run the dual simplex method on one thread until ``deadline``.
 
-    By time.perf_counter.
+    The clock is time.perf_counter.
 
     Raises Infeasible or SolveFailed, naming ``method``.
     """

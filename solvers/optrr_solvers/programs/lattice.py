@@ -73,8 +73,8 @@ class Lattice:
         for (a, b), count in numbers.items():
             if count != self._pair_count(a, b):
                 raise InvalidProblem(
-                    "pairs of alike attributes must be preserved all or none; name all their pairs or use method "
-                    "'reduced'"
+                    "of identical attributes, either all pairs or none can be preserved; name all their pairs or use "
+                    "method 'reduced'"
                 )
         return tuple(sorted(numbers))
 
@@ -165,7 +165,7 @@ class Lattice:
     def combine(self, multipliers: FloatArray) -> FloatArray:
         """Compute h = Σ multipliers · g on every cell, shape ``shape``.
 
-        O(cells · (1 + pairs)).
+        Takes O(cells · (1 + pairs)).
         """
         return self._pairs_added(self._accuracies_added(multipliers, self._accuracy_values), multipliers)
 

@@ -22,7 +22,7 @@ from optrr_solvers.solution import EXACT_GAP, Solution, checked
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Solve for the optimal TableLaw with its certificate.
 
-    Time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
+    Takes time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
 
     With pairs or caps the flips are bounded above by the requested ones instead of fixed. Raises MethodTooLarge above 20
     attributes, Infeasible where κ > 1 or a cap cannot be met, SolveFailed where the answer does not survive its check or the
@@ -41,7 +41,7 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
 def solve_classes(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Solve for the optimal CountLaw with its certificate.
 
-    Time and memory O(Π(m_g+1)), at most 2^21 cells.
+    Takes time and memory O(Π(m_g+1)), at most 2^21 cells.
 
     Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes, SolveFailed where the time
     limit ends.

@@ -96,7 +96,7 @@ class Digits:
     def words(self, shares: Numbers, digits: int) -> Words:
         """Convert shares in [0, 1/2] to multiples of 2^-64·digits, shape (digits, S).
 
-        Rounded to the nearest.
+        Numbers are rounded to the nearest.
         """
         scale = Decimal(1 << (_WORD * digits))
         whole = [int(x.to_integral_value()) for x in (shares * scale).tolist()]

@@ -78,7 +78,7 @@ class _Reader:
 def truth(automaton: Layers, *, exact: bool) -> DrawnEpsilons:
     """Compute ε of an automaton from its integers.
 
-    With sixty digits if ``exact``, otherwise in doubles with outward rounding.
+    Uses sixty digits if ``exact``, otherwise doubles with outward rounding.
     """
     arithmetic: Arithmetic = Digits() if exact else Doubles()
     with Digits.here() if exact else nullcontext():

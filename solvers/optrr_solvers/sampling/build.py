@@ -263,7 +263,7 @@ class Automaton:
 def automaton_of(sizes: IntArray, diagram: Diagram | None, epsilon: float, conditional: FloatArray) -> Automaton | None:
     """Build the automaton of a reduced diagram.
 
-    None if there is no diagram, or if it would need too many layers or too wide words.
+    Returns None if there is no diagram, or if it would need too many layers or too wide words.
     """
     if diagram is None or len(diagram.nodes) > MOST_LAYERS:
         return None

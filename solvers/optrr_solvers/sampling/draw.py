@@ -166,7 +166,7 @@ class Space:
     def equal(self, k: int) -> BoolArray:
         """Return which records' random bits equal layer ``k``'s first threshold.
 
-        Shape (n,).
+        The shape is (n,).
         """
         equal: BoolArray = self._lower[k] == _ONES
         return equal
