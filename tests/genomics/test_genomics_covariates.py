@@ -79,7 +79,7 @@ REFUSED = {
     "collinear": (
         {"age": NUMBERS, "twice": 3 - 2 * NUMBERS},
         {},
-        "column 'twice' is a combination of the columns before it",
+        "column 'twice' is a linear combination of the columns before it",
     ),
     "too many": ({f"c{k}": np.eye(8)[k] for k in range(7)}, {}, "6 columns for 8 people; give fewer covariates"),
     "a text as a trait": ({"t": [*"abcdefgh"]}, {"trait": "t"}, "a value of the trait is not a number"),
