@@ -121,7 +121,7 @@ def test_columns_of_every_kind_are_read_alike(kind):
         given = given.cast(pa.schema([(name, pa.string_view()) for name in given.schema.names]))
     assert estimate_weighted(given, mechanism, "a", **options).to_arrow().equals(expected.to_arrow())
     lists = pa.table({"a": ["x", "y"], "region": [[1], [2]]})
-    with pytest.raises(InvalidInput, match=r"column 'region' holds list<.*give texts, numbers or dates"):
+    with pytest.raises(InvalidInput, match=r"column 'region' has type list<.*give texts, numbers or dates"):
         estimate_weighted(lists, mechanism, "a", strata="region")
 
 

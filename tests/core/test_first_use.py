@@ -172,7 +172,7 @@ def test_decimal_commas_and_dates_are_read_as_pandas_reads_them(tmp_path, monkey
         ("date_format", "a format of dates"),
         ("encoding", "an encoding"),
     ):
-        with pytest.raises(InvalidInput, match=rf"{said} is for CSV and de\.parquet is read as parquet; leave out"):
+        with pytest.raises(InvalidInput, match=rf"{said} is for CSV, and de\.parquet is read as parquet; leave out"):
             optrr.count(optrr.RecordsAt("de.parquet", **{option: ","}), domain, "pay")
 
 
