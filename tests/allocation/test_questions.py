@@ -345,7 +345,7 @@ def test_everything_has_energy_on_every_effect(sizes, total):
 
 
 def test_records_of_too_many_attributes_are_not_kept():
-    with pytest.raises(MethodTooLarge, match="there are 13"):
+    with pytest.raises(MethodTooLarge, match="whole records of 13 attributes"):
         mixture(wanted([2] * 13), 1.0, whole=True)
     with pytest.raises(MethodTooLarge, match="merge categories"):
         mixture(wanted([50] * 12), 1.0, whole=True)

@@ -499,7 +499,7 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
     optrr.save(optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0), declared / "tables.json")
     capsys.readouterr()
     assert run(["randomize", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
-    assert "--public: answers hold no other columns" in capsys.readouterr().err
+    assert "--public: answers have no other columns" in capsys.readouterr().err
 
 
 def test_what_carries_the_attributes_alone_says_so(declared, capsys):

@@ -131,10 +131,10 @@ MISTAKES = [
     called("demo --random-state x", "error: --random-state: 'x' is not a whole number"),
     called("demo --random-state -1", "error: --random-state: -1 is not in the range x>=0"),
     called("design --attribute a=2:1 --tolerance x", "error: --tolerance: 'x' is not a number"),
-    called("allocate --attribute a=2 --attribute b=2 --total-epsilon 1 --min-epsilon 2", "for the smallest epsilons"),
+    called("allocate --attribute a=2 --attribute b=2 --total-epsilon 1 --min-epsilon 2", "for the minimum epsilons"),
     called(
         "allocate --attribute a=2 --total-epsilon 2 --min-epsilon 0.9 --max-epsilon 0.5",
-        "for its smallest epsilon or its accuracy, more than its largest epsilon 0.5",
+        "for its smallest epsilon or accuracy, more than its largest epsilon 0.5",
     ),
     called("design spec.toml --method closed-form", "closed-form"),
     called("design spec.toml --method magic", "magic"),
@@ -175,7 +175,7 @@ MISTAKES = [
     called(
         f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas design GENOTYPES -o design.json makes one"
     ),
-    called(f"{GENOTYPES} design.json", "not of genotypes … optrr gwas design"),
+    called(f"{GENOTYPES} design.json", "not a design for genotypes … optrr gwas design"),
     ({"pipe": os.mkfifo}, "randomize records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, f"{GENOTYPES} pipe", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, "export design.json -o pipe", "cannot write pipe … name a file"),

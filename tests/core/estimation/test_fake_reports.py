@@ -231,7 +231,7 @@ def test_an_answer_supports_each_cell_once():
     domain = Domain.of({"a": 5})
     for k, cells in ((1, "2 2"), (2, "1 1"), (1, "1 2"), (1, ""), (2, "1")):
         asking = SampledTables(domain, (("a",),), np.ones(1), 0.2, (SubsetReport((k,)),))
-        with pytest.raises(InvalidInput, match=r"twice|each to this table names"):
+        with pytest.raises(InvalidInput, match=r"twice|each answer to this table has"):
             asking.estimate(pa.table({"table": [1], "cells": [cells]}), "a")
 
 

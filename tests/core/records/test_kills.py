@@ -148,7 +148,7 @@ def test_the_process_dies_of_the_signal_and_says_so(tmp_path, name):
     call = [sys.executable, "-c", script, name]
     done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == -getattr(signal, name) and done.stdout == ".out.csv.partial\n"
-    assert done.stderr == f"error: ended by {name}; no output was left half-written\n"
+    assert done.stderr == f"error: ended by {name}; no incomplete output was left\n"
     assert not os.listdir(tmp_path)
 
 

@@ -176,7 +176,7 @@ def test_names_in_the_order_of_the_records_are_told_of(tmp_path, first, risen):
         pq.write_table(table, tmp_path / "true.parquet")
         asked = {"key": Key.new(), "wave": "may", "id_column": "who"}
         warnings = randomize_wave(tmp_path / "true.parquet", made, tmp_path / f"out{n}.csv", **asked).warnings
-        assert [w.count("names in 'who' rise from record to record") for w in warnings] == [1] * told
+        assert [w.count("names in 'who' increase from record to record") for w in warnings] == [1] * told
 
 
 PEOPLE = 2_000
