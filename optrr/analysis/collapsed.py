@@ -289,5 +289,17 @@ def _proportion(given: object) -> float:
         ) from None
 
 
+def collapse_example(attribute: Attribute, category: str | None) -> str | None:
+    """Show how to collapse a category with another one; None if it cannot be.
+
+    The other one is the first, so that a missing value joins an answer.
+    """
+    others = [text for text in attribute.texts if text != category]
+    if len(others) < 2 or REST in (category, *others) or not _can_be_collapsed(attribute):
+        return None
+    pair = ",".join(category_word(text).replace(",", ",,") for text in (others[0], category))
+    return f"``collapse='{attribute.name}={pair}'``"
+
+
 def _can_be_collapsed(attribute: Attribute) -> bool:
     return not attribute.ordered and attribute.bins is None

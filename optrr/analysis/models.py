@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from optrr.analysis.collapsed import collapse_example
 from optrr.analysis.complete_cases import complete_table
 from optrr.analysis.estimated import NO_PUBLIC, model_estimated, regress_estimated
 from optrr.analysis.loglinear import estimating
@@ -235,10 +236,11 @@ def is_incomplete(reports: Reports, names: Iterable[str], missing: Missing, colu
         )
     incomplete = any(None in each.codes for each in domain.subset(tuple(names)))
     if incomplete and columns:
+        examples = [collapse_example(each, None) for each in domain.subset(tuple(names)) if None in each.codes]
+        example = next((f"collapse the missing category, as in {each}, or " for each in examples if each), "")
         raise InvalidInput(
-            "``missing``: complete cases of a weighted or clustered sample have tables and measures alone; leave "
-            "``missing`` out, or "
-            "ignore the sample"
+            "``missing``: complete cases are not available in tests and regressions of a weighted or clustered sample; "
+            f"{example}read an odds ratio with its interval"
         )
     return incomplete
 

@@ -27,13 +27,14 @@ Sources: Rao and Scott, Ann. Stat. 12 (1984), 46–60, the second-order correcti
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
+from math import floor, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
+from optrr.analysis.collapsed import collapse_example
 from optrr.analysis.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.analysis.weighting.sampled import SampledRecords, sample_of
 from optrr.core.display import category_word, crossed
@@ -199,7 +200,7 @@ def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the 
     Raises
     ------
     InvalidInput
-        for other than two attributes, a category that the records hardly show, and the errors of an estimate.
+        for other than two attributes, a category not clear of 0, and the errors of an estimate.
         SingularMarginal if the mechanism hides an effect of the table.
     """
     columns = PublicColumns(weights, strata, clusters)
@@ -253,15 +254,17 @@ def _hidden(sample: SampledRecords, ratios: FloatArray) -> str:
 
     States the number of records that would suffice.
     """
-    where = [(attribute.name, text) for attribute in sample.domain for text in attribute.texts]
+    where = [(attribute, text) for attribute in sample.domain for text in attribute.texts]
     rarest = int(np.argmin(ratios))
-    name, category = where[rarest]
-    remedy = clear_with(sample.weights.size, float(ratios[rarest]))
+    attribute, category = where[rarest]
+    ratio = float(ratios[rarest])
+    # rounded down, so that a value below the threshold is not shown as the threshold
+    errors = f"only {floor(10 * ratio) / 10:.1f} standard errors above 0" if ratio > 0 else "not above 0"
+    example = collapse_example(attribute, category)
+    remedy = f"collapse categories, as in {example}; else " if example else ""
     return (
-        f"the records hardly show {name} = {category_word(category)}: its proportion is {ratios[rarest]:.2g} standard "
-        "errors above "
-        f"0, and a test needs {CLEAR_OF_ZERO:g}; {remedy}; else merge it with another category in a coarser specification, or "
-        f"give {name} a larger epsilon"
+        f"{attribute.name} = {category_word(category)} is {errors}, and the test of a weighted sample needs "
+        f"{CLEAR_OF_ZERO:g}; {remedy}{clear_with(sample.weights.size, ratio)}"
     )
 
 

@@ -627,7 +627,7 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
     data = people(np.random.default_rng(0), 300)
     with pytest.raises(InvalidInput, match="two attributes"):
         optrr.analysis.weighted.test_weighted(data, mechanism, ["a"], weights="w")
-    with pytest.raises(InvalidInput, match="hardly show"):
+    with pytest.raises(InvalidInput, match="the test of a weighted sample needs 3; collapse categories, as in"):
         optrr.analysis.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
     assert run(["test", *place, "--hypothesis", "trend", "--weights", "w"]) == 2
